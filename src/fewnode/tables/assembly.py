@@ -92,7 +92,7 @@ def _node_index(table: Table, id_column: str) -> dict[str, int]:
         again = next(i for i, name in enumerate(ids) if index[name] != i)
         raise InputError(
             f"{table.place(again, id_column)}: node id {ids[again]!r} is already used in row "
-            f"{index[ids[again]] + 1} ({len(ids) - len(index):,} repeated in all). Every node needs its own id."
+            f"{index[ids[again]] + 1} ({len(ids) - len(index):,} repeated). Every node needs its own id."
         )
     return {name: i for i, name in enumerate(ids)}
 
@@ -114,7 +114,7 @@ def _look_up(
 
 
 def _label_column(table: Table, name: str | None) -> str | None:
-    """The label column to read. The default one may be absent, unless another looks like a misspelling of it."""
+    """The label column to read. The default one may be absent, unless another looks like it misspelt."""
     if name is None or (
         name == "label" and name not in table.columns and not close_name(name, table.columns)
     ):
