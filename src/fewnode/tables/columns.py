@@ -122,7 +122,7 @@ def _check_lengths(file: Path, block: list[list[str]], start: int, expected: int
     if len(wrong := np.flatnonzero(lengths != expected)):
         raise InputError(
             f"{Table(file, {}).place(start + int(wrong[0]))}: {lengths[wrong[0]]} values, but the first row "
-            f"names {expected} columns. Quote values that hold {_separator(file)!r}, leave missing ones empty."
+            f"names {expected} columns. Quote values that hold {_separator(file)!r}, leave gaps empty."
         )
 
 
