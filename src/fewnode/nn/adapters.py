@@ -1,0 +1,34 @@
+"""Adapters: one small network writes the weights of another."""
+
+from torch import Tensor, nn
+
+from .encoders import xavier
+
+
+class Adapter(nn.Module):
+    """Feature-wise modulation of a weight vector: ``(1 + alpha(c)) * theta + beta(c)``, one number per weight.
+
+    Alpha and beta are MLPs with one hidden layer, read from a context such as the mean of a class's supports.
+
+    Perez, Strub, de Vries, Dumoulin, Courville: FiLM: Visual Reasoning with a General Conditioning Layer. AAAI 2018.
+
+    Args:
+        in_channels: width of the context; also of the hidden layer.
+        size: how many weights there are to adapt.
+        start: size of the last layers at the start, relative to Glorot's; small means hardly any adaptation yet.
+    """
+
+    def __init__(self, in_channels: int, size: int, *, start: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = self._mlp(in_channels, size, start)
+        self.beta = self._mlp(in_channels, size, start)
+
+    @staticmethod
+    def _mlp(in_channels: int, size: int, start: float) -> nn.Sequential:
+        last = xavier(nn.Linear(in_channels, size))
+        last.weight.data.mul_(start)
+        return nn.Sequential(xavier(nn.Linear(in_channels, in_channels)), nn.ReLU(), last)
+
+    def forward(self, context: Tensor, theta: Tensor) -> Tensor:
+        """Weights [..., size] for the contexts [..., in_channels], from the common ones ``theta [size]``."""
+        return (1 + self.alpha(context)) * theta + self.beta(context)

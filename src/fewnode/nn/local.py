@@ -1,0 +1,107 @@
+"""A two-layer graph network on cut-out graphs, with other weights for each group: all groups in one batched product."""
+
+import torch
+from torch import Tensor, nn
+
+from ..graph import Graph
+from .ego import Cut
+
+Linears = list[tuple[Tensor, Tensor]]
+
+
+class LocalGNN(nn.Module):
+    """Two layers of GIN (``MLP(closed sum)``) or GCN (``linear(closed mean)``), read at the centres of a cut.
+
+    Its weights are one vector ``theta``, so that an adapter can write a different one for every group. The GCN
+    averages over a node and its neighbours (the row-normalised form), which needs no degree beyond the cut.
+
+    Args:
+        in_channels, out_channels: widths of the input and of everything after it.
+        backbone: "gin" (an MLP with one hidden layer per layer) or "gcn" (one linear map per layer).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, *, backbone: str = "gin") -> None:
+        super().__init__()
+        self.mean = backbone == "gcn"
+        depth = 1 if self.mean else 2
+        widths = [in_channels] + [out_channels] * 2 * depth
+        self.shapes = list(zip(widths[:-1], widths[1:], strict=True))
+        weights = (nn.init.xavier_uniform_(torch.empty(shape)) for shape in self.shapes)
+        parts = [torch.cat([weight, torch.zeros(1, weight.shape[1])]) for weight in weights]
+        self.theta = nn.Parameter(torch.cat([part.flatten() for part in parts]))
+
+    def unpack(self, theta: Tensor) -> tuple[Linears, Linears]:
+        """Weights [G, in, out] and biases [G, 1, out] of the linear maps of both layers, from ``theta [G, size]``."""
+        parts = theta.split([(rows + 1) * columns for rows, columns in self.shapes], dim=1)
+        linears = []
+        for part, (rows, columns) in zip(parts, self.shapes, strict=True):
+            weight, bias = part.unflatten(1, (rows + 1, columns)).split([rows, 1], dim=1)
+            linears.append((weight, bias))
+        half = len(linears) // 2
+        return linears[:half], linears[half:]
+
+    def forward(
+        self,
+        graph: Graph,
+        cut: Cut,
+        h: Tensor,
+        whole: Tensor,
+        theta: Tensor,
+        *,
+        weights_of: Tensor | None = None,
+        virtual: Tensor | None = None,
+    ) -> Tensor:
+        """Outputs at the centres and then at the virtual nodes of the cut, [C + G, out].
+
+        Inputs are ``h [N, in]`` at nodes, ``whole = h + A h`` and ``virtual [G, in]`` at virtual nodes; group ``g``
+        of the cut uses the weights ``theta[weights_of[g]]``, by default ``theta[g]``, of ``theta [W, size]``.
+        """
+        rows, outputs = cut.group_of_rows(), cut.group_of_outputs()
+        if weights_of is not None:
+            rows, outputs = weights_of[rows], weights_of[outputs]
+        first, second = self.unpack(theta)
+        sums = cut.closed_sums(h, whole, virtual)
+        if self.mean:
+            sums = sums / self._counts(graph, cut, h)
+        z = torch.relu(Blocks(rows, len(theta))(sums, first))
+        sums = cut.centre_sums(z)
+        if self.mean:
+            sums = sums / cut.centre_sums(torch.ones_like(z[:, :1]))
+        return Blocks(outputs, len(theta))(sums, second)
+
+    @staticmethod
+    def _counts(graph: Graph, cut: Cut, h: Tensor) -> Tensor:
+        ones = h.new_ones(graph.num_nodes, 1)
+        virtual = h.new_ones(cut.bridges, 1) if cut.bridges else None
+        return cut.closed_sums(ones, ones + graph.degree[:, None], virtual)
+
+
+class Blocks:
+    """Rows of many groups in blocks of equal size, so that another matrix for each group is one batched product.
+
+    A large group takes several blocks instead of widening everybody's: hubs cost what they hold.
+
+    Args:
+        group: [R] the group of each row, in any order.
+        n_groups: how many groups there are.
+    """
+
+    def __init__(self, group: Tensor, n_groups: int) -> None:
+        counts = torch.bincount(group, minlength=n_groups)
+        self.width = min(128, max(4, 1 << (len(group) // n_groups).bit_length()))
+        blocks = (counts + self.width - 1) // self.width
+        order = torch.argsort(group, stable=True)
+        groups = group[order]
+        rank = torch.arange(len(group), device=group.device) - (counts.cumsum(0) - counts)[groups]
+        self.slot = torch.empty_like(group)
+        self.slot[order] = (blocks.cumsum(0) - blocks)[groups] * self.width + rank
+        self.group = torch.repeat_interleave(torch.arange(n_groups, device=group.device), blocks)
+
+    def __call__(self, rows: Tensor, linears: Linears) -> Tensor:
+        """Run ``rows [R, in]`` through the linear maps of their groups, ReLU between them: [R, out]."""
+        room = rows.new_zeros(len(self.group) * self.width, rows.shape[1])
+        x = room.index_copy(0, self.slot, rows).view(len(self.group), self.width, -1)
+        for step, (weight, bias) in enumerate(linears):
+            x = torch.relu(x) if step else x
+            x = torch.baddbmm(bias.index_select(0, self.group), x, weight.index_select(0, self.group))
+        return x.flatten(0, 1).index_select(0, self.slot)

@@ -1,0 +1,215 @@
+"""TENT, equation by equation, against the oracle that cuts out every graph and runs every layer node by node."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from oracles.tent import Oracle
+from torch import Tensor
+
+from fewnode.errors import InputError
+from fewnode.graph import Graph
+from fewnode.methods._tent_paper import PaperTENT, temperatures
+from fewnode.methods.tent import TENT
+from fewnode.tasks import Tasks
+
+NEAR = {"rtol": 1e-8, "atol": 1e-8}
+
+
+@dataclass
+class Case:
+    """A model in float64 with random weights, a graph and a batch of tasks on it."""
+
+    model: TENT
+    graph: Graph
+    tasks: Tasks
+
+    @property
+    def core(self) -> PaperTENT:
+        assert isinstance(self.model.core, PaperTENT)
+        return self.model.core
+
+    def oracles(self) -> list[Oracle]:
+        return [Oracle(self.core, self.graph, self.tasks, task) for task in range(len(self.tasks))]
+
+
+def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, **options) -> Case:
+    """A case from node ids; every node has one of three base classes and three features."""
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(nodes, 3, generator=random)
+    x[torch.rand(nodes, generator=random) < 0.2] = 0  # some nodes say nothing about themselves
+    y = torch.randint(3, (nodes,), generator=random) * 2 + 1
+    graph = Graph.from_edges(torch.tensor(list(edges)).reshape(-1, 2).t(), x, y, num_nodes=nodes)
+    query_y = torch.randint(max(supports_y[0]) + 1, (len(queries), len(queries[0])), generator=random)
+    tasks = Tasks(*(torch.tensor(part) for part in (supports, supports_y, queries)), query_y)
+    model = TENT(
+        3, base_classes=(1, 3, 5), variant="paper", hidden_channels=3, out_channels=2, dropout=0.0, **options
+    ).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=random, dtype=torch.float64) * 0.7)
+    return Case(model, graph, tasks)
+
+
+@st.composite
+def cases(draw, **options) -> Case:
+    nodes = draw(st.integers(9, 14))
+    pairs = [(a, b) for a in range(nodes) for b in range(a)]
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=3 * nodes, unique=True))
+    n_way = draw(st.integers(2, 3))
+    extra = draw(st.integers(0, 3))
+    supports, supports_y, queries = [], [], []
+    for _ in range(draw(st.integers(1, 2))):
+        order = draw(st.permutations(range(nodes)))
+        more = draw(st.lists(st.integers(0, n_way - 1), min_size=extra, max_size=extra))
+        supports_y.append(draw(st.permutations([*range(n_way), *more])))
+        supports.append(order[: n_way + extra])
+        queries.append(order[-3:])
+    seed = draw(st.integers(0, 1000))
+    return make_case(edges, supports, supports_y, queries, nodes=nodes, seed=seed, **options)
+
+
+TWO_WAY = {"supports": [[0, 1, 2, 3]], "supports_y": [[0, 0, 1, 1]], "queries": [[4, 5, 6]]}
+SITUATIONS = {
+    "no edges at all": make_case([], **TWO_WAY),
+    "supports of one class are neighbours": make_case([(0, 1), (1, 4), (2, 5)], **TWO_WAY),
+    "supports of two classes are neighbours": make_case([(0, 2), (1, 3), (0, 5), (2, 6)], **TWO_WAY),
+    "one neighbour shared by two supports": make_case([(0, 7), (1, 7), (7, 8), (2, 6)], **TWO_WAY),
+    "one neighbour shared by two classes": make_case([(0, 7), (2, 7), (7, 8), (8, 0)], **TWO_WAY),
+    "neighbours are joined": make_case([(0, 7), (1, 8), (7, 8), (7, 9), (4, 7), (4, 9)], **TWO_WAY),
+    "a query is a neighbour of a support": make_case([(0, 4), (4, 5), (5, 2)], **TWO_WAY),
+    "everything is joined": make_case([(a, b) for a in range(12) for b in range(a)], **TWO_WAY),
+    "one shot": make_case([(0, 7), (1, 7), (4, 8)], [[0, 1, 2]], [[2, 0, 1]], [[4, 5]]),
+    "unequal shots": make_case([(0, 7), (1, 7), (2, 3)], [[0, 1, 2, 3]], [[1, 0, 1, 1]], [[4, 5]]),
+}
+
+
+def everywhere(test):
+    """Run a test on the named situations and on random graphs and tasks."""
+    random = settings(max_examples=15, deadline=None)(given(case=cases())(test))
+    for case in SITUATIONS.values():
+        random = example(case=case)(random)
+    return random
+
+
+def rows(values: list[list[Tensor]]) -> Tensor:
+    return torch.stack([torch.stack(row) for row in values])
+
+
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, **NEAR)
+
+
+# --- one test per equation ----------------------------------------------------------------------------------
+
+
+@everywhere
+def test_first_step_embedding(case: Case) -> None:
+    """H = GNN_phi(V, E, X)."""
+    oracle = case.oracles()[0]
+    close(case.core.embed(case.graph).h, torch.stack([oracle.h[v] for v in range(case.graph.num_nodes)]))
+
+
+@everywhere
+def test_prototype_is_the_centroid_of_the_class_ego_graph(case: Case) -> None:
+    """h_c = MEAN(h_v), theta_i = (alpha_i + 1) o theta + beta_i, s_i = Centroid(GNN_theta_i(G_i))."""
+    prototypes, _ = case.core.prototypes(case.graph, case.core.embed(case.graph), case.tasks)
+    close(prototypes, rows([[s for s, _ in oracle.classes] for oracle in case.oracles()]))
+
+
+@everywhere
+def test_supports_in_the_class_ego_graph(case: Case) -> None:
+    """s_i^k, the output of GNN_theta_i(G_i) at support k."""
+    _, supports = case.core.prototypes(case.graph, case.core.embed(case.graph), case.tasks)
+    close(supports, rows([[oracle.classes[i][1][k] for i, k in oracle.order] for oracle in case.oracles()]))
+
+
+@everywhere
+def test_query_is_the_centroid_of_its_subgraph(case: Case) -> None:
+    """theta_q = (alpha_q + 1) o theta + beta_q from all supports, q = Centroid(GNN_theta_q(2-hop subgraph))."""
+    queries = case.core.queries(case.graph, case.core.embed(case.graph), case.tasks)
+    close(queries, rows([[oracle.query_embedding(v) for v in oracle.query] for oracle in case.oracles()]))
+
+
+@everywhere
+def test_tau(case: Case) -> None:
+    """tau_i = N sum_k |s_i^k - s_i| / sum_j sum_k |s_j^k - s_j|."""
+    tau = temperatures(*case.core.prototypes(case.graph, case.core.embed(case.graph), case.tasks), case.tasks)
+    close(tau, rows([oracle.tau() for oracle in case.oracles()]))
+
+
+@everywhere
+def test_score(case: Case) -> None:
+    """q . s_j / tau_j, both normalised."""
+    scores = case.model(case.graph, case.tasks)
+    expected = [
+        torch.stack([torch.stack(oracle.score(v)) for v in oracle.query]) for oracle in case.oracles()
+    ]
+    close(scores, torch.stack(expected))
+
+
+@everywhere
+def test_loss_and_all_gradients(case: Case) -> None:
+    """L = L_N + gamma L_CE, and its derivative in every weight."""
+    loss = case.model.loss(case.graph, case.tasks)
+    oracles = case.oracles()
+    expected = sum((oracle.loss() for oracle in oracles[1:]), oracles[0].loss()) / len(oracles)
+    close(loss, expected)
+    parameters = list(case.model.parameters())
+    options = {"materialize_grads": True}
+    actual = torch.autograd.grad(loss, parameters, **options)
+    for mine, slow in zip(actual, torch.autograd.grad(expected, parameters, **options), strict=True):
+        close(mine, slow)
+
+
+@everywhere
+def test_base_class_loss(case: Case) -> None:
+    """L_CE = -sum y log softmax(MLP(h_q)), mean over the queries."""
+    state = case.core.embed(case.graph)
+    loss = case.core.classifier.loss(case.graph, state.h, case.tasks.query.flatten())
+    oracles = case.oracles()
+    close(loss, torch.stack([oracle.base_class_loss() for oracle in oracles]).mean())
+
+
+def test_class_adapter_reaches_every_weight_and_bias() -> None:
+    """alpha_i, beta_i in R^d_theta: one number per parameter of GNN_theta."""
+    core = SITUATIONS["one shot"].core
+    assert core.adapter is not None
+    oracle = SITUATIONS["one shot"].oracles()[0]
+    context = torch.stack([oracle.virtual_class_node(i) for i in range(3)])
+    close(core.adapted(context), torch.stack([oracle.class_weights(i) for i in range(3)]))
+    assert core.adapted(context).shape[1] == sum((rows + 1) * columns for rows, columns in core.gnn.shapes)
+
+
+# --- switches -----------------------------------------------------------------------------------------------
+
+SWITCHES = [
+    {"node_adaptation": False},
+    {"class_adaptation": False},
+    {"task_adaptation": False},
+    {"backbone": "gcn"},
+    {"backbone": "gcn", "node_adaptation": False},
+    {"ego_hops": 2},
+    {"query_hops": 1},
+    {"query_hops": 1, "ego_hops": 2, "backbone": "gcn"},
+    {"gamma": 0.25},
+]
+
+
+@pytest.mark.parametrize("options", SWITCHES, ids=str)
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_every_switch_against_the_oracle(options: dict, data: st.DataObject) -> None:
+    case = data.draw(cases(**options))
+    loss = case.model.loss(case.graph, case.tasks)
+    oracles = case.oracles()
+    expected = sum((oracle.loss() for oracle in oracles[1:]), oracles[0].loss()) / len(oracles)
+    close(loss, expected)
+    parameters = list(case.model.parameters())
+    actual = torch.autograd.grad(loss, parameters, materialize_grads=True)
+    for mine, slow in zip(
+        actual, torch.autograd.grad(expected, parameters, materialize_grads=True), strict=True
+    ):
+        close(mine, slow)
