@@ -1,0 +1,7 @@
+"""``python -m fewnode`` is the same as ``fewnode``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

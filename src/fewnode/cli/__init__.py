@@ -1,0 +1,53 @@
+"""The command line: each command parses, calls one library function and prints.
+
+A command is one function in the module of its group, which also declares its arguments; nothing heavy is
+imported before a command runs, so that ``--help`` and completion answer at once.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..errors import InputError
+from . import completion, listing, training
+
+GROUPS = (listing, training, completion)  # in the order of --help
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line as one argparse parser."""
+    parser = argparse.ArgumentParser(
+        prog="fewnode",
+        description="Few-shot node classification: name a new class with a handful of example nodes.",
+        epilog="fewnode COMMAND --help explains a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for group in GROUPS:
+        group.add_commands(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 fine, 1 failed, 2 wrong input, 130 stopped by Ctrl-C."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int | None = args.run(args)
+        sys.stdout.flush()
+        return code or 0
+    except InputError as error:
+        return _complain(str(error), 2)
+    except KeyboardInterrupt as stop:
+        return _complain(str(stop) or "stopped", 130)
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, FloatingPointError) as error:
+        return _complain(str(error), 1)
+
+
+def _complain(message: str, code: int) -> int:
+    sys.stderr.write(f"fewnode: {' '.join(message.split())}\n")
+    return code
