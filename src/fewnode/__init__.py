@@ -1,0 +1,67 @@
+"""Few-shot node classification on graphs: learn on classes with many labels, name a new one with a handful.
+
+Names are loaded when first used, so that ``fewnode --help`` never waits for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ClassSplit": "tasks",
+    "Graph": "graph",
+    "InputError": "errors",
+    "Method": "methods.method",
+    "Tasks": "tasks",
+    "Training": "methods.method",
+    "draw_tasks": "tasks",
+    "evaluate": "evaluation",
+    "fit": "training",
+    "load": "checkpoint",
+    "load_dataset": "datasets",
+    "planted": "datasets",
+    "random_split": "tasks",
+    "save": "checkpoint",
+    "training_view": "tasks",
+}
+
+__all__ = [
+    "ClassSplit",
+    "Graph",
+    "InputError",
+    "Method",
+    "Tasks",
+    "Training",
+    "draw_tasks",
+    "evaluate",
+    "fit",
+    "load",
+    "load_dataset",
+    "planted",
+    "random_split",
+    "save",
+    "training_view",
+]
+
+if TYPE_CHECKING:
+    from .checkpoint import load, save
+    from .datasets import load_dataset, planted
+    from .errors import InputError
+    from .evaluation import evaluate
+    from .graph import Graph
+    from .methods.method import Method, Training
+    from .tasks import ClassSplit, Tasks, draw_tasks, random_split, training_view
+    from .training import fit
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

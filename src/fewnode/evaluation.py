@@ -1,0 +1,85 @@
+"""How good a model is: accuracy over one fixed pool of tasks, with its interval."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .graph import Graph
+from .methods.method import Method
+from .tasks import Tasks, draw_tasks
+
+CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """``accuracy`` (0..1), the half-width of its 95 % ``interval`` over tasks, and the accuracy ``per_task [T]``."""
+
+    accuracy: float
+    interval: float
+    per_task: Tensor = field(repr=False)
+    n_way: int
+    k_shot: int
+    n_tasks: int
+
+    def __str__(self) -> str:
+        percent, half = 100 * self.accuracy, 100 * self.interval
+        return f"{percent:.2f} % ± {half:.2f} (95 % interval over {self.n_tasks} {self.n_way}-way {self.k_shot}-shot tasks)"
+
+
+def evaluate(
+    model: Method,
+    graph: Graph,
+    classes: Iterable[int] | None = None,
+    *,
+    tasks: Tasks | None = None,
+    n_way: int = 5,
+    k_shot: int = 5,
+    n_query: int = 10,
+    n_tasks: int = 500,
+    seed: int = 0,
+) -> Evaluation:
+    """Score tasks of ``classes`` (drawn from ``seed``: the same pool for every model), or the ``tasks`` given."""
+    if (classes is None) == (tasks is None):
+        raise InputError("give either the classes to draw tasks from (for example split.novel) or tasks=, not both or none")
+    if tasks is None:
+        tasks = draw_tasks(graph.y, classes or (), n_way, k_shot, n_query, n_tasks, seed)
+    if tasks.query_y is None:
+        raise InputError("these tasks have no query_y: accuracy needs the classes of the queries")
+    highest = max(int(tasks.support.max()), int(tasks.query.max()))
+    if highest >= graph.num_nodes:
+        raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
+    correct = predict_scores(model, graph, tasks).argmax(-1).cpu() == tasks.query_y.cpu()
+    return summarize(correct.float().mean(1).double(), tasks)
+
+
+def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:
+    """Mean, and 1.96 standard errors over tasks (0 for a single task, which says nothing about others)."""
+    n = len(per_task)
+    half = 1.96 * float(per_task.std()) / math.sqrt(n) if n > 1 else 0.0
+    shot = int(tasks.shots().min())
+    return Evaluation(float(per_task.mean()), half, per_task, tasks.n_way, shot, n)
+
+
+@torch.no_grad()
+def predict_scores(model: Method, graph: Graph, tasks: Tasks) -> Tensor:
+    """Scores ``[T, M, N]`` with the model at rest: one pass over the graph, then all tasks, in batches that fit."""
+    was_training = model.training
+    model.eval()
+    try:
+        state = model.embed(graph)
+        tasks = tasks.to(graph.device)
+        width = max((p.shape[-1] for p in model.parameters()), default=256)
+        per_task = (tasks.query.shape[1] + tasks.support.shape[1]) * max(width, tasks.n_way, 256)
+        size = max(1, CELLS // per_task)
+        parts = [model.score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)]
+    finally:
+        model.train(was_training)
+    scores = torch.cat(parts)
+    if not bool(torch.isfinite(scores).all()):
+        raise FloatingPointError("the model's scores are not all finite: its weights or this graph's features are broken")
+    return scores

@@ -1,0 +1,60 @@
+"""Training-free floor: smoothed, reduced features and a simple classifier on the supports.
+
+TF-IDF and SVD as in latent semantic analysis (Deerwester et al., 1990), personalised-PageRank smoothing as in APPNP
+(Gasteiger et al., ICLR 2019), then nearest class mean, ridge or logistic regression.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..graph import Graph
+from ..nn.features import ReducedFeatures
+from ..nn.heads import class_means, cosine_scores, logistic_scores, ridge_scores
+from ..sparse import normalized_adjacency, ppr_smooth
+from ..tasks import Tasks
+from .method import Method, Training
+
+
+class Probe(Method):
+    """Nothing is trained: what a method adds to this is what its training is worth.
+
+    ``smooth=False`` leaves the graph out; ``head`` is the classifier, solved for all tasks in one batch; ``penalty`` is
+    the ridge's weight on the norm and one over scikit-learn's C of the logistic regression.
+    """
+
+    training_settings: ClassVar[Training | None] = None
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        smooth: bool = True,
+        head: Literal["mean", "ridge", "logistic"] = "mean",
+        rank: int = 256,
+        steps: int = 12,
+        restart: float = 0.1,
+        penalty: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.smooth, self.head, self.steps, self.restart, self.penalty = smooth, head, steps, restart, penalty
+        self.features = ReducedFeatures(in_channels, rank)
+
+    def prepare(self, graph: Graph) -> None:
+        self.features.fit(graph)
+
+    def embed(self, graph: Graph) -> Tensor:
+        h = self.features(graph)
+        if self.smooth:
+            key = ("ppr", h.data_ptr(), self.steps, self.restart)
+            h = graph.memo(key, lambda: ppr_smooth(normalized_adjacency(graph), h, self.steps, self.restart))
+        return F.normalize(h, dim=-1)
+
+    def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
+        z, q = state[tasks.support], state[tasks.query]
+        if self.head == "mean":
+            return cosine_scores(q, class_means(z, tasks.support_y, tasks.n_way))
+        if self.head == "ridge":
+            return ridge_scores(z, tasks.support_y, q, tasks.n_way, self.penalty)
+        return logistic_scores(z, tasks.support_y, q, tasks.n_way, 1 / self.penalty)

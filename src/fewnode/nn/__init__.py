@@ -1,0 +1,1 @@
+"""Layers that several methods share: encoders, adapters, heads, features."""

@@ -1,0 +1,63 @@
+"""Features made ready without labels: words weighted by rarity, reduced to their main directions."""
+
+import torch
+from torch import Tensor, nn
+
+from ..csr import csr_parts, csr_tensor, transposed
+from ..errors import InputError
+from ..graph import Graph
+from ..spectral import main_directions
+
+
+class ReducedFeatures(nn.Module):
+    """TF-IDF and a truncated SVD for bags of words; the main directions around the mean for dense features.
+
+    The rarities and the directions are learned once (``fit``) and kept as buffers, so that another graph with the same
+    columns gets the same coordinates. Output ``[N, rank]``, dense float32.
+    """
+
+    idf: Tensor
+    centre: Tensor
+    basis: Tensor
+
+    def __init__(self, in_channels: int, rank: int = 256) -> None:
+        super().__init__()
+        self.register_buffer("idf", torch.ones(in_channels))
+        self.register_buffer("centre", torch.zeros(in_channels))
+        self.register_buffer("basis", torch.zeros(in_channels, min(rank, in_channels)))
+
+    def fit(self, graph: Graph) -> "ReducedFeatures":
+        """Learn rarities and directions from all rows of the graph's features."""
+        x = graph.x
+        if is_bag_of_words(x):
+            seen = torch.bincount(x.col_indices(), minlength=len(self.idf))
+            self.idf.copy_(torch.log((1 + len(x)) / (1 + seen)) + 1)
+        elif x.layout == torch.strided:
+            self.centre.copy_(x.mean(0))
+        weighted = self._weighted(x)
+        back = transposed(weighted) if weighted.layout == torch.sparse_csr else weighted.T
+        _, basis = main_directions(lambda v: back @ (weighted @ v), len(self.idf), self.basis.shape[1], device=x.device)
+        self.basis.copy_(basis)
+        return self
+
+    def forward(self, graph: Graph) -> Tensor:
+        if graph.num_features != len(self.idf):
+            raise InputError(f"the model knows {len(self.idf)} feature columns, the graph has {graph.num_features}")
+        key = ("reduced", self.basis.data_ptr(), self.basis._version)
+        reduced: Tensor = graph.memo(key, lambda: self._weighted(graph.x) @ self.basis)
+        return reduced
+
+    def _weighted(self, x: Tensor) -> Tensor:
+        """Dense rows around the mean; sparse rows times the rarities, each of length one (empty rows stay empty)."""
+        if x.layout == torch.strided:
+            return x - self.centre
+        indptr, indices, values = csr_parts(x)
+        values = values * self.idf[indices.long()]
+        rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
+        squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.square())
+        return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
+
+
+def is_bag_of_words(x: Tensor) -> bool:
+    """Sparse and nowhere negative: counts or flags, for which rarity is meaningful."""
+    return x.layout == torch.sparse_csr and (x.values().numel() == 0 or float(x.values().min()) >= 0)

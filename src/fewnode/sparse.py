@@ -1,0 +1,135 @@
+"""The hot kernels: CSR products with gradients, neighbour gathers, smoothing. Nothing here is ever N x N dense."""
+
+from typing import Any
+
+import torch
+from scipy import sparse as sp
+from torch import Tensor
+
+from .csr import csr_tensor, transposed
+from .graph import Graph
+
+
+class _Product(torch.autograd.Function):
+    """``matrix @ dense`` whose backward uses the stored transpose: torch's own transposes at every call."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
+        ctx.transpose = transpose
+        ctx.matrix = matrix
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
+        # Through apply again, so that second derivatives (MAML) work.
+        return None, None, _Product.apply(ctx.transpose, ctx.matrix, gradients[0])
+
+
+class Operator:
+    """A sparse matrix kept with its transpose; ``operator @ dense`` is differentiable in the dense operand."""
+
+    def __init__(self, matrix: Tensor, transpose: Tensor) -> None:
+        self.matrix = matrix
+        self.transpose = transpose
+        self._typed: dict[torch.dtype, Operator] = {matrix.dtype: self}
+
+    @classmethod
+    def from_csr(cls, indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int], symmetric: bool) -> "Operator":
+        """An operator from CSR parts; a symmetric one is its own transpose."""
+        matrix = csr_tensor(indptr, indices, values, shape)
+        return cls(matrix, matrix if symmetric else transposed(matrix))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def T(self) -> "Operator":
+        return Operator(self.transpose, self.matrix)
+
+    def to(self, dtype: torch.dtype) -> "Operator":
+        """The operator in another precision, converted once."""
+        if dtype not in self._typed:
+            matrix = self.matrix.to(dtype)
+            same = self.transpose is self.matrix
+            self._typed[dtype] = Operator(matrix, matrix if same else self.transpose.to(dtype))
+        return self._typed[dtype]
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        typed = self.to(dense.dtype)
+        product: Tensor = _Product.apply(typed.matrix, typed.transpose, dense)
+        return product
+
+
+def _operator(graph: Graph, indptr: Tensor, indices: Tensor, values: Tensor, symmetric: bool) -> Operator:
+    return Operator.from_csr(indptr, indices, values, (graph.num_nodes,) * 2, symmetric and not graph.directed)
+
+
+def rows_of(graph: Graph) -> Tensor:
+    """The row of every stored arc, [arcs]: the CSR pointers written out."""
+    return torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
+
+
+def adjacency(graph: Graph) -> Operator:
+    """A, with ones."""
+
+    def build() -> Operator:
+        ones = torch.ones(len(graph.indices), device=graph.device)
+        return _operator(graph, graph.indptr, graph.indices, ones, symmetric=True)
+
+    return graph.memo("adjacency", build)
+
+
+def mean_adjacency(graph: Graph) -> Operator:
+    """D^-1 A: the mean over the neighbours; zero at a node that has none."""
+
+    def build() -> Operator:
+        values = 1.0 / graph.degree.clamp(min=1).float()[rows_of(graph)]
+        return _operator(graph, graph.indptr, graph.indices, values, symmetric=False)
+
+    return graph.memo("mean_adjacency", build)
+
+
+def normalized_adjacency(graph: Graph) -> Operator:
+    """D^-1/2 (A + I) D^-1/2, the propagation of a GCN; degrees count the self-loop."""
+
+    def build() -> Operator:
+        loops = graph.to_scipy() + sp.identity(graph.num_nodes, dtype="float32", format="csr")
+        loops.sort_indices()
+        into, out = (torch.from_numpy(loops.sum(axis)).ravel().rsqrt().to(graph.device) for axis in (1, 0))
+        dtype = graph.indices.dtype
+        indptr, indices = (torch.from_numpy(part).to(graph.device, dtype) for part in (loops.indptr, loops.indices))
+        rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree + 1)
+        return _operator(graph, indptr, indices, into[rows] * out[indices.long()], symmetric=True)
+
+    return graph.memo("normalized_adjacency", build)
+
+
+def project(graph: Graph, weight: Tensor) -> Tensor:
+    """``x @ weight`` for dense or sparse features, ``weight [F, d]``; differentiable in the weight."""
+    if graph.x.layout != torch.sparse_csr:
+        return graph.x.to(weight.dtype) @ weight
+    return feature_operator(graph) @ weight
+
+
+def feature_operator(graph: Graph) -> Operator:
+    """The sparse features as an operator."""
+    return graph.memo("features", lambda: Operator(graph.x, transposed(graph.x)))
+
+
+def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """All arcs into ``nodes [B]``: for each, its position in ``nodes`` and the neighbour's id, both [arcs]."""
+    start = graph.indptr[nodes].long()
+    count = graph.indptr[nodes + 1].long() - start
+    owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)
+    first = torch.cumsum(count, 0) - count
+    within = torch.arange(len(owner), device=nodes.device) - first[owner]
+    return owner, graph.indices[start[owner] + within].long()
+
+
+def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
+    """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
+    z = h
+    for _ in range(steps):
+        z = torch.add(operator @ z, h, alpha=restart / (1 - restart)).mul(1 - restart)
+    return z

@@ -1,0 +1,245 @@
+"""Which classes are learned from, and few-shot tasks: drawn in one go, reproducibly, and never mixing the two."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .graph import Graph
+from .storage import PathLike, read_npz, write_npz
+
+
+@dataclass(frozen=True)
+class ClassSplit:
+    """Class ids to learn from (base), to select on (validation) and to test on (novel); no class is in two."""
+
+    base: tuple[int, ...]
+    validation: tuple[int, ...] = ()
+    novel: tuple[int, ...] = ()
+
+    def __init__(self, base: Iterable[int], validation: Iterable[int] = (), novel: Iterable[int] = ()) -> None:
+        seen: dict[int, str] = {}
+        for part, ids in (("base", base), ("validation", validation), ("novel", novel)):
+            values = tuple(int(i) for i in ids)
+            for value in values:
+                if value < 0:
+                    raise InputError(f"class {value} in {part}: class ids start at 0")
+                if value in seen:
+                    raise InputError(f"class {value} is in {seen[value]} and again in {part}; parts must not overlap")
+                seen[value] = part
+            object.__setattr__(self, part, values)
+
+
+def random_split(
+    labels: Any, fractions: tuple[float, float, float] = (0.4, 0.2, 0.4), min_size: int = 0, seed: int = 0
+) -> ClassSplit:
+    """Split the classes that have at least ``min_size`` labelled nodes by the given fractions, at random."""
+    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise InputError(f"fractions {fractions} must be three numbers >= 0 that add up to 1")
+    sizes = _class_sizes(_labels(labels))
+    classes = np.flatnonzero(sizes >= max(min_size, 1))
+    shuffled = classes[np.argsort(_raw(seed, len(classes)), kind="stable")].tolist()
+    base, validation = (round(len(classes) * share) for share in (fractions[0], fractions[0] + fractions[1]))
+    parts = shuffled[:base], shuffled[base:validation], shuffled[validation:]
+    return ClassSplit(*(sorted(part) for part in parts))
+
+
+def training_view(graph: Graph, split: ClassSplit) -> Graph:
+    """The graph as training may see it: every label outside the base classes is unknown."""
+    base = torch.tensor(split.base, dtype=torch.long, device=graph.device)
+    return graph.with_labels(torch.where(torch.isin(graph.y, base), graph.y, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """A batch of few-shot tasks. Node ids ``support [T, S]`` and ``query [T, M]``; the classes of a task are
+    0..n_way-1 in ``support_y [T, S]`` and ``query_y [T, M]`` (None where unknown). Shots may be unequal."""
+
+    support: Tensor
+    support_y: Tensor
+    query: Tensor
+    query_y: Tensor | None = None
+    n_way: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("support", "support_y", "query", "query_y"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _integers(name, value))
+        self._check_shapes()
+        lowest, highest = int(self.support_y.min()), int(self.support_y.max())
+        n_way = self.n_way or highest + 1
+        object.__setattr__(self, "n_way", n_way)
+        if lowest < 0 or highest >= n_way:
+            raise InputError(f"support_y holds {lowest}..{highest}; the classes of a {n_way}-way task are 0..{n_way - 1}")
+        missing = (self.shots() == 0).nonzero()
+        if len(missing):
+            task, position = missing[0].tolist()
+            raise InputError(f"task {task} has no support of class {position}; each of its {n_way} classes needs one")
+        if self.query_y is not None and (int(self.query_y.min()) < 0 or int(self.query_y.max()) >= n_way):
+            raise InputError(f"query_y holds values outside 0..{n_way - 1}")
+
+    def _check_shapes(self) -> None:
+        pairs = [("support", "support_y")] + ([("query", "query_y")] if self.query_y is not None else [])
+        for nodes, labels in pairs:
+            if getattr(self, nodes).shape != getattr(self, labels).shape:
+                shapes = tuple(getattr(self, nodes).shape), tuple(getattr(self, labels).shape)
+                raise InputError(f"{nodes} has shape {shapes[0]} but {labels} has {shapes[1]}; they must agree")
+        if len(self.support) != len(self.query) or not self.support.numel() or not self.query.numel():
+            shapes = tuple(self.support.shape), tuple(self.query.shape)
+            raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
+        for name in ("support", "query"):
+            if int(getattr(self, name).min()) < 0:
+                raise InputError(f"{name} holds a negative node id")
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.support)
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __getitem__(self, which: slice) -> "Tasks":
+        query_y = None if self.query_y is None else self.query_y[which]
+        return Tasks(self.support[which], self.support_y[which], self.query[which], query_y, self.n_way)
+
+    def shots(self) -> Tensor:
+        """How many supports each class of each task has, [T, N]."""
+        counts = self.support_y.new_zeros(self.n_tasks, self.n_way)
+        return counts.scatter_add_(1, self.support_y, torch.ones_like(self.support_y))
+
+    def to(self, device: torch.device | str) -> "Tasks":
+        parts = (self.support, self.support_y, self.query)
+        query_y = None if self.query_y is None else self.query_y.to(device)
+        return Tasks(*(part.to(device) for part in parts), query_y, self.n_way)
+
+    def save(self, path: PathLike) -> None:
+        """Write the pool as an npz archive."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        write_npz(path, {name: np.asarray(value) for name, value in arrays.items() if value is not None})
+
+    @classmethod
+    def load(cls, path: PathLike) -> "Tasks":
+        """Read a pool that ``save`` wrote."""
+        arrays = read_npz(path)
+        missing = {"support", "support_y", "query"} - arrays.keys()
+        if missing:
+            raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
+        n_way = int(arrays.pop("n_way", 0))
+        return cls(**{key: arrays.get(key) for key in ("support", "support_y", "query", "query_y")}, n_way=n_way)
+
+
+class TaskSampler:
+    """Draws tasks of some classes of a labelling; the nodes of each class are looked up once."""
+
+    def __init__(self, y: Any, classes: Iterable[int]) -> None:
+        labels = _labels(y)
+        self.classes = np.array(sorted(int(c) for c in classes), dtype=np.int64)
+        self.order = np.argsort(labels, kind="stable")
+        sorted_labels = labels[self.order]
+        self.start = np.searchsorted(sorted_labels, self.classes)
+        self.size = np.searchsorted(sorted_labels, self.classes, "right") - self.start
+
+    def usable(self, least: int) -> np.ndarray:
+        """Positions of the classes with at least ``least`` nodes."""
+        return np.flatnonzero(self.size >= least)
+
+    def too_small(self, least: int) -> dict[int, int]:
+        """The classes that cannot be drawn, and how many nodes each has."""
+        small = self.size < least
+        return dict(zip(self.classes[small].tolist(), self.size[small].tolist(), strict=True))
+
+    def draw(self, n_way: int, k_shot: int, n_query: int, n_tasks: int, seed: int) -> Tasks:
+        """``n_tasks`` tasks: classes without replacement, then nodes of each class without replacement."""
+        each = k_shot + n_query
+        usable = self._checked(n_way, k_shot, n_query, n_tasks)
+        raw = _raw(seed, n_tasks * (len(usable) + 2 * n_way * each))
+        keys, raw = np.split(raw, [n_tasks * len(usable)])
+        chosen = usable[np.argsort(keys.reshape(n_tasks, -1), axis=1, kind="stable")[:, :n_way]].reshape(-1)
+        picks, shuffle = raw.reshape(2, n_tasks * n_way, each)
+        nodes = self.order[self.start[chosen, None] + _sample_rows(self.size[chosen], picks, shuffle)]
+        nodes = nodes.reshape(n_tasks, n_way, each)
+        label = np.broadcast_to(np.arange(n_way)[:, None], nodes.shape)
+        support, support_y, query, query_y = (
+            np.ascontiguousarray(part).reshape(n_tasks, -1)
+            for cut in (slice(None, k_shot), slice(k_shot, None))
+            for part in (nodes[..., cut], label[..., cut])
+        )
+        return Tasks(support, support_y, query, query_y, n_way)  # type: ignore[arg-type]  # made tensors on the way in
+
+    def _checked(self, n_way: int, k_shot: int, n_query: int, n_tasks: int) -> np.ndarray:
+        for name, value in {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "n_tasks": n_tasks}.items():
+            if value < 1:
+                raise InputError(f"{name} is {value}; it must be at least 1")
+        each = k_shot + n_query
+        usable = self.usable(each)
+        if len(usable) < n_way:
+            small = self.too_small(each)
+            left_out = f" (too small: {', '.join(f'{c} with {s}' for c, s in small.items())})" if small else ""
+            raise InputError(
+                f"{n_way}-way needs {n_way} classes with at least {each} labelled nodes ({k_shot} supports + "
+                f"{n_query} queries); of the {len(self.classes)} classes given, {len(usable)} have that many{left_out}"
+            )
+        return usable
+
+
+def draw_tasks(
+    y: Any,
+    classes: Iterable[int],
+    n_way: int,
+    k_shot: int,
+    n_query: int,
+    n_tasks: int,
+    generator: int | torch.Generator = 0,
+) -> Tasks:
+    """Draw tasks from the labels ``y [N]``; supports and queries are disjoint, classes too small are left out.
+
+    With an integer seed the same tasks come out on every platform and version: the bits are Philox-4x64 with the
+    seed as its key (a published algorithm, not a library's choice of the day), and everything else is integer
+    sorting and exact float64 arithmetic. A ``torch.Generator`` only supplies that seed.
+    """
+    if isinstance(generator, torch.Generator):
+        generator = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+    return TaskSampler(y, classes).draw(n_way, k_shot, n_query, n_tasks, generator)
+
+
+def _sample_rows(sizes: np.ndarray, picks: np.ndarray, shuffle: np.ndarray) -> np.ndarray:
+    """For each row r, distinct numbers below ``sizes[r]`` in random order, [R, m], from random bits [R, m] each.
+
+    Floyd's algorithm over all rows at once: m steps, whatever the sizes. It picks a uniform set but not a uniform
+    order, hence the shuffle: the first k are the supports.
+    """
+    unit = (picks >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    chosen = np.empty(picks.shape, np.int64)
+    m = picks.shape[1]
+    for step in range(m):
+        last = sizes - m + step
+        candidate = (unit[:, step] * (last + 1)).astype(np.int64)
+        taken = (chosen[:, :step] == candidate[:, None]).any(axis=1)
+        chosen[:, step] = np.where(taken, last, candidate)
+    return np.take_along_axis(chosen, np.argsort(shuffle, axis=1, kind="stable"), axis=1)
+
+
+def _raw(seed: int, count: int) -> np.ndarray:
+    if not 0 <= seed < 2**128:
+        raise InputError(f"seed {seed} must be an integer from 0 to 2^128 - 1")
+    return np.random.Philox(key=seed).random_raw(count)
+
+
+def _labels(y: Any) -> np.ndarray:
+    return y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+
+
+def _class_sizes(labels: np.ndarray) -> np.ndarray:
+    return np.bincount(labels[labels >= 0])
+
+
+def _integers(name: str, value: Any) -> Tensor:
+    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 2:
+        raise InputError(f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; expected integers [tasks, nodes]")
+    return tensor.long()
