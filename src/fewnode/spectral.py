@@ -7,7 +7,7 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 
-from .csr import to_tensor
+from .csr import to_tensor, transposed
 
 
 def main_directions(
@@ -28,10 +28,18 @@ def main_directions(
 
 
 def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
-    """Where a node sits in the graph, float32 [N, rank]: the leading eigenvectors of D^-1/2 (A + I) D^-1/2, each scaled by
-    its squared eigenvalue, as a two-step walk weighs them."""
-    with_loops = adjacency + sp.identity(adjacency.shape[0], "float32", format="csr")
-    scale = sp.diags_array(np.asarray(with_loops.sum(1)).ravel() ** -0.5)
-    walk = to_tensor((scale @ with_loops @ scale).tocsr().astype("float32"))
-    values, vectors = main_directions(lambda v: walk @ v, walk.shape[0], rank)
-    return vectors * values.square()
+    """Where a node sits in the graph, float32 [N, rank]: the main directions of how much likelier each edge is than chance
+    (positive log ratio, a sparse matrix), smoothed over two steps. After ProNE (Zhang et al., IJCAI 2019).
+    """
+    n = adjacency.shape[0]
+    degree = np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1)
+    walk = (sp.diags_array(1 / degree) @ adjacency).tocsr()
+    chance = np.asarray(walk.sum(0)).ravel() ** 0.75
+    walk.data = np.maximum(np.log(walk.data) - np.log(chance / max(chance.sum(), 1e-12))[walk.indices], 0)
+    ratios = to_tensor(walk.astype("float32"))
+    back = transposed(ratios)
+    values, directions = main_directions(lambda v: back @ (ratios @ v), n, rank)
+    features = (ratios @ directions) * values.clamp(min=1e-9) ** -0.25
+    scale = sp.diags_array((1 + degree) ** -0.5)
+    step = to_tensor((scale @ (adjacency + sp.identity(n)) @ scale).tocsr().astype("float32"))
+    return step @ (step @ features)

@@ -15,7 +15,7 @@ class Training:
     """How a method is trained: the optimiser's settings, and the shape of the tasks it sees while training.
 
     ``train_way``, ``train_shot`` and ``train_query`` default to those of the test tasks; ``patience`` counts
-    validation checks without improvement; ``clip`` bounds the gradient's norm.
+    validation checks without improvement; ``clip`` bounds the gradient's norm; ``decoupled`` is AdamW instead of Adam.
     """
 
     learning_rate: float = 0.005
@@ -28,6 +28,7 @@ class Training:
     train_shot: int | None = None
     train_query: int | None = None
     clip: float | None = None
+    decoupled: bool = False
 
 
 class Method(nn.Module):

@@ -1,0 +1,237 @@
+"""The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises."""
+
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import methods
+from .errors import InputError, one_of
+from .evaluation import evaluate
+from .graph import Graph
+from .methods.method import Method, Training
+from .resumption import TrainingState
+from .tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, training_view
+from .versions import versions
+
+VALIDATION_TASKS = 100
+VALIDATION_SEED = 10**6  # another stream than any training seed's
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told: after every step the loss, at every check the validation accuracy too."""
+
+    step: int
+    steps: int
+    loss: float
+    accuracy: float | None
+    best: float | None
+    steps_per_second: float
+
+
+def fit(
+    method: str | type[Method],
+    graph: Graph,
+    split: ClassSplit | None = None,
+    *,
+    n_way: int = 5,
+    k_shot: int = 5,
+    n_query: int = 10,
+    seed: int = 0,
+    device: str = "auto",
+    inductive: bool = False,
+    resume: str | Path | None = None,
+    callback: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Method:
+    """Train a method on the base classes of a graph, select on its validation classes, return the best weights.
+
+    ``options`` are those of the method's constructor and of ``Training``. ``inductive`` takes all nodes of novel classes
+    out of the training graph. ``resume`` names a folder: the state of the training is kept there, and an interrupted one
+    goes on from it to the same weights. The caller's random state is left as it was.
+    """
+    kind = methods.find(method) if isinstance(method, str) else method
+    build, overrides = _sort_options(kind, options)
+    if split is None and kind.training_settings is not None:
+        raise InputError(f"{kind.__name__} learns from base classes: give a split, for example random_split(graph.y)")
+    graph = graph.to(_device(device))
+    seen = _training_graph(graph, split, inductive)
+    context = _context(kind, seen, split, n_way, k_shot)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = kind(**context, **build).to(graph.device)
+        model.card = _card(kind, seen, split, build, context)
+        model.card |= {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
+        view = seen if split is None else training_view(seen, split)
+        model.prepare(view)
+        if model.training_settings is not None and split is not None:
+            settings = replace(model.training_settings, **overrides)
+            model.card["training"] = asdict(settings)
+            episodes = _Episodes(model.card, settings, view, seen, split)
+            _train(model, view, settings, episodes, TrainingState(model, settings, resume), callback)
+    return model.eval()
+
+
+def _train(
+    model: Method,
+    view: Graph,
+    settings: Training,
+    episodes: "_Episodes",
+    state: TrainingState,
+    callback: Callable[[Progress], None] | None,
+) -> None:
+    """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
+    at a check does what an undisturbed one does."""
+    started, first = time.perf_counter(), state.step
+    try:
+        while state.step < settings.steps and state.waited < settings.patience:
+            block = min(settings.check_every, settings.steps - state.step)
+            for loss, tasks_done in _block(model, view, settings, episodes, state, block):
+                accuracy = None
+                if tasks_done == block:
+                    accuracy = episodes.validate(model)
+                    state.check(accuracy)
+                if callback is not None:
+                    speed = (state.step - first) / (time.perf_counter() - started)
+                    callback(Progress(state.step, settings.steps, loss, accuracy, state.best, speed))
+    except KeyboardInterrupt:
+        model.card["notes"].append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
+    state.finish()
+    seconds = time.perf_counter() - started
+    model.card |= {"curve": state.curve, "best": state.best, "stopped_at": state.step, "training_seconds": round(seconds, 3)}
+
+
+def _block(
+    model: Method, view: Graph, settings: Training, episodes: "_Episodes", state: TrainingState, steps: int
+) -> Iterator[tuple[float, int]]:
+    number = state.step // settings.check_every
+    tasks = episodes.training_tasks(number, steps * settings.tasks_per_step).to(view.device)
+    torch.manual_seed(_mix(model.card["seed"], number) % 2**63)  # dropout and what else a method draws
+    model.train()
+    for step in range(steps):
+        at = step * settings.tasks_per_step
+        loss = _step(model, view, tasks[at : at + settings.tasks_per_step], state.optimizer, settings.clip)
+        state.step += 1
+        yield loss, step + 1
+
+
+def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optimizer, clip: float | None) -> float:
+    loss = model.loss(view, tasks)
+    value = float(loss.detach())
+    if value != value or abs(value) == float("inf"):
+        raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    if clip is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return value
+
+
+class _Episodes:
+    """Where training and validation tasks come from. Asked-for sizes that the classes cannot give are reduced to what
+    they have, and the model's card says so."""
+
+    def __init__(self, card: dict[str, Any], settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
+        self.seed: int = card["seed"]
+        self.notes: list[str] = card["notes"]
+        self.graph = graph
+        self.base = TaskSampler(view.y, split.base)
+        way, shot, query = settings.train_way, settings.train_shot, settings.train_query
+        asked = (way or card["n_way"], shot or card["k_shot"], query or card["n_query"])
+        shape = self._feasible("training", self.base, *asked)
+        if shape is None:
+            raise InputError(f"training needs two base classes with at least {asked[1] + 1} labelled nodes")
+        self.shape = shape
+        self.pool = self._validation_pool(split, card["n_way"], card["k_shot"], card["n_query"])
+
+    def training_tasks(self, block: int, n_tasks: int) -> Tasks:
+        return self.base.draw(*self.shape, n_tasks, _mix(self.seed, block))
+
+    def validate(self, model: Method) -> float | None:
+        return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
+
+    def _validation_pool(self, split: ClassSplit, n_way: int, k_shot: int, n_query: int) -> Tasks | None:
+        sampler = TaskSampler(self.graph.y, split.validation)
+        shape = self._feasible("validation", sampler, n_way, k_shot, n_query)
+        if shape is None:
+            self._say("there are no two validation classes large enough: nothing is selected, the last weights are kept")
+            return None
+        return draw_tasks(self.graph.y, split.validation, *shape, VALIDATION_TASKS, VALIDATION_SEED)
+
+    def _feasible(self, what: str, sampler: TaskSampler, way: int, shot: int, query: int) -> tuple[int, int, int] | None:
+        """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
+        sizes = sorted(sampler.size.tolist(), reverse=True)
+        ways = min(way, sum(size > shot for size in sizes))
+        if ways < 2:
+            return None
+        queries = min(query, sizes[ways - 1] - shot)
+        if (ways, queries) != (way, query):
+            self._say(
+                f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
+                f"the {len(sizes)} {what if what == 'validation' else 'base'} classes have no more nodes than that"
+            )
+        return ways, shot, queries
+
+    def _say(self, note: str) -> None:
+        self.notes.append(note)
+        warnings.warn(note, stacklevel=2)
+
+
+def _mix(seed: int, block: int) -> int:
+    """A seed for each block of each run: two 64-bit halves of one Philox key, so no two are alike."""
+    return (block + 1 << 64) + seed
+
+
+def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the constructor, and of the training; an unknown one is answered with the closest."""
+    own = set(inspect.signature(kind).parameters) - {"in_channels", "base_classes", "n_way", "k_shot"}
+    training = {field.name for field in fields(Training)} if kind.training_settings is not None else set()
+    for name in options:
+        one_of(f"option of {kind.__name__.lower()}", name, own | training)
+    build = {name: value for name, value in options.items() if name in own}
+    return build, {name: value for name, value in options.items() if name not in own}
+
+
+def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> Graph:
+    if not inductive:
+        return graph
+    if split is None:
+        raise InputError("inductive training leaves the novel classes' nodes out: it needs a split that names them")
+    novel = torch.tensor(split.novel, device=graph.device)
+    return graph.subgraph(~torch.isin(graph.y, novel))
+
+
+def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int) -> dict[str, Any]:
+    """What a constructor may ask to be told about the problem."""
+    base = split.base if split is not None else ()
+    known = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    return {name: known[name] for name in inspect.signature(kind).parameters if name in known}
+
+
+def _card(
+    kind: type[Method], graph: Graph, split: ClassSplit | None, build: dict[str, Any], context: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "method": kind.__name__.lower(),
+        "options": build,
+        "context": context,
+        "graph": graph.fingerprint,
+        "feature_names": graph.feature_names,
+        "split": None if split is None else asdict(split),
+        "notes": [],
+        "versions": versions(),
+    }
+
+
+def _device(name: str) -> torch.device:
+    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+
+
