@@ -4,11 +4,14 @@ import argparse
 import json
 import math
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ..training import Progress
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +56,7 @@ def load_dataset(name: str, data_dir: str | None) -> Any:
 
 
 class DownloadBar:
-    """A bar on standard error that appears with the first byte; called with file, bytes so far, bytes in all."""
+    """A bar on standard error that appears with the first byte; told the file, bytes so far, bytes in all."""
 
     def __init__(self) -> None:
         self.files: dict[str, Any] = {}
@@ -74,3 +77,45 @@ class DownloadBar:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+class TrainingBar:
+    """A training's progress on standard error: a live bar in a terminal, else a line every few seconds."""
+
+    PAUSE = 5.0  # seconds between lines where there is no terminal
+
+    def __init__(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        columns = progress.BarColumn(), progress.MofNCompleteColumn(), "{task.fields[facts]}"
+        self.bar = progress.Progress(
+            *columns, progress.TimeRemainingColumn(), console=console, transient=True
+        )
+        self.live = console.is_terminal
+        self.task: Any = None
+        self.said = -math.inf
+        self.accuracy: float | None = None
+
+    def __enter__(self) -> "TrainingBar":
+        if self.live:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            self.bar.stop()
+
+    def __call__(self, now: "Progress") -> None:
+        self.accuracy = self.accuracy if now.accuracy is None else now.accuracy
+        checked = "" if self.accuracy is None else f"  validation {100 * self.accuracy:.1f} %"
+        facts = f"loss {now.loss:.4f}{checked}  {now.steps_per_second:.1f} steps/s"
+        if self.live:
+            if self.task is None:
+                self.task = self.bar.add_task("", total=now.steps, facts=facts)
+            self.bar.update(self.task, completed=now.step, facts=facts)
+        elif time.monotonic() - self.said >= self.PAUSE or now.step == now.steps:
+            left = (now.steps - now.step) / max(now.steps_per_second, 1e-9)
+            say(f"step {now.step}/{now.steps}  {facts}  at most {left:.0f} s left")
+            self.said = time.monotonic()

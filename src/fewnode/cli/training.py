@@ -1,7 +1,190 @@
 """Teaching and testing: ``fewnode train`` and ``fewnode evaluate``."""
 
-from typing import Any
+import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from .screen import TrainingBar, add_json, emit, load_dataset, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def add_commands(commands: Any) -> None:
-    """None yet."""
+    train = commands.add_parser("train", help="teach a method on the base classes of a data set")
+    train.add_argument("method", help="a name of `fewnode ls methods`")
+    train.add_argument("dataset", help="a name of `fewnode ls datasets`")
+    train.add_argument("--n-way", type=int, default=5, metavar="N", help="classes in a task (5)")
+    train.add_argument("--k-shot", type=int, default=5, metavar="K", help="examples of each class (5)")
+    train.add_argument(
+        "--n-query", type=int, default=10, metavar="Q", help="nodes of each class to classify (10)"
+    )
+    train.add_argument("--seed", type=int, default=0, help="of the first weights and the training tasks (0)")
+    train.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="an option of the method; may be repeated",
+    )
+    train.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
+    train.add_argument("--resume", action="store_true", help="go on where a training in DIR was stopped")
+    train.add_argument("--device", default="auto", help="cpu, cuda, ... (auto)")
+    _add_data_dir(train)
+    add_json(train)
+    train.set_defaults(run=train_method)
+
+    test = commands.add_parser("evaluate", help="score a trained model on tasks of the novel classes")
+    test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` wrote")
+    tasks = test.add_mutually_exclusive_group()
+    tasks.add_argument("--tasks", default="500", metavar="N", help="how many tasks to draw (500)")
+    tasks.add_argument("--pool", metavar="FILE", help="an .npz of tasks to take instead (Tasks.save)")
+    test.add_argument("--n-way", type=int, metavar="N", help="classes in a task (as trained)")
+    test.add_argument("--k-shot", type=int, metavar="K", help="examples of each class (as trained)")
+    test.add_argument("--n-query", type=int, metavar="Q", help="nodes of each class to classify (as trained)")
+    test.add_argument("--seed", type=int, default=0, help="of the tasks: the same for every model (0)")
+    _add_data_dir(test)
+    add_json(test)
+    test.set_defaults(run=evaluate_model)
+
+
+def _add_data_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data-dir", metavar="DIR", help="where to look for data first (else $FEWNODE_DATA)")
+
+
+def train_method(args: argparse.Namespace) -> int:
+    from ..datasets import catalog
+    from ..errors import one_of
+    from ..methods import names
+
+    method = one_of("method", args.method, names())  # wrong names are answered before torch is imported
+    dataset = catalog.entry(args.dataset).name
+    given = dict(_pair(text) for text in args.set)
+    folder = _usable(Path(args.out), args.resume)
+    try:
+        say(f"Preparing {method} ...")
+        from .. import fit, save
+        from ..options import parse_options
+
+        options = parse_options(method, given)
+        graph, split = load_dataset(dataset, args.data_dir)
+        shape = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
+        with notes_said(), TrainingBar() as bar:
+            model = fit(
+                method, graph, split, **shape, device=args.device, resume=folder, callback=bar, **options
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped before there was a model; nothing new is kept") from None
+    model.card["dataset"] = dataset
+    save(model, folder)
+    stopped = any(note.startswith("interrupted") for note in model.card["notes"])
+    emit(args, {"folder": str(folder), "interrupted": stopped, **_told(model.card)}, _draw_training)
+    return 130 if stopped else 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise InputError(f"--set {text!r}: write option=value, for example --set hidden_channels=32")
+    return name.strip().replace("-", "_"), value.strip()
+
+
+def _usable(folder: Path, resume: bool) -> Path:
+    """The folder to write to; one that holds a model or half a training is only touched if that is wanted."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; name a folder")
+    held = [name for name in ("model.json", "training.safetensors") if (folder / name).exists()]
+    if held and not resume:
+        raise InputError(
+            f"{folder} already holds {' and '.join(held)}: add --resume to go on with that training, "
+            "or choose another --out"
+        )
+    return folder
+
+
+@contextmanager
+def notes_said() -> Iterator[None]:
+    """The library's warnings as plain lines; those of the packages below it are left out."""
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
+        if Path(__file__).parents[1] in Path(filename).parents:
+            say(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]  # takes more than it needs
+        yield
+
+
+def _told(card: dict[str, Any]) -> dict[str, Any]:
+    keys = ("method", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "notes")
+    return {
+        **{key: card.get(key) for key in keys},
+        "steps": card.get("stopped_at", 0),
+        "validation_accuracy": card.get("best"),
+        "seconds": card.get("training_seconds", 0.0),
+    }
+
+
+def _draw_training(console: "Console", facts: dict[str, Any]) -> None:
+    best = facts["validation_accuracy"]
+    reached = "" if best is None else f", best validation accuracy {100 * best:.2f} %"
+    if facts["interrupted"]:
+        console.print(f"Stopped at step {facts['steps']:,}{reached}; the best weights so far are kept.")
+        console.print("The same command with --resume goes on from the last check.")
+    elif facts["steps"]:
+        console.print(f"{facts['method']}: {facts['steps']:,} steps in {facts['seconds']:.1f} s{reached}")
+    console.print(f"Model in {facts['folder']}; next: fewnode evaluate {facts['folder']}", soft_wrap=True)
+
+
+def evaluate_model(args: argparse.Namespace) -> None:
+    say(f"Loading the model in {args.folder} ...")
+    from .. import Tasks, evaluate, load
+
+    model = load(args.folder)
+    card = model.card
+    if not card.get("dataset"):
+        raise InputError(
+            f"{args.folder} does not say which data set it was trained on; evaluate it from Python"
+        )
+    pool, n_tasks = _pool_or_number(args)
+    tasks = None if pool is None else Tasks.load(pool)
+    graph, split = load_dataset(card["dataset"], args.data_dir)
+    if graph.fingerprint != card["graph"] and not card.get("inductive"):
+        say(f"note: {card['dataset']} is not the graph this model was trained on (other edges or features)")
+    wanted = {key: getattr(args, key) or card[key] for key in ("n_way", "k_shot", "n_query")}
+    drawn = {} if tasks is not None else {**wanted, "n_tasks": n_tasks, "seed": args.seed}
+    found = evaluate(model, graph, None if tasks is not None else split.novel, tasks=tasks, **drawn)
+    document = {
+        "method": card["method"],
+        "dataset": card["dataset"],
+        "accuracy": found.accuracy,
+        "interval": found.interval,
+        "n_way": found.n_way,
+        "k_shot": found.k_shot,
+        "n_tasks": found.n_tasks,
+        "n_query": drawn.get("n_query"),
+        "seed": drawn.get("seed"),
+        "pool": None if pool is None else str(pool),
+        "per_task": found.per_task.tolist(),
+    }
+    emit(
+        args,
+        document,
+        lambda console, facts: console.print(f"{facts['method']}, {facts['dataset']}: {found}"),
+    )
+
+
+def _pool_or_number(args: argparse.Namespace) -> tuple[str | None, int]:
+    """``--tasks`` is a number; a file there is taken as the pool it must be."""
+    if args.pool is not None:
+        return args.pool, 0
+    try:
+        return None, int(args.tasks)
+    except ValueError:
+        if args.tasks.endswith(".npz"):
+            return args.tasks, 0
+        raise InputError(f"--tasks {args.tasks!r}: expected how many, or an .npz of tasks") from None
