@@ -4,6 +4,8 @@ WordNet: 117,659 meanings of English words, linked by what they have to do with 
 Each class is a topic.
 """
 
+import torch
+
 import fewnode
 
 # Five classes no model has been taught, each named by three examples ...
@@ -39,20 +41,21 @@ def main() -> None:
     print("probe, training-free:", fewnode.evaluate(model, graph, split.novel, n_way=5, k_shot=5))
 
     # One task of our own, by name.
-    assert graph.node_names is not None
+    assert graph.node_names is not None and graph.class_names is not None
     number = {name: i for i, name in enumerate(graph.node_names)}
     task = fewnode.Tasks(
-        support=[[number[name] for names in EXAMPLES.values() for name in names]],
-        support_y=[[i for i, names in enumerate(EXAMPLES.values()) for _ in names]],
-        query=[[number[name] for name in UNKNOWN]],
+        support=torch.tensor([[number[name] for names in EXAMPLES.values() for name in names]]),
+        support_y=torch.tensor([[i for i, names in enumerate(EXAMPLES.values()) for _ in names]]),
+        query=torch.tensor([[number[name] for name in UNKNOWN]]),
     )
     best = model(graph, task).argmax(-1)[0].tolist()
     print("\nFive new classes, three examples each:")
     for label, names in EXAMPLES.items():
         print(f"  {label:<18} {', '.join(name.split('.')[0] for name in names)}")
-    print("\nSo these are:")
+    print("\nSo these are (and what WordNet says):")
     for name, place in zip(UNKNOWN, best, strict=True):
-        print(f"  {name.split('.')[0]:<18} {list(EXAMPLES)[place]}")
+        truth = graph.class_names[int(graph.y[number[name]])]
+        print(f"  {name.split('.')[0]:<18} {list(EXAMPLES)[place]:<20} ({truth})")
 
 
 if __name__ == "__main__":

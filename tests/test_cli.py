@@ -85,9 +85,7 @@ def test_train_then_evaluate(run, data, tmp_path):
     code, out, err = run(*train(tmp_path / "model", *SHORT, "--set", "dropout=0", "--json"))
     assert code == 0, err
     facts = json.loads(out)
-    assert (
-        facts["method"] == "tent" and facts["dataset"] == "wordnet" and facts["options"] == {"dropout": 0.0}
-    )
+    assert facts["method"] == "tent" and facts["dataset"] == "wordnet" and facts["options"] == {"dropout": 0.0}
     assert facts["steps"] == 4 and 0 <= facts["validation_accuracy"] <= 1 and "step 4/4" in err
 
     code, out, err = run("evaluate", tmp_path / "model", "--tasks", "30", "--json")
@@ -203,9 +201,7 @@ def test_ctrl_c_keeps_the_best_and_what_resume_needs(tmp_path):
     command = [sys.executable, str(script), str(Path(__file__).parent), *options]
     path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
         if "step 25/" in line:

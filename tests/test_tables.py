@@ -185,9 +185,7 @@ def test_bad_tables_are_named(write, edges, nodes, words):
 )
 def test_bad_feature_tables_are_named(write, features, words):
     with pytest.raises(InputError) as caught:
-        tables.graph_tables(
-            write("edges.csv", EDGES), write("nodes.csv", NODES), write("features.csv", features)
-        )
+        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), write("features.csv", features))
     for word in words:
         assert word in str(caught.value)
 

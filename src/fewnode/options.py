@@ -29,8 +29,7 @@ def parse_options(method: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Options given as text (``{"gamma": "0.5"}``) as values of the types the method's signature names."""
     known = option_types(method)
     return {
-        name: parse_value(name, text, known[one_of(f"option of {method}", name, known)])
-        for name, text in given.items()
+        name: parse_value(name, text, known[one_of(f"option of {method}", name, known)]) for name, text in given.items()
     }
 
 

@@ -11,11 +11,7 @@ from .tasks import ClassSplit
 
 def overview(graph: Graph, split: ClassSplit | None = None) -> dict[str, Any]:
     """Counts of a graph as plain numbers: size, parts, what was dropped on reading, class sizes."""
-    parts = (
-        {}
-        if split is None
-        else {part: list(getattr(split, part)) for part in ("base", "validation", "novel")}
-    )
+    parts = {} if split is None else {part: list(getattr(split, part)) for part in ("base", "validation", "novel")}
     part_of = {class_id: part for part, ids in parts.items() for class_id in ids}
     names = graph.class_names or [str(i) for i in range(graph.num_classes)]
     sizes = torch.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes).tolist()
@@ -31,7 +27,5 @@ def overview(graph: Graph, split: ClassSplit | None = None) -> dict[str, Any]:
         "features": graph.num_features,
         "has_features": graph.has_features,
         "split": parts,
-        "classes": [
-            {"id": i, "name": names[i], "nodes": size, "part": part_of.get(i)} for i, size in enumerate(sizes)
-        ],
+        "classes": [{"id": i, "name": names[i], "nodes": size, "part": part_of.get(i)} for i, size in enumerate(sizes)],
     }

@@ -17,13 +17,9 @@ def add_commands(commands: Any) -> None:
     add_json(ls)
     ls.set_defaults(run=list_names)
 
-    info = commands.add_parser(
-        "info", help="describe a data set: counts, class sizes, split, licence, citation"
-    )
+    info = commands.add_parser("info", help="describe a data set: counts, class sizes, split, licence, citation")
     info.add_argument("dataset", help="a name of `fewnode ls datasets`")
-    info.add_argument(
-        "--data-dir", metavar="DIR", help="where to look for the files first (else $FEWNODE_DATA)"
-    )
+    info.add_argument("--data-dir", metavar="DIR", help="where to look for the files first (else $FEWNODE_DATA)")
     info.add_argument("--all", action="store_true", help="draw a bar for every class")
     add_json(info)
     info.set_defaults(run=show_info)
@@ -60,11 +56,7 @@ def _grids() -> list[dict[str, Any]]:
     from importlib.resources import files
 
     folder = files("fewnode") / "grids"
-    found = (
-        sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
-        if folder.is_dir()
-        else []
-    )
+    found = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml")) if folder.is_dir() else []
     return [{"name": name.removesuffix(".toml"), "description": _grid_title(folder / name)} for name in found]
 
 
@@ -113,19 +105,13 @@ def _draw_info(console: "Console", facts: dict[str, Any], every: bool) -> None:
     console.print(f"[bold]{facts['name']}[/bold]  {facts['description']}")
     if facts["note"]:
         console.print(facts["note"])
-    features = (
-        f"{facts['features']:,}"
-        if facts["has_features"]
-        else f"none given ({facts['features']:,} structural)"
-    )
+    features = f"{facts['features']:,}" if facts["has_features"] else f"none given ({facts['features']:,} structural)"
     console.print(
         f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['isolated']:,} isolated), "
         f"{facts['edges']:,} edges, {facts['components']:,} connected parts, "
         f"largest degree {facts['max_degree']:,}"
     )
-    console.print(
-        f"removed on reading: {facts['self_loops']:,} self-loops, {facts['duplicates']:,} duplicate edges"
-    )
+    console.print(f"removed on reading: {facts['self_loops']:,} self-loops, {facts['duplicates']:,} duplicate edges")
     console.print(f"features: {features}")
     split = ", ".join(f"{len(ids)} {part}" for part, ids in facts["split"].items())
     console.print(f"classes: {len(facts['classes'])} ({split})\n")

@@ -90,9 +90,7 @@ class TrainingBar:
 
         console = Console(stderr=True)
         columns = progress.BarColumn(), progress.MofNCompleteColumn(), "{task.fields[facts]}"
-        self.bar = progress.Progress(
-            *columns, progress.TimeRemainingColumn(), console=console, transient=True
-        )
+        self.bar = progress.Progress(*columns, progress.TimeRemainingColumn(), console=console, transient=True)
         self.live = console.is_terminal
         self.task: Any = None
         self.said = -math.inf

@@ -20,9 +20,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("dataset", help="a name of `fewnode ls datasets`")
     train.add_argument("--n-way", type=int, default=5, metavar="N", help="classes in a task (5)")
     train.add_argument("--k-shot", type=int, default=5, metavar="K", help="examples of each class (5)")
-    train.add_argument(
-        "--n-query", type=int, default=10, metavar="Q", help="nodes of each class to classify (10)"
-    )
+    train.add_argument("--n-query", type=int, default=10, metavar="Q", help="nodes of each class to classify (10)")
     train.add_argument("--seed", type=int, default=0, help="of the first weights and the training tasks (0)")
     train.add_argument(
         "--set",
@@ -74,9 +72,7 @@ def train_method(args: argparse.Namespace) -> int:
         graph, split = load_dataset(dataset, args.data_dir)
         shape = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
         with notes_said(), TrainingBar() as bar:
-            model = fit(
-                method, graph, split, **shape, device=args.device, resume=folder, callback=bar, **options
-            )
+            model = fit(method, graph, split, **shape, device=args.device, resume=folder, callback=bar, **options)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing new is kept") from None
     model.card["dataset"] = dataset
@@ -147,9 +143,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
     model = load(args.folder)
     card = model.card
     if not card.get("dataset"):
-        raise InputError(
-            f"{args.folder} does not say which data set it was trained on; evaluate it from Python"
-        )
+        raise InputError(f"{args.folder} does not say which data set it was trained on; evaluate it from Python")
     pool, n_tasks = _pool_or_number(args)
     tasks = None if pool is None else Tasks.load(pool)
     graph, split = load_dataset(card["dataset"], args.data_dir)

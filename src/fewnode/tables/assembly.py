@@ -62,11 +62,7 @@ def graph_tables(
     elif features is not None:
         x, names = _csr_parts(Path(features), node_table), None
     elif node_table is not None:
-        x, names = (
-            _tfidf(node_table, text_column)
-            if text_column
-            else _numbers(node_table, {id_column, label_column})
-        )
+        x, names = _tfidf(node_table, text_column) if text_column else _numbers(node_table, {id_column, label_column})
     else:
         x, names = None, None
     return {**result, "x": x, "feature_names": names}
@@ -79,9 +75,7 @@ def _is_npz(path: PathLike) -> bool:
 def _ids(table: Table, name: str) -> list[str]:
     ids = table.text(name, "node ids")
     if "" in ids:
-        raise InputError(
-            f"{table.place(ids.index(''), name)}: the node id is missing; fill it in or remove the row"
-        )
+        raise InputError(f"{table.place(ids.index(''), name)}: the node id is missing; fill it in or remove the row")
     return ids
 
 
@@ -97,9 +91,7 @@ def _node_index(table: Table, id_column: str) -> dict[str, int]:
     return {name: i for i, name in enumerate(ids)}
 
 
-def _look_up(
-    table: Table, name: str, column: list[str], index: dict[str, int], known: Table | None
-) -> np.ndarray:
+def _look_up(table: Table, name: str, column: list[str], index: dict[str, int], known: Table | None) -> np.ndarray:
     found = np.fromiter(map(index.get, column, repeat(-1)), dtype=np.int64, count=len(column))
     if (found >= 0).all():
         return found
@@ -115,9 +107,7 @@ def _look_up(
 
 def _label_column(table: Table, name: str | None) -> str | None:
     """The label column to read. The default one may be absent, unless another looks like it misspelt."""
-    if name is None or (
-        name == "label" and name not in table.columns and not close_name(name, table.columns)
-    ):
+    if name is None or (name == "label" and name not in table.columns and not close_name(name, table.columns)):
         return None
     table.column(name, "labels (None if there are no labels)")
     return name
@@ -180,9 +170,7 @@ def _feature_table(table: Table, index: dict[str, int], id_column: str) -> tuple
     if (counts != 1).any():
         node = int((counts != 1).argmax())
         times = "no row" if counts[node] == 0 else f"{counts[node]} rows"
-        raise InputError(
-            f"{table.path}: node {list(index)[node]!r} has {times}; every node needs exactly one"
-        )
+        raise InputError(f"{table.path}: node {list(index)[node]!r} has {times}; every node needs exactly one")
     values, names = _numbers(table, {id_column})
     return None if values is None else values[np.argsort(rows)], names
 
@@ -207,16 +195,12 @@ def _csr_parts(path: Path, nodes: Table | None) -> Any:
         )
     parts = read_npz(path)
     if missing := {"x_data", "x_indices", "x_indptr", "x_shape"} - set(parts):
-        raise InputError(
-            f"{path} lacks {', '.join(sorted(missing))}; it holds {', '.join(parts) or 'nothing'}"
-        )
+        raise InputError(f"{path} lacks {', '.join(sorted(missing))}; it holds {', '.join(parts) or 'nothing'}")
     shape = tuple(int(side) for side in parts["x_shape"])
     if shape[0] != len(nodes):
         raise InputError(f"{path} has {shape[0]:,} feature rows, but {nodes.path} has {len(nodes):,} nodes")
     try:
-        x = csr_array(
-            (parts["x_data"].astype(np.float32), parts["x_indices"], parts["x_indptr"]), shape=shape
-        )
+        x = csr_array((parts["x_data"].astype(np.float32), parts["x_indices"], parts["x_indptr"]), shape=shape)
         x.check_format(full_check=True)
     except ValueError as error:
         raise InputError(f"{path}: the CSR parts do not fit together ({error})") from error
@@ -235,7 +219,5 @@ def _tfidf(table: Table, name: str) -> tuple[Any, tuple[str, ...]]:
     try:
         x = vectorizer.fit_transform(texts)
     except ValueError as error:
-        raise InputError(
-            f"{table.path}, column {name!r}: no usable words in {len(texts):,} texts ({error})"
-        ) from error
+        raise InputError(f"{table.path}, column {name!r}: no usable words in {len(texts):,} texts ({error})") from error
     return x, tuple(vectorizer.get_feature_names_out().tolist())

@@ -43,9 +43,7 @@ class Table:
         """The column as stripped strings, missing as ''; whole numbers without a decimal point."""
         column = self.column(name, role)
         if column.dtype.kind == "f":  # how Parquet gives integers with gaps
-            return [
-                "" if np.isnan(v) else str(int(v)) if v == np.trunc(v) else str(v) for v in column.tolist()
-            ]
+            return ["" if np.isnan(v) else str(int(v)) if v == np.trunc(v) else str(v) for v in column.tolist()]
         return [value.strip() for value in column.astype(object if column.dtype == object else str).tolist()]
 
     def place(self, row: int, column: str | None = None) -> str:
@@ -66,9 +64,7 @@ def read_columns(path: PathLike) -> Table:
     file = readable(path)
     suffix = file.suffix.lower()
     if suffix not in TEXT + PARQUET:
-        raise InputError(
-            f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}"
-        )
+        raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")
     table = _read_parquet(file) if suffix in PARQUET else _read_text(file)
     if len(table) == 0:
         raise InputError(f"{file} has column names but no rows below them")
@@ -103,18 +99,14 @@ def _read_text(file: Path) -> Table:
         header = [name.strip() for name in next(rows, [])]
         _check_header(file, header)
         columns: list[list[str]] = [[] for _ in header]
-        while block := list(
-            islice(rows, 10_000)
-        ):  # few rows alive at once: half the time, a third of the memory
+        while block := list(islice(rows, 10_000)):  # few rows alive at once: half the time, a third of the memory
             _check_lengths(file, block, len(columns[0]), len(header))
             for column, values in zip(columns, zip(*block, strict=True), strict=True):
                 column.extend(values)
     except csv.Error as error:
         reason = f"{error}. A quote may be left open or out of place."
         raise InputError(f"{file}, line {reader.line_num}: {reason}") from error
-    return Table(
-        file, {name: np.array(column, dtype=object) for name, column in zip(header, columns, strict=True)}
-    )
+    return Table(file, {name: np.array(column, dtype=object) for name, column in zip(header, columns, strict=True)})
 
 
 def _check_lengths(file: Path, block: list[list[str]], start: int, expected: int) -> None:
@@ -170,9 +162,7 @@ def _read_parquet(file: Path) -> Table:
         raise InputError(f"{file} is not a readable Parquet file ({reason})") from error
     if not table.num_columns:
         raise InputError(f"{file} has no columns")
-    names = [
-        name for name in table.column_names if not name.startswith("__index_level_")
-    ]  # a row index, not data
+    names = [name for name in table.column_names if not name.startswith("__index_level_")]  # a row index, not data
     return Table(file, {name: _parquet_column(file, name, table[name]) for name in names})
 
 
@@ -183,9 +173,7 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
         values: np.ndarray = column.to_numpy()
         return values if values.dtype != object else values.astype(np.float64)  # booleans with gaps
     if types.is_nested(kind):
-        raise InputError(
-            f"{file}, column {name!r}: holds {kind}, not single values; write one column per value"
-        )
+        raise InputError(f"{file}, column {name!r}: holds {kind}, not single values; write one column per value")
     text = column.cast(_pyarrow().string())
     return np.array(["" if value is None else value for value in text.to_pylist()], dtype=object)
 
@@ -195,22 +183,15 @@ def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = Fals
     file = Path(path)
     suffix = file.suffix.lower()
     if suffix not in TEXT + PARQUET:
-        raise InputError(
-            f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}"
-        )
+        raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")
     if file.exists() and not force:
         raise InputError(f"{file} exists already; choose another name or ask to overwrite it (force)")
     arrays = {name: np.asarray(values) for name, values in columns.items()}
-    if (
-        len(lengths := {name: len(array) for name, array in arrays.items()})
-        and len(set(lengths.values())) > 1
-    ):
+    if len(lengths := {name: len(array) for name, array in arrays.items()}) and len(set(lengths.values())) > 1:
         raise InputError(f"columns differ in length: {lengths}")
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError(
-                f"column {name!r} holds NaN or infinity at row {int((~np.isfinite(array)).argmax()) + 1}"
-            )
+            raise InputError(f"column {name!r} holds NaN or infinity at row {int((~np.isfinite(array)).argmax()) + 1}")
     if suffix in PARQUET:
         arrow = _pyarrow()
         table = arrow.table({name: array.tolist() for name, array in arrays.items()})
