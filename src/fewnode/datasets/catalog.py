@@ -1,4 +1,4 @@
-"""What each data set is, where it comes from, what it must hold. Imports nothing heavy: listing is instant."""
+"""What each data set is, where it comes from, what it must hold. Nothing heavy is imported: ls is instant."""
 
 from ..errors import one_of
 from . import splits

@@ -1,0 +1,157 @@
+"""From a name to a graph: find the files, read them once, check what they hold, remember the result."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy import sparse as sp
+
+from .. import storage
+from ..errors import InputError
+from ..graph import Graph, npz_arguments
+from ..tasks import ClassSplit
+from . import catalog, download, readers
+from .entry import Entry, File
+
+_BUNDLED = Path(__file__).parent / "bundled"
+_DEPTH = 3  # how deep below the data folder files are looked for
+_LAYOUT = 1  # of the parsed files in the cache: another number makes them be parsed again
+
+
+def load_dataset(
+    name: str, data_dir: storage.PathLike | None = None, progress: download.Progress | None = None
+) -> tuple[Graph, ClassSplit]:
+    """The graph and the class split of a data set of the catalog.
+
+    Files are looked for in ``data_dir`` (else $FEWNODE_DATA), then in the cache, and fetched only then;
+    ``progress`` is told how far a fetch has come.
+    """
+    entry = catalog.entry(name)
+    paths, checked = _locate(entry, _data_folder(entry, data_dir), progress)
+    arguments = _arguments(entry, paths, checked)
+    graph = Graph.from_edges(**arguments)
+    _check_counts(entry, graph, stored=arguments["edge_index"].shape[1], where=paths[0].parent)
+    return graph, ClassSplit(*entry.split)
+
+
+def _data_folder(entry: Entry, data_dir: storage.PathLike | None) -> Path | None:
+    given = data_dir if data_dir is not None else os.environ.get("FEWNODE_DATA")
+    if not given or entry.bundled:
+        return None
+    folder = Path(given)
+    if not folder.is_dir():
+        source = "data_dir" if data_dir is not None else "FEWNODE_DATA"
+        raise InputError(
+            f"{source} is {folder}, which is not a folder; name the one that holds the data files"
+        )
+    return folder
+
+
+def _locate(
+    entry: Entry, folder: Path | None, progress: download.Progress | None
+) -> tuple[list[Path], tuple[File, ...]]:
+    """Where the files are, and the content checks that apply to them."""
+    if entry.bundled:
+        return [_BUNDLED / file.name for file in entry.files], ()
+    paths = [] if folder is None else _files_below(folder)
+    found = {path.name: path for path in reversed(paths)}
+    converted = found.get(f"{entry.name}.npz")
+    if converted is not None and entry.files[0].url is not None and readers.is_plain(converted):
+        return [converted], ()  # a copy of the user's own making: its counts must do
+    for path in paths:
+        if path.name == "edge.csv.gz" and path.parents[1].name in entry.folders:
+            return [path.parents[1]], ()
+    own = _cache_folder() / "downloads" / entry.name
+    fetched = (found.get(file.name) or download.fetch(file, own, progress=progress) for file in entry.files)
+    return list(fetched), entry.files
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files in the folder and three levels below it, those nearest to the top first."""
+    found: list[tuple[int, Path]] = []
+    for here, folders, files in os.walk(folder):
+        depth = len(Path(here).relative_to(folder).parts)
+        folders[:] = folders if depth < _DEPTH else []
+        found += [(depth, Path(here, name)) for name in files]
+    return [path for _, path in sorted(found)]
+
+
+def _cache_folder() -> Path:
+    try:
+        return storage.cache_dir()
+    except RuntimeError:  # an account without a home: nowhere to keep anything
+        return Path(os.devnull) / "fewnode"
+
+
+def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
+    """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
+    if entry.reader == "npz" and readers.is_plain(storage.readable(paths[0])):
+        return _parsed(entry, paths, checked)  # as fast as the cache would be
+    kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
+    with suppress(
+        InputError, KeyError, OSError
+    ):  # a cache that is damaged or closed to us is as good as none
+        return npz_arguments(storage.read_npz(kept))
+    arguments = _parsed(entry, paths, checked)
+    with suppress(OSError):  # a read-only home costs time, nothing else
+        storage.write_npz(kept, _plain_arrays(arguments), compress=False)
+        _forget_others(kept)
+    return arguments
+
+
+def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
+    for file, path in zip(checked, paths, strict=False):
+        download.check(file, path)
+    return readers.read(entry.reader, paths)
+
+
+def _forget_others(kept: Path) -> None:
+    """Drop what was parsed from earlier versions of the same files."""
+    stem, _, identity = kept.stem.rpartition("-")
+    for old in kept.parent.glob(f"{stem}-{'?' * len(identity)}.npz"):
+        if old != kept:
+            old.unlink(missing_ok=True)
+
+
+def _identity(paths: Sequence[Path]) -> str:
+    """A short name for these files as they are now; a file that changes gets another."""
+    files = [file for path in paths for file in (sorted(path.rglob("*.csv.gz")) if path.is_dir() else [path])]
+    stats = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(json.dumps([_LAYOUT, stats]).encode()).hexdigest()[:16]
+
+
+def _plain_arrays(arguments: readers.Arguments) -> dict[str, np.ndarray]:
+    """The plain npz layout, with the edges as the source has them."""
+    arrays = {key: np.asarray(arguments[key]) for key in ("edge_index", "y")}
+    x = arguments["x"]
+    if sp.issparse(x):
+        arrays |= {f"x_{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
+        arrays["x_shape"] = np.array(x.shape)
+    else:
+        arrays["x"] = x
+    if arguments.get("class_names") is not None:
+        arrays["class_names"] = np.array(arguments["class_names"])
+    return arrays
+
+
+def _check_counts(entry: Entry, graph: Graph, stored: int, where: Path) -> None:
+    expected = entry.counts
+    edges = expected.edges if stored == expected.stored else graph.num_edges
+    got = {
+        "nodes": graph.num_nodes,
+        "edges": edges,
+        "features": 0 if graph.features is None else graph.features.shape[1],
+        "classes": len(torch.unique(graph.y[graph.y >= 0])),
+    }
+    wrong = [
+        f"{getattr(expected, what):,} {what} expected, {n:,} found"
+        for what, n in got.items()
+        if n != getattr(expected, what)
+    ]
+    if wrong:
+        raise InputError(f"{entry.name} in {where} is not whole: {'; '.join(wrong)}. Fetch its files again.")
