@@ -47,10 +47,15 @@ def read_card(folder: PathLike) -> dict[str, Any]:
     """What a saved model says of itself, checked to be one of ours and not from the future."""
     source = Path(folder)
     if not (source / CARD).exists():
-        raise InputError(f"{source} is not a saved model: it has no {CARD}. Train one with: fewnode train METHOD DATASET --out {source}")
+        raise InputError(
+            f"{source} is not a saved model: it has no {CARD}. "
+            f"Train one with: fewnode train METHOD DATASET --out {source}"
+        )
     card = read_json(source / CARD)
     if not isinstance(card, dict) or not {"format", "method", "options", "context"} <= card.keys():
         raise InputError(f"{source / CARD} is not the card of a fewnode model")
     if not isinstance(card["format"], int) or card["format"] > FORMAT:
-        raise InputError(f"{source / CARD} has format {card['format']}; this version reads up to {FORMAT}: update fewnode")
+        raise InputError(
+            f"{source / CARD} has format {card['format']}; this version reads up to {FORMAT}: update fewnode"
+        )
     return card

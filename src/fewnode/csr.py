@@ -24,8 +24,8 @@ def to_tensor(matrix: sp.csr_matrix | np.ndarray, device: torch.device | str = "
     """Torch's form of a SciPy CSR matrix or a NumPy array, sharing memory where it can."""
     if isinstance(matrix, np.ndarray):
         return torch.from_numpy(matrix).to(device)
-    parts = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    return csr_tensor(*parts, shape=matrix.shape).to(device)
+    indptr, indices, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return csr_tensor(indptr, indices, values, matrix.shape).to(device)
 
 
 def to_scipy(matrix: Tensor) -> sp.csr_matrix:
@@ -37,3 +37,24 @@ def to_scipy(matrix: Tensor) -> sp.csr_matrix:
 def transposed(matrix: Tensor) -> Tensor:
     """The transpose, as CSR again."""
     return to_tensor(to_scipy(matrix).T.tocsr(), matrix.device)
+
+
+def edges_to_csr(edges: np.ndarray, n: int, directed: bool) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Sorted CSR rows by target, without self-loops and duplicates; and how many of each were dropped."""
+    source, target = edges
+    proper = source != target
+    loops = int(len(source) - proper.sum())
+    source, target = source[proper], target[proper]
+    if not directed:  # a pair given both ways is one edge given twice only if repeated in the same direction
+        given = len(np.unique(source * n + target))
+        duplicates = len(source) - given
+        source, target = np.concatenate([source, target]), np.concatenate([target, source])
+        keys = np.unique(target * n + source)
+    else:
+        keys = np.unique(target * n + source)
+        duplicates = len(source) - len(keys)
+    rows, columns = np.divmod(keys, n)
+    dtype = np.int32 if max(len(keys), n) < 2**31 else np.int64
+    indptr = np.zeros(n + 1, dtype)
+    np.cumsum(np.bincount(rows, minlength=n), out=indptr[1:])
+    return indptr, columns.astype(dtype), loops, duplicates

@@ -27,8 +27,8 @@ class Evaluation:
     n_tasks: int
 
     def __str__(self) -> str:
-        percent, half = 100 * self.accuracy, 100 * self.interval
-        return f"{percent:.2f} % ± {half:.2f} (95 % interval over {self.n_tasks} {self.n_way}-way {self.k_shot}-shot tasks)"
+        over = f"95 % interval over {self.n_tasks} {self.n_way}-way {self.k_shot}-shot tasks"
+        return f"{100 * self.accuracy:.2f} % ± {100 * self.interval:.2f} ({over})"
 
 
 def evaluate(
@@ -45,7 +45,9 @@ def evaluate(
 ) -> Evaluation:
     """Score tasks of ``classes`` (drawn from ``seed``: the same pool for every model), or the ``tasks`` given."""
     if (classes is None) == (tasks is None):
-        raise InputError("give either the classes to draw tasks from (for example split.novel) or tasks=, not both or none")
+        raise InputError(
+            "give either the classes to draw tasks from (for example split.novel) or tasks=, not both or none"
+        )
     if tasks is None:
         tasks = draw_tasks(graph.y, classes or (), n_way, k_shot, n_query, n_tasks, seed)
     if tasks.query_y is None:
@@ -81,5 +83,7 @@ def predict_scores(model: Method, graph: Graph, tasks: Tasks) -> Tensor:
         model.train(was_training)
     scores = torch.cat(parts)
     if not bool(torch.isfinite(scores).all()):
-        raise FloatingPointError("the model's scores are not all finite: its weights or this graph's features are broken")
+        raise FloatingPointError(
+            "the model's scores are not all finite: its weights or this graph's features are broken"
+        )
     return scores

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,8 +11,9 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from . import storage
+from .archive import graph_arguments, graph_arrays
 from .checks import checked_edges, checked_features, checked_labels, checked_names, count_nodes
-from .csr import csr_parts, to_scipy, to_tensor
+from .csr import csr_parts, edges_to_csr, to_scipy, to_tensor
 from .errors import InputError
 from .spectral import structural_features
 
@@ -180,7 +180,7 @@ class Graph:
         """
         n = count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = checked_edges(edge_index, n)
-        indptr, indices, loops, duplicates = _to_csr(edges, n, directed)
+        indptr, indices, loops, duplicates = edges_to_csr(edges, n, directed)
         features = checked_features(x, n)
         return cls(
             indptr=torch.from_numpy(indptr),
@@ -207,7 +207,7 @@ class Graph:
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
         x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``."""
         try:
-            return cls.from_edges(**npz_arguments(storage.read_npz(path)))
+            return cls.from_edges(**graph_arguments(storage.read_npz(path)))
         except KeyError as error:
             raise InputError(f"{path} has no array {error}; it needs edge_index and y or x") from error
         except InputError as error:
@@ -250,60 +250,4 @@ class Graph:
 
     def save_npz(self, path: storage.PathLike) -> None:
         """Write the archive that ``from_npz`` reads."""
-        storage.write_npz(Path(path), self._arrays())
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        target = np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())
-        source = self.indices.cpu().numpy().astype(np.int64)
-        once = slice(None) if self.directed else source < target
-        arrays = {"edge_index": np.stack([source[once], target[once]]), "y": self.y.cpu().numpy()}
-        features = self.features_scipy()
-        if isinstance(features, np.ndarray):
-            arrays["x"] = features
-        else:
-            matrix = sp.csr_matrix((self.num_nodes, 0), dtype=np.float32) if features is None else features
-            arrays |= {"x_data": matrix.data, "x_indices": matrix.indices, "x_indptr": matrix.indptr.astype(np.int64)}
-            arrays["x_shape"] = np.array(matrix.shape)
-        for name in ("node_names", "class_names", "feature_names"):
-            if (names := getattr(self, name)) is not None:
-                arrays[name] = np.array(names)
-        return arrays | {"directed": np.array(self.directed)}
-
-
-def npz_arguments(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The arguments of ``from_edges`` in the arrays of the plain npz layout."""
-    x = arrays.get("x")
-    if x is None and "x_shape" in arrays and arrays["x_shape"][1] > 0:
-        parts = arrays["x_data"], arrays["x_indices"], arrays["x_indptr"]
-        x = sp.csr_matrix(parts, shape=tuple(int(size) for size in arrays["x_shape"]))
-    sizes = [len(arrays[key]) for key in ("y", "node_names") if key in arrays]
-    names = {key: arrays[key].tolist() for key in ("node_names", "class_names", "feature_names") if key in arrays}
-    return {
-        "edge_index": arrays["edge_index"],
-        "x": x,
-        "y": arrays.get("y"),
-        "num_nodes": int(arrays["x_shape"][0]) if "x_shape" in arrays else sizes[0] if sizes else None,
-        "directed": bool(arrays.get("directed", False)),
-        **names,
-    }
-
-
-def _to_csr(edges: np.ndarray, n: int, directed: bool) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Sorted CSR rows by target, without self-loops and duplicates; and how many of each were dropped."""
-    source, target = edges
-    proper = source != target
-    loops = int(len(source) - proper.sum())
-    source, target = source[proper], target[proper]
-    if not directed:  # a pair given both ways is one edge given twice only if repeated in the same direction
-        given = len(np.unique(source * n + target))
-        duplicates = len(source) - given
-        source, target = np.concatenate([source, target]), np.concatenate([target, source])
-        keys = np.unique(target * n + source)
-    else:
-        keys = np.unique(target * n + source)
-        duplicates = len(source) - len(keys)
-    rows, columns = np.divmod(keys, n)
-    dtype = np.int32 if max(len(keys), n) < 2**31 else np.int64
-    indptr = np.zeros(n + 1, dtype)
-    np.cumsum(np.bincount(rows, minlength=n), out=indptr[1:])
-    return indptr, columns.astype(dtype), loops, duplicates
+        storage.write_npz(path, graph_arrays(self))

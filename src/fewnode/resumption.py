@@ -95,7 +95,19 @@ def _optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
 
 
 def _identity(model: Method) -> dict[str, Any]:
-    keys = ("method", "options", "context", "graph", "split", "n_way", "k_shot", "n_query", "seed", "inductive", "training")
+    keys = (
+        "method",
+        "options",
+        "context",
+        "graph",
+        "split",
+        "n_way",
+        "k_shot",
+        "n_query",
+        "seed",
+        "inductive",
+        "training",
+    )
     return {key: model.card.get(key) for key in keys}
 
 

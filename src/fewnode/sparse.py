@@ -34,7 +34,9 @@ class Operator:
         self._typed: dict[torch.dtype, Operator] = {matrix.dtype: self}
 
     @classmethod
-    def from_csr(cls, indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int], symmetric: bool) -> "Operator":
+    def from_csr(
+        cls, indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int], symmetric: bool
+    ) -> "Operator":
         """An operator from CSR parts; a symmetric one is its own transpose."""
         matrix = csr_tensor(indptr, indices, values, shape)
         return cls(matrix, matrix if symmetric else transposed(matrix))

@@ -11,7 +11,13 @@ from .csr import to_tensor, transposed
 
 
 def main_directions(
-    apply: Callable[[Tensor], Tensor], size: int, rank: int, *, steps: int = 6, seed: int = 0, device: torch.device | str = "cpu"
+    apply: Callable[[Tensor], Tensor],
+    size: int,
+    rank: int,
+    *,
+    steps: int = 6,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 
@@ -28,18 +34,20 @@ def main_directions(
 
 
 def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
-    """Where a node sits in the graph, float32 [N, rank]: the main directions of how much likelier each edge is than chance
-    (positive log ratio, a sparse matrix), smoothed over two steps. After ProNE (Zhang et al., IJCAI 2019).
+    """Where a node sits in the graph, float32 [N, rank]; rows have length one, those of isolated nodes zero.
+
+    The main directions of how much likelier each edge is than chance (a positive log ratio, as sparse as the graph),
+    smoothed over two steps. After ProNE (Zhang et al., IJCAI 2019).
     """
     n = adjacency.shape[0]
     degree = np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1)
     walk = (sp.diags_array(1 / degree) @ adjacency).tocsr()
     chance = np.asarray(walk.sum(0)).ravel() ** 0.75
-    walk.data = np.maximum(np.log(walk.data) - np.log(chance / max(chance.sum(), 1e-12))[walk.indices], 0)
+    walk.data = np.maximum(np.log(walk.data * chance.sum() / chance[walk.indices]), 0)
     ratios = to_tensor(walk.astype("float32"))
     back = transposed(ratios)
     values, directions = main_directions(lambda v: back @ (ratios @ v), n, rank)
     features = (ratios @ directions) * values.clamp(min=1e-9) ** -0.25
     scale = sp.diags_array((1 + degree) ** -0.5)
     step = to_tensor((scale @ (adjacency + sp.identity(n)) @ scale).tocsr().astype("float32"))
-    return step @ (step @ features)
+    return torch.nn.functional.normalize(step @ (step @ features), dim=1)

@@ -26,13 +26,14 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)
+    text = None if "b" in mode else "utf-8"
     try:
         os.fchmod(handle, 0o666 & ~_umask())  # mkstemp is private; a result file need not be
-        with os.fdopen(handle, mode, **({} if "b" in mode else {"encoding": "utf-8", "newline": ""})) as file:
+        with os.fdopen(handle, mode, encoding=text, newline=None if text is None else "") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -62,20 +62,24 @@ class Tasks:
     support: Tensor
     support_y: Tensor
     query: Tensor
-    query_y: Tensor | None = None
-    n_way: int = 0
+    query_y: Tensor | None
+    n_way: int
 
-    def __post_init__(self) -> None:
-        for name in ("support", "support_y", "query", "query_y"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, _integers(name, value))
+    def __init__(self, support: Any, support_y: Any, query: Any, query_y: Any = None, n_way: int = 0) -> None:
+        given = {"support": support, "support_y": support_y, "query": query, "query_y": query_y}
+        for name, value in given.items():
+            object.__setattr__(self, name, None if value is None else _integers(name, value))
         self._check_shapes()
+        self._check_classes(n_way)
+
+    def _check_classes(self, n_way: int) -> None:
         lowest, highest = int(self.support_y.min()), int(self.support_y.max())
-        n_way = self.n_way or highest + 1
+        n_way = n_way or highest + 1
         object.__setattr__(self, "n_way", n_way)
         if lowest < 0 or highest >= n_way:
-            raise InputError(f"support_y holds {lowest}..{highest}; the classes of a {n_way}-way task are 0..{n_way - 1}")
+            raise InputError(
+                f"support_y holds {lowest}..{highest}; the classes of a {n_way}-way task are 0..{n_way - 1}"
+            )
         missing = (self.shots() == 0).nonzero()
         if len(missing):
             task, position = missing[0].tolist()
@@ -113,9 +117,8 @@ class Tasks:
         return counts.scatter_add_(1, self.support_y, torch.ones_like(self.support_y))
 
     def to(self, device: torch.device | str) -> "Tasks":
-        parts = (self.support, self.support_y, self.query)
-        query_y = None if self.query_y is None else self.query_y.to(device)
-        return Tasks(*(part.to(device) for part in parts), query_y, self.n_way)
+        support, support_y, query = (part.to(device) for part in (self.support, self.support_y, self.query))
+        return Tasks(support, support_y, query, None if self.query_y is None else self.query_y.to(device), self.n_way)
 
     def save(self, path: PathLike) -> None:
         """Write the pool as an npz archive."""
@@ -169,7 +172,7 @@ class TaskSampler:
             for cut in (slice(None, k_shot), slice(k_shot, None))
             for part in (nodes[..., cut], label[..., cut])
         )
-        return Tasks(support, support_y, query, query_y, n_way)  # type: ignore[arg-type]  # made tensors on the way in
+        return Tasks(support, support_y, query, query_y, n_way)
 
     def _checked(self, n_way: int, k_shot: int, n_query: int, n_tasks: int) -> np.ndarray:
         for name, value in {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "n_tasks": n_tasks}.items():
@@ -241,5 +244,7 @@ def _class_sizes(labels: np.ndarray) -> np.ndarray:
 def _integers(name: str, value: Any) -> Tensor:
     tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 2:
-        raise InputError(f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; expected integers [tasks, nodes]")
+        raise InputError(
+            f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; expected integers [tasks, nodes]"
+        )
     return tensor.long()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from . import methods
 from .errors import InputError, one_of
@@ -53,9 +52,9 @@ def fit(
 ) -> Method:
     """Train a method on the base classes of a graph, select on its validation classes, return the best weights.
 
-    ``options`` are those of the method's constructor and of ``Training``. ``inductive`` takes all nodes of novel classes
-    out of the training graph. ``resume`` names a folder: the state of the training is kept there, and an interrupted one
-    goes on from it to the same weights. The caller's random state is left as it was.
+    ``options`` are those of the method's constructor and of ``Training``. ``inductive`` takes all nodes of novel
+    classes out of the training graph. ``resume`` names a folder: the state of the training is kept there, and an
+    interrupted one goes on from it to the same weights. The caller's random state is left as it was.
     """
     kind = methods.find(method) if isinstance(method, str) else method
     build, overrides = _sort_options(kind, options)
@@ -68,7 +67,13 @@ def fit(
         torch.manual_seed(seed)
         model = kind(**context, **build).to(graph.device)
         model.card = _card(kind, seen, split, build, context)
-        model.card |= {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
+        model.card |= {
+            "n_way": n_way,
+            "k_shot": k_shot,
+            "n_query": n_query,
+            "seed": seed,
+            "inductive": inductive,
+        }
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
@@ -102,10 +107,17 @@ def _train(
                     speed = (state.step - first) / (time.perf_counter() - started)
                     callback(Progress(state.step, settings.steps, loss, accuracy, state.best, speed))
     except KeyboardInterrupt:
-        model.card["notes"].append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
+        model.card["notes"].append(
+            f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept"
+        )
     state.finish()
     seconds = time.perf_counter() - started
-    model.card |= {"curve": state.curve, "best": state.best, "stopped_at": state.step, "training_seconds": round(seconds, 3)}
+    model.card |= {
+        "curve": state.curve,
+        "best": state.best,
+        "stopped_at": state.step,
+        "training_seconds": round(seconds, 3),
+    }
 
 
 def _block(
@@ -162,11 +174,15 @@ class _Episodes:
         sampler = TaskSampler(self.graph.y, split.validation)
         shape = self._feasible("validation", sampler, n_way, k_shot, n_query)
         if shape is None:
-            self._say("there are no two validation classes large enough: nothing is selected, the last weights are kept")
+            self._say(
+                "there are no two validation classes large enough: nothing is selected, the last weights are kept"
+            )
             return None
         return draw_tasks(self.graph.y, split.validation, *shape, VALIDATION_TASKS, VALIDATION_SEED)
 
-    def _feasible(self, what: str, sampler: TaskSampler, way: int, shot: int, query: int) -> tuple[int, int, int] | None:
+    def _feasible(
+        self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
+    ) -> tuple[int, int, int] | None:
         """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
         sizes = sorted(sampler.size.tolist(), reverse=True)
         ways = min(way, sum(size > shot for size in sizes))
@@ -233,5 +249,3 @@ def _card(
 
 def _device(name: str) -> torch.device:
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
-
-

@@ -13,7 +13,7 @@ from scipy import sparse as sp
 
 from .. import storage
 from ..errors import InputError
-from ..graph import Graph, npz_arguments
+from ..graph import Graph, graph_arguments
 from ..tasks import ClassSplit
 from . import catalog, download, readers
 from .entry import Entry, File
@@ -46,9 +46,7 @@ def _data_folder(entry: Entry, data_dir: storage.PathLike | None) -> Path | None
     folder = Path(given)
     if not folder.is_dir():
         source = "data_dir" if data_dir is not None else "FEWNODE_DATA"
-        raise InputError(
-            f"{source} is {folder}, which is not a folder; name the one that holds the data files"
-        )
+        raise InputError(f"{source} is {folder}, which is not a folder; name the one that holds the data files")
     return folder
 
 
@@ -93,10 +91,8 @@ def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> 
     if entry.reader == "npz" and readers.is_plain(storage.readable(paths[0])):
         return _parsed(entry, paths, checked)  # as fast as the cache would be
     kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
-    with suppress(
-        InputError, KeyError, OSError
-    ):  # a cache that is damaged or closed to us is as good as none
-        return npz_arguments(storage.read_npz(kept))
+    with suppress(InputError, KeyError, OSError):  # a cache that is damaged or closed to us is as good as none
+        return graph_arguments(storage.read_npz(kept))
     arguments = _parsed(entry, paths, checked)
     with suppress(OSError):  # a read-only home costs time, nothing else
         storage.write_npz(kept, _plain_arrays(arguments), compress=False)

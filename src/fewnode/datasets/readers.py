@@ -11,7 +11,7 @@ from scipy import io
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..graph import npz_arguments
+from ..graph import graph_arguments
 from ..storage import read_npz, readable
 
 Arguments = dict[str, Any]
@@ -30,11 +30,9 @@ def npz(paths: Sequence[Path]) -> Arguments:
         return gnn_benchmark(path)
     arrays = read_npz(path)
     if "edge_index" not in arrays:
-        raise InputError(
-            f"{path} has neither edge_index (plain layout) nor adj_indptr (gnn-benchmark layout)"
-        )
+        raise InputError(f"{path} has neither edge_index (plain layout) nor adj_indptr (gnn-benchmark layout)")
     try:
-        return npz_arguments(arrays)
+        return graph_arguments(arrays)
     except KeyError as error:
         raise InputError(f"{path} has no array {error}, which its other arrays call for") from error
 
@@ -71,9 +69,7 @@ def gnn_benchmark(path: Path) -> Arguments:
 
 
 def _csr_parts(archive: Any, prefix: str) -> sp.csr_matrix:
-    data, indices, indptr, shape = (
-        archive[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape")
-    )
+    data, indices, indptr, shape = (archive[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape"))
     return sp.csr_matrix((data.astype(np.float32), indices, indptr), shape=tuple(int(size) for size in shape))
 
 
@@ -102,9 +98,7 @@ def gpn(paths: Sequence[Path]) -> Arguments:
     n = int(max(pairs.max(), index.max())) + 1
     y = np.full(n, -1, np.int64)
     y[index] = label
-    x = sp.csr_matrix(
-        (words.data.astype(np.float32), (index[words.row], words.col)), shape=(n, words.shape[1])
-    )
+    x = sp.csr_matrix((words.data.astype(np.float32), (index[words.row], words.col)), shape=(n, words.shape[1]))
     return {"edge_index": pairs.T, "x": x, "y": y}
 
 
@@ -134,9 +128,7 @@ def _mat(path: Path) -> tuple[np.ndarray, np.ndarray, sp.csr_matrix]:
     for key, values in (("Index", index), ("Label", label)):
         wrong = np.flatnonzero((values < 0) | (values != np.floor(values)) | ~np.isfinite(values))
         if len(wrong):
-            raise InputError(
-                f"{path}: {key}[{wrong[0]}] is {values[wrong[0]]}; expected a whole number from 0"
-            )
+            raise InputError(f"{path}: {key}[{wrong[0]}] is {values[wrong[0]]}; expected a whole number from 0")
     return index.astype(np.int64), label.astype(np.int64), attributes
 
 
@@ -145,9 +137,7 @@ def _check_index(index: np.ndarray, where: str) -> None:
         raise InputError(f"{where} hold no nodes")
     values, counts = np.unique(index, return_counts=True)
     if counts.max() > 1:
-        raise InputError(
-            f"node {values[counts.argmax()]} stands {counts.max()} times in {where}; once is right"
-        )
+        raise InputError(f"node {values[counts.argmax()]} stands {counts.max()} times in {where}; once is right")
 
 
 def ogb(paths: Sequence[Path]) -> Arguments:
@@ -158,9 +148,7 @@ def ogb(paths: Sequence[Path]) -> Arguments:
     content = {stem: _ogb_table(path, f"raw/{stem}.csv.gz", dtype) for stem, dtype in tables.items()}
     if content["edge"].shape[1] != 2 or content["node-label"].shape[1] != 1:
         shapes = content["edge"].shape, content["node-label"].shape
-        raise InputError(
-            f"{path}: edge.csv.gz and node-label.csv.gz have shapes {shapes}; expected 2 and 1 columns"
-        )
+        raise InputError(f"{path}: edge.csv.gz and node-label.csv.gz have shapes {shapes}; expected 2 and 1 columns")
     return {"edge_index": content["edge"].T, "x": content["node-feat"], "y": content["node-label"][:, 0]}
 
 
@@ -184,9 +172,7 @@ def _table(path: Path, file: IO[bytes] | gzip.GzipFile, dtype: Any, separator: s
         try:
             table = np.loadtxt(file, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
         except (ValueError, OSError, EOFError) as error:
-            raise InputError(
-                f"{path} is not a table of numbers separated by {separator!r} ({error})"
-            ) from error
+            raise InputError(f"{path} is not a table of numbers separated by {separator!r} ({error})") from error
     if not table.size:
         raise InputError(f"{path} holds no numbers")
     return table

@@ -1,6 +1,7 @@
 """Classifiers on top of embeddings, each solved for all tasks of a batch at once.
 
-All take supports ``z [T, S, d]`` with their classes ``y [T, S]`` and queries ``q [T, M, d]``, and return scores ``[T, M, N]``.
+All take supports ``z [T, S, d]`` with their classes ``y [T, S]`` and queries ``q [T, M, d]``, and return scores
+``[T, M, N]``.
 """
 
 import torch
@@ -54,7 +55,9 @@ def logistic_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, inverse_penalty
     return (q @ weight + bias).to(dtype)
 
 
-def _fit_logistic(z: Tensor, target: Tensor, c: float, max_steps: int = 200, tolerance: float = 1e-5) -> tuple[Tensor, Tensor]:
+def _fit_logistic(
+    z: Tensor, target: Tensor, c: float, max_steps: int = 200, tolerance: float = 1e-5
+) -> tuple[Tensor, Tensor]:
     """Minimise ``0.5 |w|^2 + c * sum cross-entropy`` for every task: batched L-BFGS with a backtracking search."""
     tasks, _, d = z.shape
     rows = torch.cat([z, torch.ones_like(z[..., :1])], -1)  # the last coordinate is the intercept, which is free
