@@ -80,9 +80,7 @@ def parse_line(line: str) -> Synset:
         part=PARTS[fields[2]],
         offset=fields[0],
         file_number=int(fields[1]),
-        words=tuple(
-            re.sub(r"\((a|p|ip)\)$", "", word) for word in fields[4:after_words:2]
-        ),  # adjective position
+        words=tuple(re.sub(r"\((a|p|ip)\)$", "", word) for word in fields[4:after_words:2]),  # adjective position
         pointers=tuple((PARTS[part], offset) for part, offset in pointers),
         definition=re.sub(r'"[^"]*("|$)', " ", gloss).strip(),  # what is quoted is an example
     )
@@ -129,11 +127,7 @@ def undirected_edges(synsets: Sequence[Synset]) -> np.ndarray:
 def defining_words(synset: Synset) -> set[str]:
     """The words of the definition that are neither stop words nor words of the synset itself."""
     own = set(tokens(" ".join(synset.words)))
-    return {
-        word
-        for word in tokens(synset.definition)
-        if len(word) > 1 and word not in STOP_WORDS and word not in own
-    }
+    return {word for word in tokens(synset.definition) if len(word) > 1 and word not in STOP_WORDS and word not in own}
 
 
 def tokens(text: str) -> list[str]:
@@ -147,9 +141,7 @@ def vocabulary(bags: Iterable[set[str]], min_definitions: int, max_words: int) -
     return sorted(kept, key=lambda word: (-counts[word], word))[:max_words]
 
 
-def build(
-    folder: Path, *, min_definitions: int = MIN_DEFINITIONS, max_words: int = MAX_WORDS
-) -> dict[str, np.ndarray]:
+def build(folder: Path, *, min_definitions: int = MIN_DEFINITIONS, max_words: int = MAX_WORDS) -> dict[str, np.ndarray]:
     """The arrays of the plain npz layout, in the smallest types that hold them."""
     synsets = read_synsets(folder)
     bags = [defining_words(synset) for synset in synsets]

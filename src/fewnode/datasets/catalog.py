@@ -4,16 +4,12 @@ from ..errors import one_of
 from . import splits
 from .entry import Counts, Entry, File
 
-_GPN = (
-    "https://raw.githubusercontent.com/kaize0409/GPN_Graph-Few-shot/40ef635aa2a81f175e56c5588e1d50688f6aa85e"
-)
+_GPN = "https://raw.githubusercontent.com/kaize0409/GPN_Graph-Few-shot/40ef635aa2a81f175e56c5588e1d50688f6aa85e"
 _BENCHMARK = "https://raw.githubusercontent.com/shchur/gnn-benchmark/1e72912a0810cdf27ae54fd589a3b43358a2b161"
 _OGB = "https://snap.stanford.edu/ogb/data/nodeproppred"
 
 _CITE_GPN = "Ding et al., Graph Prototypical Networks for Few-shot Learning on Attributed Networks, CIKM 2020"
-_CITE_AMAZON = (
-    f"McAuley et al., Inferring Networks of Substitutable and Complementary Products, KDD 2015; {_CITE_GPN}"
-)
+_CITE_AMAZON = f"McAuley et al., Inferring Networks of Substitutable and Complementary Products, KDD 2015; {_CITE_GPN}"
 _CITE_CORA = "Bojchevski and Günnemann, Deep Gaussian Embedding of Graphs, ICLR 2018"
 _CITE_CS = "Shchur et al., Pitfalls of Graph Neural Network Evaluation, 2018 (arXiv:1811.05868)"
 _CITE_WORDNET = "Fellbaum (ed.), WordNet: An Electronic Lexical Database, MIT Press 1998"
@@ -135,9 +131,7 @@ ENTRIES = (
     Entry(
         name="amazon_electronics_nofeat",
         title="Amazon electronics' graph and labels, no features",
-        files=_local(
-            "amazon_electronics_nofeat", "286f625018523f4ceabefa6687e53e28bb0d3eb0d300e99a60604390137c436b"
-        ),
+        files=_local("amazon_electronics_nofeat", "286f625018523f4ceabefa6687e53e28bb0d3eb0d300e99a60604390137c436b"),
         reader="npz",
         counts=Counts(nodes=42_318, edges=43_556, features=0, classes=167),
         split=splits.AMAZON_E,
@@ -148,9 +142,7 @@ ENTRIES = (
     Entry(
         name="amazon_clothing_test20",
         title="The part of Amazon clothing with the 20 classes of its test file",
-        files=_local(
-            "amazon_clothing_test20", "7a77e6ef6976aa01b8d5b029d2711e8f492a70abd5666abedcbc2f3212343fd2"
-        ),
+        files=_local("amazon_clothing_test20", "7a77e6ef6976aa01b8d5b029d2711e8f492a70abd5666abedcbc2f3212343fd2"),
         reader="npz",
         counts=Counts(nodes=9_360, edges=29_077, features=9_034, classes=20),
         split=splits.AMAZON_CLOTHING_TEST20,
@@ -174,9 +166,7 @@ ENTRIES = (
     Entry(
         name="wordnet30_lexnames",
         title="WordNet 3.0 as in `wordnet`, without names and with slightly other words",
-        files=_local(
-            "wordnet30_lexnames", "60dc89bf88ac483e4dee5284ff44dbc028d416dca6adab0e1e838d283cf3cf51"
-        ),
+        files=_local("wordnet30_lexnames", "60dc89bf88ac483e4dee5284ff44dbc028d416dca6adab0e1e838d283cf3cf51"),
         reader="npz",
         counts=Counts(nodes=117_659, edges=183_789, features=6_000, classes=45),
         split=splits.WORDNET,
@@ -186,9 +176,7 @@ ENTRIES = (
     Entry(
         name="email_eu_core_nofeat",
         title="E-mail within a research institution; class = department; no features exist",
-        files=_local(
-            "email_eu_core_nofeat", "1e96faac96eb4596ed265ee23ab44162355177ad1422015fb3e6f024c27d9606"
-        ),
+        files=_local("email_eu_core_nofeat", "1e96faac96eb4596ed265ee23ab44162355177ad1422015fb3e6f024c27d9606"),
         reader="npz",
         counts=Counts(nodes=1_005, edges=16_064, features=0, classes=42),
         split=splits.EMAIL_EU_CORE,
@@ -199,9 +187,7 @@ ENTRIES = (
     Entry(
         name="lastfm_asia_nofeat",
         title="LastFM users in Asia and their friendships, no features; class = country",
-        files=_local(
-            "lastfm_asia_nofeat", "6a671cbb507227dc1b3d2d3d1dfab9e7752e289ae658b7584b4f25ec3d181a8d"
-        ),
+        files=_local("lastfm_asia_nofeat", "6a671cbb507227dc1b3d2d3d1dfab9e7752e289ae658b7584b4f25ec3d181a8d"),
         reader="npz",
         counts=Counts(nodes=7_624, edges=27_806, features=0, classes=18),
         split=splits.LASTFM_ASIA,

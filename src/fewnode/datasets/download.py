@@ -122,9 +122,7 @@ def _receive(file: File, part: Path, progress: Progress | None, timeout: float) 
         raise _Interrupted(f"the connection broke ({reason})") from error
 
 
-def _store(
-    name: str, answer: http.client.HTTPResponse, part: Path, have: int, progress: Progress | None
-) -> None:
+def _store(name: str, answer: http.client.HTTPResponse, part: Path, have: int, progress: Progress | None) -> None:
     """Write the body behind what is there, or from the start where the server sends the whole."""
     resumed = answer.status == 206
     if resumed and not (answer.headers["Content-Range"] or "").startswith(f"bytes {have}-"):
@@ -147,9 +145,7 @@ def _store(
 
 def _refused(error: HTTPError, file: File, part: Path, have: int) -> None:
     """Decide what a status other than 2xx means."""
-    if (
-        error.code == 416
-    ):  # nothing beyond what is there: either it is whole, or it is not this file's beginning
+    if error.code == 416:  # nothing beyond what is there: either it is whole, or it is not this file's beginning
         if error.headers["Content-Range"] == f"bytes */{have}":
             return
         part.unlink()

@@ -22,13 +22,14 @@ def planted(
     tail: float = 1.0,
     seed: int = 0,
 ) -> tuple[Graph, ClassSplit]:
-    """A degree-corrected block model whose nodes use the words of their class's topic, classes split 40/20/40.
+    """A degree-corrected block model whose nodes use the words of their class's topic; split 40/20/40.
 
     The k-th largest class holds nodes in proportion to ``k ** -tail``; expected degrees are Pareto-tailed.
     ``homophily`` is the share of edges within classes. The other edges go to the two classes beside one's own
-    on a random ring or, with probability ``difficulty`` (0 to 1), to any other; with the same probability a
-    word is of no topic. Repeated pairs fall together, so the average degree ends a little below ``avg_degree``.
-    The same seed gives the same graph everywhere: the bits are Philox's, the rest is integer arithmetic on them.
+    on a random ring or, with probability ``difficulty`` (0 to 1), to any other; the share of words that are of
+    the class's topic falls from a half at difficulty 0 to none at 1. Repeated pairs fall together, so the average
+    degree ends a little below ``avg_degree``.
+    A seed gives the same graph everywhere: the bits are Philox's, the rest is integer arithmetic on them.
     """
     _check(n, classes, avg_degree, homophily, features, words_per_node, difficulty, tail)
     bits = np.random.Philox(key=seed)
@@ -104,9 +105,7 @@ def _edges(
     n = len(labels)
     root = np.sqrt(np.maximum(_uniform(bits, n), 1.0 / n))  # the cap keeps one hub from taking all edges
     ends = np.cumsum((1024.0 / root).astype(np.int64))  # Pareto with index 2: no mean square, a long tail
-    source = np.searchsorted(
-        ends, np.sort(_below(bits, count, ends[-1])), "right"
-    )  # in order: kind to caches
+    source = np.searchsorted(ends, np.sort(_below(bits, count, ends[-1])), "right")  # in order: kind to caches
     other = _other_class(bits, labels[source], classes, difficulty)
     goal = np.where(_uniform(bits, count) < homophily, labels[source], other)
     last = ends[np.cumsum(np.bincount(labels, minlength=classes)) - 1]
@@ -129,14 +128,14 @@ def _other_class(bits: np.random.Philox, mine: np.ndarray, classes: int, difficu
 def _words(
     bits: np.random.Philox, labels: np.ndarray, classes: int, features: int, each: int, difficulty: float
 ) -> sp.csr_matrix:
-    """Word counts: a node's words are of its class's topic or, with probability ``difficulty``, of no topic."""
+    """Word counts: words of the class's topic among words, Zipf-distributed, that any node may use."""
     n = len(labels)
     lengths = each - each // 2 + _below(bits, n, 2 * (each // 2) + 1)
     owner = np.repeat(labels, lengths)
     topics = _below(bits, classes * _TOPIC, features).reshape(classes, _TOPIC)
     of_topic = topics[owner, _pick(bits, len(owner), _zipf(_TOPIC))]
     of_all = _pick(bits, len(owner), _zipf(features))
-    word = np.where(_uniform(bits, len(owner)) < difficulty, of_all, of_topic)
+    word = np.where(_uniform(bits, len(owner)) < (1 - difficulty) / 2, of_topic, of_all)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     counts = sp.csr_matrix((np.ones(len(word), np.float32), word, indptr), shape=(n, features))
     counts.sum_duplicates()
