@@ -1,5 +1,6 @@
 """A user's edge, node and feature files -> the arguments of ``Graph.from_edges``."""
 
+from collections.abc import Mapping
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ import numpy as np
 from ..errors import InputError
 from ..storage import PathLike, read_npz
 from .columns import Table, close_name, read_columns
+from .text import learned, weighted
 
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
-MAX_WORDS = 20_000  # vocabulary of a text column: the commonest words
 
 
 def graph_tables(
@@ -22,6 +23,7 @@ def graph_tables(
     id_column: str = "id",
     label_column: str | None = "label",
     text_column: str | None = None,
+    vocabulary: Mapping[str, float] | None = None,
     source_column: str = "source",
     target_column: str = "target",
 ) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def graph_tables(
         features: a table with an id and numeric columns, or of triples ``id, feature, value`` (missing = 0,
             repeated ones are added), or an .npz with CSR parts ``x_data, x_indices, x_indptr, x_shape`` whose
             rows are in the order of ``nodes``.
+        vocabulary: words of the text column and their weights, where a model brings them (``text.word_weights``);
+            otherwise they are learned from the column.
         label_column: empty cells (and -1 among whole numbers) mean unknown; None for no labels.
     """
     edge_table = read_columns(edges)
@@ -62,7 +66,11 @@ def graph_tables(
     elif features is not None:
         x, names = _csr_parts(Path(features), node_table), None
     elif node_table is not None:
-        x, names = _tfidf(node_table, text_column) if text_column else _numbers(node_table, {id_column, label_column})
+        x, names = (
+            _text_features(node_table, text_column, vocabulary)
+            if text_column
+            else _numbers(node_table, {id_column, label_column})
+        )
     else:
         x, names = None, None
     return {**result, "x": x, "feature_names": names}
@@ -210,14 +218,9 @@ def _csr_parts(path: Path, nodes: Table | None) -> Any:
     return x
 
 
-def _tfidf(table: Table, name: str) -> tuple[Any, tuple[str, ...]]:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
+def _text_features(table: Table, name: str, vocabulary: Mapping[str, float] | None) -> tuple[Any, tuple[str, ...]]:
     texts = table.text(name, "text")
-    rare = 2 if len(texts) >= 100 else 1  # a word of one node says nothing about another
-    vectorizer = TfidfVectorizer(stop_words="english", min_df=rare, max_features=MAX_WORDS, dtype=np.float32)
     try:
-        x = vectorizer.fit_transform(texts)
+        return learned(texts) if vocabulary is None else weighted(texts, vocabulary)
     except ValueError as error:
         raise InputError(f"{table.path}, column {name!r}: no usable words in {len(texts):,} texts ({error})") from error
-    return x, tuple(vectorizer.get_feature_names_out().tolist())
