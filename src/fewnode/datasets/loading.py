@@ -88,7 +88,7 @@ def _cache_folder() -> Path:
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
-    if entry.reader == "npz" and readers.is_plain(storage.readable(paths[0])):
+    if paths[0].suffix == ".npz" and readers.is_plain(storage.readable(paths[0])):
         return _parsed(entry, paths, checked)  # as fast as the cache would be
     kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
     with suppress(InputError, KeyError, OSError):  # a cache that is damaged or closed to us is as good as none
@@ -103,7 +103,7 @@ def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> 
 def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     for file, path in zip(checked, paths, strict=False):
         download.check(file, path)
-    return readers.read(entry.reader, paths)
+    return readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths)
 
 
 def _forget_others(kept: Path) -> None:

@@ -31,7 +31,17 @@ def planted(
     degree ends a little below ``avg_degree``.
     A seed gives the same graph everywhere: the bits are Philox's, the rest is integer arithmetic on them.
     """
-    _check(n, classes, avg_degree, homophily, features, words_per_node, difficulty, tail)
+    _check(
+        n,
+        classes=classes,
+        avg_degree=avg_degree,
+        homophily=homophily,
+        features=features,
+        words_per_node=words_per_node,
+        difficulty=difficulty,
+        tail=tail,
+        seed=seed,
+    )
     bits = np.random.Philox(key=seed)
     labels = _labels(bits, n, classes, tail)
     edges = _edges(bits, labels, round(n * avg_degree / 2), classes, homophily, difficulty)
@@ -44,28 +54,20 @@ def planted(
     return graph, random_split(y, seed=seed)
 
 
-def _check(
-    n: int,
-    classes: int,
-    avg_degree: float,
-    homophily: float,
-    features: int,
-    words_per_node: int,
-    difficulty: float,
-    tail: float,
-) -> None:
+def _check(n: int, **options: float) -> None:
     ranges = {
-        "classes": (classes, 3, n),
-        "avg_degree": (avg_degree, 0, n - 1),
-        "homophily": (homophily, 0, 1),
-        "features": (features, 0, 2**31 - 1),
-        "words_per_node": (words_per_node, 1, 2**15),
-        "difficulty": (difficulty, 0, 1),
-        "tail": (tail, 0, 10),
+        "classes": (3, n),
+        "avg_degree": (0, n - 1),
+        "homophily": (0, 1),
+        "features": (0, 2**31 - 1),
+        "words_per_node": (1, 2**15),
+        "difficulty": (0, 1),
+        "tail": (0, 10),
+        "seed": (0, 2**128 - 1),
     }
-    for name, (value, low, high) in ranges.items():
-        if not low <= value <= high:
-            raise InputError(f"{name} is {value}; it must be from {low:,} to {high:,} (n is {n:,})")
+    for name, (low, high) in ranges.items():
+        if not low <= options[name] <= high:
+            raise InputError(f"{name} is {options[name]}; it must be from {low:,} to {high:,} (n is {n:,})")
 
 
 def _uniform(bits: np.random.Philox, size: int) -> np.ndarray:

@@ -1,0 +1,163 @@
+"""Each on-disk format, on small files in the same layout; and what is wrong with broken ones."""
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import io
+from scipy import sparse as sp
+
+from fewnode.datasets import readers
+from fewnode.errors import InputError
+from fewnode.graph import Graph
+from fewnode.storage import write_npz
+
+# Six nodes; 5 is in neither .mat file, 4 has no edge. Labels of the test file are other ones.
+PAIRS = np.array([[0, 1], [1, 0], [1, 2], [2, 1], [3, 5], [5, 3]])
+WORDS = sp.csc_matrix(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0], [0, 0, 5]], dtype=float))
+
+
+def write_gpn(folder: Path, **changes: object) -> list[Path]:
+    paths = [folder / f"toy{end}" for end in ("_network", "_train.mat", "_test.mat")]
+    np.savetxt(paths[0], PAIRS, fmt="%d", delimiter="\t")
+    train = {"Index": np.array([[2, 0, 1]]), "Label": np.array([[7.0], [3.0], [3.0]]), "Attributes": WORDS[[2, 0, 1]]}
+    test = {"Index": np.array([[3, 4]]), "Label": np.array([[1.0], [1.0]]), "Attributes": WORDS[[3, 4]]}
+    io.savemat(paths[1], {key: value for key, value in (train | changes).items() if value is not None})
+    io.savemat(paths[2], test)
+    return paths
+
+
+def test_gpn_puts_labels_and_words_on_their_nodes(tmp_path: Path) -> None:
+    graph = Graph.from_edges(**readers.gpn(write_gpn(tmp_path)))
+    assert graph.y.tolist() == [3, 3, 7, 1, 1, -1]
+    assert np.array_equal(graph.features_scipy().toarray()[:5], WORDS.toarray())  # type: ignore[union-attr]
+    assert graph.num_edges == 3 and graph.num_nodes == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"Label": None}, "has no Label"),
+        ({"Index": np.array([[2, 0, 3]])}, "node 3 stands 2 times"),
+        ({"Index": np.array([[2, 0]])}, "Index 2, Label 3"),
+        ({"Label": np.array([[7.5], [3.0], [3.0]])}, r"Label\[0\] is 7.5"),
+        ({"Label": np.array([[7.0], [np.nan], [3.0]])}, r"Label\[1\] is nan"),
+    ],
+)
+def test_gpn_names_what_is_wrong(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        readers.gpn(write_gpn(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("content", ["0\t1\n1\tx\n", "0\t1\n2\n", "0\t1\t2\n", "0,1\n"])
+def test_gpn_refuses_a_damaged_network(tmp_path: Path, content: str) -> None:
+    paths = write_gpn(tmp_path)
+    paths[0].write_text(content)
+    with pytest.raises(InputError, match="toy_network"):
+        readers.gpn(paths)
+
+
+@pytest.mark.parametrize("content", [b"", b"MATLAB 5.0 MAT-file", b"x" * 300])
+def test_gpn_refuses_a_damaged_mat_file(tmp_path: Path, content: bytes) -> None:
+    paths = write_gpn(tmp_path)
+    paths[1].write_bytes(content)
+    with pytest.raises(InputError, match=r"toy_train\.mat"):
+        readers.gpn(paths)
+
+
+def benchmark_arrays() -> dict[str, np.ndarray]:
+    adjacency = sp.csr_matrix((np.ones(3), ([0, 1, 2], [1, 0, 1])), shape=(3, 3))
+    words = sp.csr_matrix(np.array([[1, 0], [0, 2], [3, 3]]))
+    parts = ("data", "indices", "indptr", "shape")
+    arrays = {f"adj_{part}": np.asarray(getattr(adjacency, part)) for part in parts}
+    arrays |= {f"attr_{part}": np.asarray(getattr(words, part)) for part in parts}
+    return arrays | {"labels": np.array([0, 1, 1]), "class_names": np.array(["first", "second"])}
+
+
+def test_gnn_benchmark_parts(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", benchmark_arrays())
+    arguments = readers.npz([tmp_path / "a.npz"])
+    assert arguments["edge_index"].shape == (2, 3)
+    graph = Graph.from_edges(**arguments)
+    assert graph.num_edges == 2 and graph.y.tolist() == [0, 1, 1] and graph.class_names == ("first", "second")
+    assert graph.features_scipy().toarray().tolist() == [[1, 0], [0, 2], [3, 3]]  # type: ignore[union-attr]
+
+
+def test_gnn_benchmark_never_opens_pickled_members(tmp_path: Path) -> None:
+    arrays = benchmark_arrays() | {"node_names": np.array(["a", None, {}], dtype=object)}
+    np.savez(tmp_path / "a.npz", **(arrays | {"class_names": np.array(["x", {}], dtype=object)}))
+    assert readers.npz([tmp_path / "a.npz"])["class_names"] is None
+
+
+def test_gnn_benchmark_names_the_missing_array(tmp_path: Path) -> None:
+    arrays = benchmark_arrays()
+    del arrays["attr_indices"]
+    write_npz(tmp_path / "a.npz", arrays)
+    with pytest.raises(InputError, match="attr_indices"):
+        readers.npz([tmp_path / "a.npz"])
+
+
+def test_gnn_benchmark_truncated(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", benchmark_arrays())
+    whole = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"a\.npz"):
+        readers.npz([tmp_path / "a.npz"])
+
+
+def test_plain_layout_is_recognised(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", {"edge_index": np.array([[0], [1]]), "y": np.array([0, 1])})
+    assert Graph.from_edges(**readers.npz([tmp_path / "a.npz"])).num_edges == 1
+    write_npz(tmp_path / "b.npz", {"y": np.array([0, 1])})
+    with pytest.raises(InputError, match="neither edge_index"):
+        readers.npz([tmp_path / "b.npz"])
+    write_npz(tmp_path / "c.npz", {"edge_index": np.array([[0], [1]]), "x_shape": np.array([2, 2])})
+    with pytest.raises(InputError, match="x_data"):
+        readers.npz([tmp_path / "c.npz"])
+
+
+def write_ogb(folder: Path, edges: str = "0,1\n1,2\n", labels: str = "0\n1\n1\n") -> Path:
+    raw = folder / "arxiv" / "raw"
+    raw.mkdir(parents=True)
+    for stem, text in {"edge": edges, "node-feat": "0.5,-1\n0,2e-3\n1,1\n", "node-label": labels}.items():
+        with gzip.open(raw / f"{stem}.csv.gz", "wt") as file:
+            file.write(text)
+    return folder / "arxiv"
+
+
+def test_ogb_reads_a_folder_and_its_zip_alike(tmp_path: Path) -> None:
+    folder = write_ogb(tmp_path)
+    with zipfile.ZipFile(tmp_path / "arxiv.zip", "w") as archive:
+        for file in sorted(folder.rglob("*.gz")):
+            archive.write(file, file.relative_to(tmp_path))
+    for path in (folder, tmp_path / "arxiv.zip"):
+        arguments = readers.ogb([path])
+        assert arguments["edge_index"].tolist() == [[0, 1], [1, 2]]
+        assert arguments["y"].tolist() == [0, 1, 1]
+        assert np.allclose(arguments["x"], [[0.5, -1], [0, 2e-3], [1, 1]]) and arguments["x"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"edges": "0,1,2\n"}, "2 and 1 columns"), ({"edges": "a,b\n"}, r"edge\.csv\.gz"), ({"labels": ""}, "no numbers")],
+)
+@pytest.mark.filterwarnings("ignore:loadtxt")
+def test_ogb_names_what_is_wrong(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        readers.ogb([write_ogb(tmp_path, **changes)])
+
+
+def test_ogb_refuses_damaged_files(tmp_path: Path) -> None:
+    folder = write_ogb(tmp_path)
+    edge = folder / "raw/edge.csv.gz"
+    edge.write_bytes(edge.read_bytes()[:-6])
+    with pytest.raises(InputError, match=r"edge\.csv\.gz"):
+        readers.ogb([folder])
+    edge.unlink()
+    with pytest.raises(InputError, match=r"no file .*edge\.csv\.gz"):
+        readers.ogb([folder])
+    (tmp_path / "arxiv.zip").write_bytes(b"PK but not really")
+    with pytest.raises(InputError, match="not a whole zip"):
+        readers.ogb([tmp_path / "arxiv.zip"])
