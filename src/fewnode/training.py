@@ -190,9 +190,10 @@ class _Episodes:
             return None
         queries = min(query, sizes[ways - 1] - shot)
         if (ways, queries) != (way, query):
+            kind = "base" if what == "training" else what
             self._say(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
-                f"the {len(sizes)} {what if what == 'validation' else 'base'} classes have no more nodes than that"
+                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})"
             )
         return ways, shot, queries
 

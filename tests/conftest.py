@@ -1,0 +1,24 @@
+"""Small graphs that several tests share."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from fewnode import ClassSplit, Graph, planted
+
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def tiny() -> tuple[Graph, ClassSplit]:
+    """An easy planted graph on which a method that works is well above chance within seconds."""
+    return planted(600, 12, avg_degree=8, homophily=0.8, features=120, difficulty=0.2, tail=0.3, seed=1)
+
+
+@pytest.fixture
+def small() -> Graph:
+    """Eight nodes: a triangle, a path, an isolated node (7); three classes and one unknown."""
+    edges = np.array([[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 6]])
+    x = np.arange(32, dtype=np.float32).reshape(8, 4) % 5
+    return Graph.from_edges(edges, x, np.array([0, 0, 1, 1, 2, 2, 0, -1]))

@@ -1,0 +1,88 @@
+import json
+
+import pytest
+import torch
+
+from fewnode import evaluate, fit, load, save
+from fewnode.errors import InputError
+from test_training import Linear
+
+
+@pytest.fixture
+def folder(tiny, tmp_path):
+    save(fit("probe", *tiny, n_way=3, k_shot=2, rank=16), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_model_comes_back_with_its_card(tiny, folder):
+    graph, split = tiny
+    model = load(folder)
+    assert model.card["options"] == {"rank": 16} and model.card["graph"] == graph.fingerprint
+    assert model.card["split"]["novel"] == list(split.novel)
+    assert {"torch", "fewnode"} <= model.card["versions"].keys()
+    assert evaluate(model, graph, split.novel, n_way=3, k_shot=2).accuracy > 0.5
+
+
+def test_a_class_of_ones_own_is_given_to_load(tiny, tmp_path):
+    graph, split = tiny
+    model = fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, width=7)
+    save(model, tmp_path)
+    assert torch.equal(load(tmp_path, Linear).weight, model.weight)
+    with pytest.raises(InputError, match="unknown method 'linear'"):
+        load(tmp_path)
+
+
+def test_saving_twice_gives_the_same_bytes(folder, tmp_path):
+    save(load(folder), tmp_path / "again")
+    for name in ("model.safetensors", "model.json"):
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def damage_weights(folder):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+def empty_weights(folder):
+    (folder / "model.safetensors").write_bytes(b"")
+
+
+def future(folder):
+    card = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(card | {"format": 99}))
+
+
+def foreign(folder):
+    (folder / "model.json").write_text('{"some": "json"}')
+
+
+def other_options(folder):
+    card = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(card | {"options": {"rank": 8}}))
+
+
+def no_card(folder):
+    (folder / "model.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (damage_weights, "does not hold the weights"),
+        (empty_weights, "empty"),
+        (future, "format 99; this version reads up to 1"),
+        (foreign, "not the card of a fewnode model"),
+        (other_options, "does not hold the weights"),
+        (no_card, "not a saved model: it has no model.json"),
+    ],
+)
+def test_a_damaged_foreign_or_future_model_is_named(folder, harm, words):
+    harm(folder)
+    with pytest.raises(InputError, match=words) as error:
+        load(folder)
+    assert str(folder) in str(error.value)
+
+
+def test_only_fitted_models_are_saved(tmp_path):
+    with pytest.raises(InputError, match="was not made by fit"):
+        save(Linear(3), tmp_path)

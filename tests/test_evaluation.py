@@ -1,0 +1,86 @@
+import math
+
+import pytest
+import torch
+
+from fewnode import Graph, Tasks, draw_tasks, evaluate
+from fewnode import evaluation as module
+from fewnode.errors import InputError
+from fewnode.methods.method import Method
+
+
+class Oracle(Method):
+    """Knows the labels of a graph up to a chosen error."""
+
+    def __init__(self, wrong: float = 0.0, broken: bool = False):
+        super().__init__()
+        self.wrong, self.broken, self.embeddings, self.batches = wrong, broken, 0, 0
+
+    def embed(self, graph):
+        self.embeddings += 1
+        assert not torch.is_grad_enabled() and not self.training
+        return graph.y
+
+    def score(self, graph, state, tasks):
+        self.batches += 1
+        same = state[tasks.query][:, :, None] == state[tasks.support][:, None, :]
+        first = torch.nn.functional.one_hot(tasks.support_y, tasks.n_way).bool()
+        hit = (same[..., None] & first[:, None]).any(2).float()
+        flip = torch.arange(tasks.query.shape[1]) < self.wrong * tasks.query.shape[1]
+        hit[:, flip] = 1 - hit[:, flip]
+        return hit / 0 if self.broken else hit
+
+
+def test_accuracy_and_interval_written_out(tiny):
+    graph, split = tiny
+    result = evaluate(Oracle(), graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30)
+    assert (result.accuracy, result.interval, result.n_tasks) == (1.0, 0.0, 30)
+    per_task = torch.tensor([0.5, 1.0, 0.75], dtype=torch.float64)
+    tasks = draw_tasks(graph.y, split.novel, 3, 1, 4, 3, 0)
+    summary = module.summarize(per_task, tasks)
+    assert summary.accuracy == 0.75
+    assert summary.interval == pytest.approx(1.96 * 0.25 / math.sqrt(3))
+    assert "75.00 % ± 28.29" in str(summary)
+
+
+def test_the_pool_is_the_same_for_everybody_and_one_pass_serves_all_tasks(tiny, monkeypatch):
+    graph, split = tiny
+    model = Oracle(wrong=0.25)
+    one = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
+    assert (model.embeddings, model.batches) == (1, 1)
+    assert one.accuracy == pytest.approx(0.75)
+    monkeypatch.setattr(module, "CELLS", 20_000)
+    other = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
+    assert model.embeddings == 2 and model.batches > 2
+    assert torch.equal(one.per_task, other.per_task)
+
+
+def test_bad_requests_are_refused(tiny):
+    graph, split = tiny
+    tasks = Tasks([[0, 1]], [[0, 1]], [[2]], None)
+    for arguments, words in (
+        (dict(), "give either the classes"),
+        (dict(classes=split.novel, tasks=tasks), "not both"),
+        (dict(tasks=tasks), "no query_y"),
+        (dict(tasks=Tasks([[0, 1]], [[0, 1]], [[9999]], [[0]])), "name node 9999"),
+    ):
+        with pytest.raises(InputError, match=words):
+            evaluate(Oracle(), graph, **arguments)
+
+
+def test_nan_never_passes_silently(tiny):
+    graph, split = tiny
+    with pytest.raises(FloatingPointError, match="not all finite"):
+        evaluate(Oracle(broken=True), graph, split.novel, n_way=2, k_shot=1, n_query=2, n_tasks=3)
+
+
+def test_the_model_is_left_in_the_mode_it_was_in(tiny):
+    graph, split = tiny
+    model = Oracle().train()
+    evaluate(model, graph, split.novel, n_way=2, k_shot=1, n_query=2, n_tasks=3)
+    assert model.training
+
+
+def test_a_single_task_has_no_interval():
+    graph = Graph.from_edges([[0], [1]], y=[0, 1, 0, 1], num_nodes=4)
+    assert evaluate(Oracle(), graph, tasks=Tasks([[0, 1]], [[0, 1]], [[2, 3]], [[0, 1]])).interval == 0.0

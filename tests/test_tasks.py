@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fewnode import ClassSplit, Tasks, draw_tasks, random_split, training_view
+from fewnode.errors import InputError
+from fewnode.tasks import _raw, _sample_rows
+from oracles.philox import philox
+
+
+def test_split_parts_must_not_overlap():
+    assert ClassSplit([0, 1], [2], np.array([3])).novel == (3,)
+    with pytest.raises(InputError, match="class 1 is in base and again in novel"):
+        ClassSplit([0, 1], [2], [1])
+    with pytest.raises(InputError, match="class -1 in base"):
+        ClassSplit([-1])
+
+
+@given(st.integers(0, 10**6), st.integers(0, 4))
+def test_random_split_takes_every_large_enough_class_once(seed, min_size):
+    y = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 1, 2, 3, 4, 5])
+    split = random_split(y, min_size=min_size, seed=seed)
+    classes = sorted(split.base + split.validation + split.novel)
+    assert classes == [c for c in range(10) if (y == c).sum() >= min_size]
+    assert split == random_split(y, min_size=min_size, seed=seed)
+
+
+def test_random_split_refuses_fractions_that_do_not_add_up():
+    with pytest.raises(InputError, match="add up to 1"):
+        random_split([0, 1, 2], (0.5, 0.5, 0.5))
+
+
+def test_training_view_hides_every_other_label(small):
+    view = training_view(small, ClassSplit([0], [1], [2]))
+    assert view.y.tolist() == [0, 0, -1, -1, -1, -1, 0, -1]
+    assert small.y.tolist() == [0, 0, 1, 1, 2, 2, 0, -1]
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**70))
+def test_tasks_are_drawn_by_the_rules(n_way, k_shot, n_query, seed):
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(6), [6, 7, 8, 9, 2, 30]))
+    tasks = draw_tasks(y, [0, 1, 2, 3, 4], n_way, k_shot, n_query, 20, seed)
+    nodes = torch.cat([tasks.support, tasks.query], 1)
+    assert all(len(set(row.tolist())) == len(row) for row in nodes)  # nobody twice, supports are not queries
+    labels = torch.from_numpy(y)
+    for task in range(20):
+        classes = []
+        for position in range(n_way):
+            support = labels[tasks.support[task]][tasks.support_y[task] == position]
+            query = labels[tasks.query[task]][tasks.query_y[task] == position]
+            assert (len(support), len(query)) == (k_shot, n_query)
+            members = set(support.tolist()) | set(query.tolist())
+            assert len(members) == 1  # one class, the same for supports and queries
+            classes += members
+        assert len(set(classes)) == n_way and 5 not in classes
+        assert 4 not in classes or k_shot + n_query <= 2
+
+
+def test_drawing_is_uniform_over_classes_nodes_and_roles():
+    y = np.repeat(np.arange(4), 5)
+    tasks = draw_tasks(y, range(4), 2, 1, 2, 20_000, 3)
+    for nodes, share in ((tasks.support, 0.1), (tasks.query, 0.2)):
+        counts = torch.bincount(nodes.ravel(), minlength=20) / 20_000
+        assert (counts - share).abs().max() < 0.015
+
+
+def test_floyd_rows_hold_distinct_numbers_below_their_size():
+    bits = np.random.Philox(key=1).random_raw(2 * 500 * 4).reshape(2, 500, 4)
+    rows = _sample_rows(np.full(500, 4), *bits)
+    assert (np.sort(rows, 1) == np.arange(4)).all()
+    assert len({tuple(row) for row in rows}) == 24  # every order occurs
+
+
+def test_the_same_seed_gives_these_tasks_on_every_machine():
+    y = np.arange(60) % 6
+    tasks = draw_tasks(y, range(6), 3, 1, 2, 2, 2022)
+    assert tasks.support.tolist() == [[32, 37, 21], [47, 37, 18]]
+    assert tasks.query.tolist() == [[2, 44, 19, 55, 9, 33], [29, 23, 49, 25, 24, 36]]
+
+
+def test_the_bits_are_those_of_philox_as_published():
+    words = [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
+    assert philox([0, 0, 0, 0], [0, 0]) == words  # the authors' known answer holds for our copy of the algorithm
+    seed = (7 << 64) + 2022
+    expected = [word for block in (1, 2, 3) for word in philox([block, 0, 0, 0], [2022, 7])]  # NumPy counts from one
+    assert _raw(seed, 12).tolist() == expected
+
+
+def test_a_generator_supplies_the_seed_and_moves_on():
+    y = np.arange(60) % 6
+    first, second = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
+    a, b = (draw_tasks(y, range(6), 3, 1, 2, 4, first) for _ in range(2))
+    again = draw_tasks(y, range(6), 3, 1, 2, 4, second)
+    assert torch.equal(a.support, again.support) and not torch.equal(a.support, b.support)
+
+
+def test_impossible_requests_are_refused_with_the_numbers():
+    y = np.repeat(np.arange(10), [30] * 7 + [3] * 3)
+    with pytest.raises(InputError, match=r"10-way needs 10 classes with at least 15 labelled nodes.*7 have.*7 with 3"):
+        draw_tasks(y, range(10), 10, 5, 10, 5, 0)
+    with pytest.raises(InputError, match="k_shot is 0"):
+        draw_tasks(y, range(10), 2, 0, 10, 5, 0)
+    with pytest.raises(InputError, match="seed -1"):
+        draw_tasks(y, range(10), 2, 1, 1, 5, -1)
+
+
+def test_pools_are_kept(tmp_path):
+    tasks = draw_tasks(np.arange(60) % 6, range(6), 3, 1, 2, 4, 0)
+    tasks.save(tmp_path / "pool.npz")
+    again = Tasks.load(tmp_path / "pool.npz")
+    for name in ("support", "support_y", "query", "query_y"):
+        assert torch.equal(getattr(again, name), getattr(tasks, name))
+    assert again.n_way == 3
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    with pytest.raises(InputError, match="not a pool of tasks: it has no query, support, support_y"):
+        Tasks.load(tmp_path / "other.npz")
+
+
+GOOD = dict(support=[[0, 1, 2]], support_y=[[0, 1, 1]], query=[[3, 4]], query_y=[[0, 1]])
+
+
+def test_shots_may_be_unequal_and_labels_unknown():
+    tasks = Tasks(**GOOD | {"query_y": None})
+    assert tasks.n_way == 2 and tasks.shots().tolist() == [[1, 2]] and tasks.query_y is None
+    assert Tasks(**GOOD)[:1].query_y is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (dict(support_y=[[0, 1]]), r"support has shape \(1, 3\) but support_y has \(1, 2\)"),
+        (dict(support_y=[[0, 2, 2]]), "task 0 has no support of class 1"),
+        (dict(support_y=[[0, -1, 1]]), r"support_y holds -1..1"),
+        (dict(query_y=[[0, 5]]), r"query_y holds values outside 0..1"),
+        (dict(support=[[0, -1, 2]]), "support holds a negative node id"),
+        (dict(support=[[0.5, 1.0, 2.0]]), "support has dtype torch.float64"),
+        (dict(query=[[3, 4], [3, 4]], query_y=None), "of the same tasks"),
+        (dict(n_way=1), "classes of a 1-way task"),
+    ],
+)
+def test_bad_tasks_are_refused(change, words):
+    with pytest.raises(InputError, match=words):
+        Tasks(**GOOD | change)
