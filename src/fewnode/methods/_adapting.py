@@ -1,0 +1,72 @@
+"""What MAML and G-Meta share: weights that take gradient steps on a task's supports before its queries are scored."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..graph import Graph
+from ..nn.features import ReducedFeatures
+from ..nn.heads import one_hot
+from ..nn.inner_loop import Weights, adapt, for_each_task
+from ..nn.neighbourhoods import Neighbourhoods
+from ..tasks import Tasks
+from .method import Method
+
+ROWS = 1 << 15  # rows of tasks worked on at a time, and ...
+QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
+
+
+class Adapting(Method):
+    """A method whose ``start`` weights are adapted to every task by the inner loop, all tasks in one batch.
+
+    ``embed`` leaves the rows of every node; a task's loss and scores are functions of weights and rows, in which
+    ``target [S, N]`` holds the supports' classes, one-hot. See ``nn.neighbourhoods`` for what rows are.
+    """
+
+    sampled: ClassVar[bool] = False
+    inner_steps: int
+    inner_rate: float
+    first_order: bool
+
+    def start(self, n_way: int) -> Weights:
+        """The weights before the first step, by name."""
+        raise NotImplementedError
+
+    def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
+        """The loss of one task's supports, which the inner loop lowers."""
+        raise NotImplementedError
+
+    def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
+        """Scores [M, N] of one task, given ``inputs, pool, target`` of the supports and ``inputs, pool`` of queries."""
+        raise NotImplementedError
+
+    def score(self, graph: Graph, state: Neighbourhoods, tasks: Tasks) -> Tensor:
+        start = self.start(tasks.n_way)
+        sizes = state.counts[tasks.support].sum(1) + state.counts[tasks.query[:, :QUERIES]].sum(1)
+        order = torch.argsort(sizes, stable=True)
+        batch = sizes[order].cumsum(0) // ROWS
+        parts = order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist())
+        return torch.cat([self._score(state, start, tasks, part) for part in parts])[torch.argsort(order)]
+
+    def _score(self, state: Neighbourhoods, start: Weights, tasks: Tasks, part: Tensor) -> Tensor:
+        """Scores of the tasks whose numbers are in ``part``."""
+        inputs, pool = state.rows(tasks.support[part])
+        known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
+        how = {"steps": self.inner_steps, "rate": self.inner_rate, "first_order": self.first_order}
+        weights = adapt(self.task_loss, start, known, **how)  # type: ignore[arg-type]  # the values' types differ
+        groups = tasks.query[part].split(QUERIES, dim=1)
+        return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)
+
+
+def cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
+    """Mean over the supports of one task; ``target [S, N]`` is one-hot."""
+    return -(target * F.log_softmax(scores, -1)).sum() / len(target)
+
+
+def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> Tensor:
+    """Reduced features [N, rank], each row scaled so that its entries are about one (empty rows stay empty), in the
+    precision of the weights of ``like``: step sizes then mean the same on every graph."""
+    x = features(graph).to(next(like.parameters()).dtype)
+    return F.normalize(x, dim=-1) * x.shape[1] ** 0.5

@@ -1,0 +1,154 @@
+"""Model-agnostic meta-learning: a GCN whose weights take a few gradient steps on each task's supports.
+
+Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks. ICML 2017.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ..csr import csr_parts
+from ..errors import InputError, one_of
+from ..graph import Graph
+from ..nn.encoders import xavier
+from ..nn.features import ReducedFeatures
+from ..nn.inner_loop import Weights, weights_of
+from ..nn.neighbourhoods import Neighbourhoods, Rows, WholeGraph, gather_rows
+from ..sparse import normalized_adjacency
+from ._adapting import Adapting, cross_entropy, unit_features
+from .method import Training
+
+HEAD = ("head.weight", "head.bias")
+
+
+class MAML(Adapting):
+    """A two-layer GCN and a linear head, all of whose weights are adapted; the start is what is trained.
+
+    The head starts at zero in every task (Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification,
+    ICLR 2022), so any number of classes will do and their order does not matter.
+
+    Args:
+        graph: False is the weak form behind low published numbers: one linear map of a node's own raw features.
+        head: "wide" learns a start for each of ``n_way`` columns, as first published, and takes no other number.
+        rank: directions the features are reduced to before the GCN.
+        hidden_channels, out_channels: widths of the two layers.
+        inner_steps, inner_rate: gradient steps on the supports, and their size.
+        first_order: leave second derivatives out.
+    """
+
+    training_settings: ClassVar[Training | None] = Training(
+        learning_rate=3e-3, weight_decay=5e-4, steps=300, tasks_per_step=8
+    )
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        n_way: int,
+        graph: bool = True,
+        head: Literal["zero", "wide"] = "zero",
+        rank: int = 128,
+        hidden_channels: int = 64,
+        out_channels: int = 64,
+        inner_steps: int = 10,
+        inner_rate: float = 0.1,
+        first_order: bool = True,
+    ) -> None:
+        super().__init__()
+        self.inner_steps, self.inner_rate, self.first_order = inner_steps, inner_rate, first_order
+        self.features = ReducedFeatures(in_channels, rank) if graph else None
+        width = out_channels if graph else hidden_channels
+        self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if graph else Own(in_channels, width)
+        self.width, self.n_way = width, n_way
+        self.head = nn.Linear(width, n_way) if one_of("head", head, ("zero", "wide")) == "wide" else None
+
+    def prepare(self, graph: Graph) -> None:
+        if self.features is not None:
+            self.features.fit(graph)
+
+    def embed(self, graph: Graph) -> Neighbourhoods:
+        if self.features is None:
+            return Alone(graph, next(self.parameters()).dtype)
+        x = unit_features(self.features, graph, self.encoder)
+        return WholeGraph(normalized_adjacency(graph), x)
+
+    def start(self, n_way: int) -> Weights:
+        weights = {f"encoder.{name}": weight for name, weight in weights_of(self.encoder).items()}
+        if self.head is None:
+            like = next(iter(weights.values()))
+            return weights | dict(zip(HEAD, (like.new_zeros(n_way, self.width), like.new_zeros(n_way)), strict=True))
+        if n_way != self.n_way:
+            raise InputError(
+                f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
+                f"rehead({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
+            )
+        return weights | dict(zip(HEAD, (self.head.weight, self.head.bias), strict=True))
+
+    def rehead(self, n_way: int) -> None:
+        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them."""
+        if self.head is None or n_way == self.n_way:
+            return
+        self.n_way = n_way
+        self.head = nn.Linear(self.width, n_way).to(self.head.weight)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        if hasattr(self, "card"):
+            self.card["context"] = {**self.card["context"], "n_way": n_way}
+
+    def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
+        return cross_entropy(self._logits(weights, inputs, pool), target)
+
+    def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
+        return self._logits(weights, *data[3:])
+
+    def _logits(self, weights: Weights, inputs: Tensor, pool: Tensor) -> Tensor:
+        encoder = {name.removeprefix("encoder."): w for name, w in weights.items() if name not in HEAD}
+        h: Tensor = functional_call(self.encoder, encoder, (inputs, pool))
+        return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
+
+
+class GCNRows(nn.Module):
+    """A two-layer GCN on the rows of a task: ReLU between the layers, none at the end."""
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.first = xavier(nn.Linear(in_channels, hidden_channels))
+        self.second = xavier(nn.Linear(hidden_channels, out_channels))
+
+    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
+        """Outputs [S, out] at the nodes of a task, from ``inputs [R, in]`` and ``pool [S, R]``."""
+        out: Tensor = self.second(pool @ torch.relu(self.first(inputs)))
+        return out
+
+
+class Own(nn.Module):
+    """A linear map of each node's own features."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.linear = xavier(nn.Linear(in_channels, out_channels))
+
+    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
+        out: Tensor = self.linear(inputs)
+        return out
+
+
+class Alone(Neighbourhoods):
+    """Every node by itself: its row is its raw features, made dense for the nodes asked for only."""
+
+    def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
+        self.x, self.dtype = graph.x, dtype
+        self.counts = torch.full((graph.num_nodes,), -(-graph.num_features // 128), device=graph.device)
+
+    def rows(self, nodes: Tensor) -> Rows:
+        flat = nodes.flatten()
+        if self.x.layout == torch.strided:
+            dense = self.x[flat].to(self.dtype)
+        else:
+            indptr, indices, values = csr_parts(self.x)
+            owner, at = gather_rows(indptr, flat)
+            dense = torch.zeros(len(flat), self.x.shape[1], dtype=self.dtype, device=nodes.device)
+            dense[owner, indices[at].long()] = values[at].to(self.dtype)
+        return Rows(dense.unflatten(0, nodes.shape), dense.new_zeros(*nodes.shape, 0))
