@@ -1,4 +1,4 @@
-"""TENT one node, one class, one query at a time: every graph is really cut out, every layer run node by node."""
+"""TENT one node, one class, one query at a time: graphs really cut out, layers run node by node."""
 
 from functools import cached_property
 
@@ -39,10 +39,11 @@ class Oracle:
         phi = self.model.phi
         lift = (phi.lift.weight, phi.lift.bias)
         if isinstance(phi, GIN):
-            first = [lift, linear(phi.inner)]
-            second = [linear(phi.middle), linear(phi.outer)]
-            return gnn(self.x, self.edges, first, second, closed_sum)
-        return gnn(self.x, self.edges, [lift], [linear(phi.outer)], symmetric_mean)
+            first = [lift, *map(linear, phi.first)]
+            h = gnn(self.x, self.edges, first, [linear(phi.middle), *map(linear, phi.second)], closed_sum)
+        else:
+            h = gnn(self.x, self.edges, [lift], [linear(phi.outer)], symmetric_mean)
+        return {v: standardized(row) for v, row in h.items()} if self.model.normalize else h
 
     def virtual_class_node(self, i: int) -> Tensor:
         """h_c = MEAN(h_v | v in S_i)."""
@@ -61,12 +62,13 @@ class Oracle:
         """theta_i, from the supports of class i."""
         return self.adapt(mean([self.h[v] for v in self.supports[i]]))
 
+    @cached_property
     def query_weights(self) -> Tensor:
         """theta_q, from all supports of the task."""
         return self.adapt(mean([self.h[v] for members in self.supports for v in members]))
 
     def class_ego_graph(self, i: int) -> tuple[Values, Edges]:
-        """G_i: the virtual node, the supports, their neighbours; edges of G among them, and virtual - support."""
+        """G_i: the virtual node, the supports, their neighbours; edges of G among them, virtual - support."""
         inside = reach(self.edges, self.supports[i], self.model.ego_hops)
         edges = induced(self.edges, inside) | {VIRTUAL: set(self.supports[i])}
         for v in self.supports[i]:
@@ -93,13 +95,15 @@ class Oracle:
         """q, the centroid of GNN_theta_q on the subgraph around the query."""
         inside = reach(self.edges, [node], self.model.query_hops)
         values = {v: self.h[v] for v in inside}
-        return self.second_gnn(values, induced(self.edges, inside), self.query_weights())[node]
+        return self.second_gnn(values, induced(self.edges, inside), self.query_weights)[node]
 
     def tau(self) -> list[Tensor]:
         """tau_i = N sum_k |s_i^k - s_i| / sum_j sum_k |s_j^k - s_j|, a class's sum divided by its shots."""
         spreads = []
         for centre, supports in self.classes:
-            spreads.append(mean([torch.linalg.vector_norm(s - centre) for s in supports]))
+            distances = [torch.linalg.vector_norm(s - centre) for s in supports]
+            nothing = 100 * torch.finfo(centre.dtype).eps * torch.linalg.vector_norm(centre)
+            spreads.append(mean([d if d > nothing else torch.zeros_like(d) for d in distances]))
         total = sum(spreads[1:], spreads[0])
         if total == 0:
             return [torch.ones_like(total) for _ in spreads]
@@ -200,6 +204,11 @@ def linear(module) -> Linear:
 
 def mean(values: list[Tensor]) -> Tensor:
     return sum(values[1:], values[0]) / len(values)
+
+
+def standardized(v: Tensor) -> Tensor:
+    centred = v - v.mean()
+    return centred / (centred.square().mean() + 1e-5).sqrt()
 
 
 def unit(v: Tensor) -> Tensor:

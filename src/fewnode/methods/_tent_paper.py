@@ -38,6 +38,8 @@ class PaperTENT(Method):
         hidden_channels: int,
         out_channels: int,
         backbone: str,
+        mlp_layers: int,
+        normalize: bool,
         ego_hops: int,
         query_hops: int,
         node_adaptation: bool,
@@ -48,17 +50,22 @@ class PaperTENT(Method):
         adapter_start: float,
     ) -> None:
         super().__init__()
-        encoder = GIN if backbone == "gin" else GCN
-        self.phi = encoder(in_channels, hidden_channels, hidden_channels, dropout=dropout)
-        self.gnn = LocalGNN(hidden_channels, out_channels, backbone=backbone)
+        widths = (in_channels, hidden_channels, hidden_channels)
+        self.phi = (
+            GCN(*widths, dropout=dropout) if backbone == "gcn" else GIN(*widths, mlp_layers=mlp_layers, dropout=dropout)
+        )
+        self.gnn = LocalGNN(hidden_channels, out_channels, backbone=backbone, mlp_layers=mlp_layers)
         size = len(self.gnn.theta)
         self.adapter = Adapter(hidden_channels, size, start=adapter_start) if class_adaptation else None
         self.classifier = BaseClassifier(hidden_channels, base_classes)
+        self.normalize = normalize
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
         self.ego_hops, self.query_hops, self.gamma = ego_hops, query_hops, gamma
 
     def embed(self, graph: Graph) -> State:
         h = self.phi(graph)
+        if self.normalize:
+            h = F.layer_norm(h, h.shape[1:])
         return State(h, h + adjacency(graph) @ h)
 
     def score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
@@ -104,9 +111,7 @@ class PaperTENT(Method):
         nodes = tasks.query.flatten()
         task = torch.arange(tasks.n_tasks, device=graph.device).repeat_interleave(tasks.query.shape[1])
         theta = self.adapted(state.h[tasks.support].mean(1))
-        if (
-            self.query_hops > 1
-        ):  # two hops hold all that two layers reach: the cut-out graph is as good as the whole
+        if self.query_hops > 1:  # two hops hold all that two layers reach: the cut-out graph is as good as the whole
             around = cut(graph, nodes, task, induced=False)
             out = self.gnn(graph, around, *state, theta)
         else:
@@ -116,21 +121,23 @@ class PaperTENT(Method):
 
 
 def temperatures(prototypes: Tensor, supports: Tensor, tasks: Tasks) -> Tensor:
-    """``tau [T, N]``: how far a class's supports lie from its prototype, relative to the mean over the classes.
+    """``tau [T, N]``: how far a class's supports lie from its prototype, relative to the mean over classes.
 
-    Means over the supports instead of sums: the same at equal shots, and with unequal shots a measure of spread, where
-    a sum would measure shots. All spreads zero: every tau is 1.
+    Means over the supports instead of sums: the same at equal shots, and at unequal shots still a spread, where
+    a sum would count shots. Distances within rounding are zero; if all spreads are, every tau is 1.
     """
     own = prototypes.gather(1, tasks.support_y[..., None].expand_as(supports))
     distance = torch.linalg.vector_norm(supports - own, dim=-1, keepdim=True)
+    rounding = 100 * torch.finfo(own.dtype).eps * torch.linalg.vector_norm(own, dim=-1, keepdim=True)
+    distance = torch.where(distance > rounding, distance, 0.0)
     spread = class_means(distance, tasks.support_y, tasks.n_way).squeeze(-1)
     mean = spread.mean(1, keepdim=True)
-    tau = torch.where(mean > 0, spread / mean.clamp(min=torch.finfo(mean.dtype).tiny), 1.0)
+    tau = torch.where(mean > 0, spread / torch.where(mean > 0, mean, 1.0), 1.0)
     return tau.clamp(min=SMALLEST_TAU)
 
 
 class BaseClassifier(nn.Module):
-    """A linear classifier over the base classes, whose loss keeps the first embedding true to the whole graph."""
+    """A linear classifier over the base classes; its loss keeps the first embedding true to the whole graph."""
 
     base: Tensor
 

@@ -11,6 +11,7 @@ from ..errors import one_of
 from ..graph import Graph
 from ..tasks import Tasks
 from ._tent_paper import PaperTENT
+from ._tent_released import ReleasedTENT
 from .method import Method, Training
 
 
@@ -26,6 +27,8 @@ class TENT(Method):
         base_classes: tuple[int, ...],
         variant: Literal["paper", "released"] = "paper",
         backbone: Literal["gin", "gcn"] = "gin",
+        mlp_layers: int = 1,
+        normalize: bool = True,
         hidden_channels: int = 16,
         out_channels: int = 16,
         ego_hops: int = 1,
@@ -38,13 +41,20 @@ class TENT(Method):
         adapter_start: float = 1.0,
     ) -> None:
         super().__init__()
+        one_of("variant", variant, ("paper", "released"))
         one_of("backbone", backbone, ("gin", "gcn"))
-        self.core: Method = PaperTENT(
+        widths = {"hidden_channels": hidden_channels, "out_channels": out_channels}
+        if variant == "released":
+            self.core: Method = ReleasedTENT(in_channels, base_classes=base_classes, gamma=gamma, **widths)
+            return
+        self.core = PaperTENT(
             in_channels,
             base_classes=base_classes,
             hidden_channels=hidden_channels,
             out_channels=out_channels,
             backbone=backbone,
+            mlp_layers=mlp_layers,
+            normalize=normalize,
             ego_hops=ego_hops,
             query_hops=query_hops,
             node_adaptation=node_adaptation,

@@ -6,16 +6,17 @@ from .encoders import xavier
 
 
 class Adapter(nn.Module):
-    """Feature-wise modulation of a weight vector: ``(1 + alpha(c)) * theta + beta(c)``, one number per weight.
+    """Modulation of a weight vector by a context: ``(1 + alpha(c)) * theta + beta(c)``, weight by weight.
 
     Alpha and beta are MLPs with one hidden layer, read from a context such as the mean of a class's supports.
 
-    Perez, Strub, de Vries, Dumoulin, Courville: FiLM: Visual Reasoning with a General Conditioning Layer. AAAI 2018.
+    Perez, Strub, de Vries, Dumoulin, Courville: FiLM: Visual Reasoning with a General Conditioning Layer.
+    AAAI 2018.
 
     Args:
         in_channels: width of the context; also of the hidden layer.
         size: how many weights there are to adapt.
-        start: size of the last layers at the start, relative to Glorot's; small means hardly any adaptation yet.
+        start: size of the last layers at the start, relative to Glorot's; 0 means no adaptation yet.
     """
 
     def __init__(self, in_channels: int, size: int, *, start: float = 1.0) -> None:

@@ -11,10 +11,10 @@ from ..graph import Graph
 
 @dataclass(frozen=True)
 class Cut:
-    """Cut-out graphs, one per group, as one list of R rows: the C centres and their neighbours, sorted by group.
+    """Cut-out graphs, one per group, as one list of R rows sorted by group: the C centres and their neighbours.
 
-    A node is one row in each group it belongs to. All arcs into the centres are listed; arcs among all the rows of
-    a group only where the cut is induced, otherwise the rows keep every neighbour they have in the graph. A bridged
+    A node is one row in each group it belongs to. All arcs into the centres are listed; arcs among all rows of a
+    group only where the cut is induced, otherwise the rows keep every neighbour they have in the graph. A bridged
     cut has G more rows at the end, one virtual node per group, joined to all centres of its group.
     """
 
@@ -35,8 +35,8 @@ class Cut:
         return torch.cat([self.group[self.centre], torch.arange(self.bridges, device=self.group.device)])
 
     def closed_sums(self, h: Tensor, whole: Tensor, virtual: Tensor | None = None) -> Tensor:
-        """Own value plus that of the neighbours, at every row. Values at nodes ``h [N, d]``, ``whole = h + A h``, and
-        at virtual nodes ``virtual [G, d]``."""
+        """Own value plus that of the neighbours, at every row. Values are ``h [N, d]`` at nodes, with
+        ``whole = h + A h``, and ``virtual [G, d]`` at virtual nodes."""
         if self.inner is None:
             sums = whole.index_select(0, self.node)
         else:
@@ -50,7 +50,7 @@ class Cut:
         return torch.cat([sums.index_add(0, self.centre, virtual.index_select(0, group)), bridge])
 
     def centre_sums(self, z: Tensor) -> Tensor:
-        """Own value plus that of the neighbours, at centres and virtual nodes, from the values ``z`` at the rows."""
+        """Own value plus that of the neighbours, at centres and virtual nodes, from values ``z`` at the rows."""
         rows, virtual = z.split([len(self.node), self.bridges])
         own = rows.index_select(0, self.centre)
         sums = own.index_add(0, self.target, rows.index_select(0, self.source))
@@ -61,7 +61,7 @@ class Cut:
 
 
 def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, bridges: int = 0) -> Cut:
-    """Cut out, for every group, its centres and their neighbours; ``centres [C]`` are nodes, ``group [C]`` theirs.
+    """Cut out, for every group, its centres and their neighbours: nodes ``centres [C]`` of groups ``group [C]``.
     ``bridges`` is the number of groups if each gets a virtual node, else 0."""
     n = graph.num_nodes
     target, neighbour = sparse.gather_neighbours(graph, centres)

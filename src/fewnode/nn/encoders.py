@@ -1,4 +1,4 @@
-"""Two-layer encoders of a whole graph. Both project before they aggregate, since (A X) W = A (X W) and X is wide."""
+"""Two-layer encoders of a whole graph. They project before they aggregate: (A X) W = A (X W), and X is wide."""
 
 import torch
 from torch import Tensor, nn
@@ -9,52 +9,62 @@ from ..graph import Graph
 
 
 class GIN(nn.Module):
-    """Two graph isomorphism layers, ``h' = MLP(h + sum of the neighbours' h)``, each MLP with one hidden layer.
+    """Two graph isomorphism layers, ``h' = MLP(h + sum of the neighbours' h)``, with epsilon fixed at zero.
 
-    Epsilon is fixed at zero; ReLU inside and between the layers, none at the end; dropout between the layers.
+    ReLU inside and between the layers, none at the end; dropout between the layers.
 
     Xu, Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks? ICLR 2019.
 
     Args:
         in_channels, hidden_channels, out_channels: widths of the features, of all between, and of the output.
+        mlp_layers: linear maps in the MLP of each layer.
         dropout: share of the first layer's output that is dropped while training.
     """
 
     def __init__(
-        self, in_channels: int, hidden_channels: int, out_channels: int, *, dropout: float = 0.0
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        mlp_layers: int = 2,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        more = [(hidden_channels, hidden_channels)] * (mlp_layers - 1)
+        first, *rest = [*more, (hidden_channels, out_channels)]
         self.lift = Lift(in_channels, hidden_channels)
-        self.inner = xavier(nn.Linear(hidden_channels, hidden_channels))
-        self.middle = xavier(nn.Linear(hidden_channels, hidden_channels))
-        self.outer = xavier(nn.Linear(hidden_channels, out_channels))
+        self.first = nn.ModuleList(xavier(nn.Linear(*shape)) for shape in more)
+        self.middle = xavier(nn.Linear(*first))
+        self.second = nn.ModuleList(xavier(nn.Linear(*shape)) for shape in rest)
         self.dropout = dropout
 
     def forward(self, graph: Graph) -> Tensor:
         """Embed every node, [N, out_channels]."""
         adjacency = sparse.adjacency(graph)
         h = self.lift(graph)
-        h = torch.relu(h + adjacency @ h + self.lift.bias)
-        h = F.dropout(torch.relu(self.inner(h)), self.dropout, self.training)
+        h = h + adjacency @ h + self.lift.bias
+        for linear in self.first:
+            h = linear(torch.relu(h))
+        h = F.dropout(torch.relu(h), self.dropout, self.training)
         h = h @ self.middle.weight.t()
-        h = torch.relu(h + adjacency @ h + self.middle.bias)
-        out: Tensor = self.outer(h)
-        return out
+        h = h + adjacency @ h + self.middle.bias
+        for linear in self.second:
+            h = linear(torch.relu(h))
+        return h
 
 
 class GCN(nn.Module):
-    """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, nothing at the end.
+    """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, none at the end.
 
     Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks. ICLR 2017.
 
     Args:
-        in_channels, hidden_channels, out_channels: widths of the features, of the first and of the second layer.
+        in_channels, hidden_channels, out_channels: widths of the features, the first and the second layer.
         dropout: share of the first layer's output that is dropped while training.
     """
 
-    def __init__(
-        self, in_channels: int, hidden_channels: int, out_channels: int, *, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.lift = Lift(in_channels, hidden_channels)
         self.outer = xavier(nn.Linear(hidden_channels, out_channels))

@@ -1,4 +1,6 @@
-"""A two-layer graph network on cut-out graphs, with other weights for each group: all groups in one batched product."""
+"""A two-layer graph network on cut-out graphs with other weights for each group, all groups in one product."""
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -10,28 +12,28 @@ Linears = list[tuple[Tensor, Tensor]]
 
 
 class LocalGNN(nn.Module):
-    """Two layers of GIN (``MLP(closed sum)``) or GCN (``linear(closed mean)``), read at the centres of a cut.
+    """Two layers of GIN (``MLP(closed sum)``) or GCN (``linear(closed mean)``), read at a cut's centres.
 
-    Its weights are one vector ``theta``, so that an adapter can write a different one for every group. The GCN
+    Its weights are one vector ``theta``, so that an adapter can write another one for every group. The GCN
     averages over a node and its neighbours (the row-normalised form), which needs no degree beyond the cut.
 
     Args:
         in_channels, out_channels: widths of the input and of everything after it.
-        backbone: "gin" (an MLP with one hidden layer per layer) or "gcn" (one linear map per layer).
+        backbone: "gin" or "gcn".
+        mlp_layers: linear maps in the MLP of each GIN layer.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, *, backbone: str = "gin") -> None:
+    def __init__(self, in_channels: int, out_channels: int, *, backbone: str = "gin", mlp_layers: int = 1) -> None:
         super().__init__()
         self.mean = backbone == "gcn"
-        depth = 1 if self.mean else 2
-        widths = [in_channels] + [out_channels] * 2 * depth
-        self.shapes = list(zip(widths[:-1], widths[1:], strict=True))
+        depth = 1 if self.mean else mlp_layers
+        self.shapes = list(pairwise([in_channels] + [out_channels] * 2 * depth))
         weights = (nn.init.xavier_uniform_(torch.empty(shape)) for shape in self.shapes)
         parts = [torch.cat([weight, torch.zeros(1, weight.shape[1])]) for weight in weights]
         self.theta = nn.Parameter(torch.cat([part.flatten() for part in parts]))
 
     def unpack(self, theta: Tensor) -> tuple[Linears, Linears]:
-        """Weights [G, in, out] and biases [G, 1, out] of the linear maps of both layers, from ``theta [G, size]``."""
+        """Weights [G, in, out] and biases [G, 1, out] of both layers' linear maps, from ``theta [G, size]``."""
         parts = theta.split([(rows + 1) * columns for rows, columns in self.shapes], dim=1)
         linears = []
         for part, (rows, columns) in zip(parts, self.shapes, strict=True):
@@ -53,8 +55,8 @@ class LocalGNN(nn.Module):
     ) -> Tensor:
         """Outputs at the centres and then at the virtual nodes of the cut, [C + G, out].
 
-        Inputs are ``h [N, in]`` at nodes, ``whole = h + A h`` and ``virtual [G, in]`` at virtual nodes; group ``g``
-        of the cut uses the weights ``theta[weights_of[g]]``, by default ``theta[g]``, of ``theta [W, size]``.
+        Inputs are ``h [N, in]`` at nodes, ``whole = h + A h``, and ``virtual [G, in]`` at virtual nodes; group
+        ``g`` of the cut uses the weights ``theta[weights_of[g]]``, by default ``theta[g]``, of ``[W, size]``.
         """
         rows, outputs = cut.group_of_rows(), cut.group_of_outputs()
         if weights_of is not None:
@@ -77,7 +79,7 @@ class LocalGNN(nn.Module):
 
 
 class Blocks:
-    """Rows of many groups in blocks of equal size, so that another matrix for each group is one batched product.
+    """Rows of many groups in blocks of equal size: another matrix for each group is then one batched product.
 
     A large group takes several blocks instead of widening everybody's: hubs cost what they hold.
 

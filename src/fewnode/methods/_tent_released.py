@@ -1,0 +1,90 @@
+"""TENT as its authors' released code computes it, without that code's bugs; see ``tent.py``."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import sparse
+from ..graph import Graph
+from ..nn.ego import cut
+from ..nn.heads import class_means, cosine_scores, logistic_scores
+from ..nn.local import Blocks, LocalGNN
+from ..tasks import Tasks
+from ._tent_paper import BaseClassifier
+from .method import Method, cross_entropy
+
+TEMPERATURE = 0.5  # the released tau cancels in the normalisation that follows it; this constant is what remains
+
+
+class ReleasedTENT(Method):
+    """One linear GCN layer trained by two losses, and a logistic regression on it at test time.
+
+    The second network only shapes the training loss: its class nodes have no edges, one adapter serves the whole
+    task, a query is the mean over its 2-hop subgraph. Nothing is ever dropped.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        base_classes: tuple[int, ...],
+        hidden_channels: int,
+        out_channels: int,
+        gamma: float,
+    ) -> None:
+        super().__init__()
+        bound = hidden_channels**-0.5
+        self.weight = nn.Parameter(torch.empty(in_channels, hidden_channels).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(hidden_channels).uniform_(-bound, bound))
+        self.gnn = LocalGNN(hidden_channels, out_channels, backbone="gcn")
+        self.adapter = nn.Linear(hidden_channels, 2 * len(self.gnn.theta))
+        self.classifier = BaseClassifier(hidden_channels, base_classes)
+        self.gamma = gamma
+
+    def embed(self, graph: Graph) -> Tensor:
+        """The linear layer over the row-normalised A + I, [N, hidden_channels]."""
+        h = sparse.project(graph, self.weight)
+        return (h + sparse.adjacency(graph) @ h) / _closed_degree(graph, h) + self.bias
+
+    def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
+        h = F.normalize(state, dim=1)
+        return logistic_scores(h[tasks.support], tasks.support_y, h[tasks.query], tasks.n_way)
+
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        h = self.embed(graph)
+        matching = cross_entropy(self.match(graph, h, tasks), tasks)
+        return matching + self.gamma * self.classifier.loss(graph, h, (graph.y >= 0).nonzero().squeeze(1))
+
+    def match(self, graph: Graph, h: Tensor, tasks: Tasks) -> Tensor:
+        """The scores of the training loss, [T, M, N]."""
+        virtual = class_means(h[tasks.support], tasks.support_y, tasks.n_way)
+        alpha, beta = self.adapter(virtual.mean(1)).chunk(2, dim=1)
+        first, second = self.gnn.unpack((1 + alpha) * self.gnn.theta + beta)
+        (weight, bias), (last_weight, last_bias) = first[0], second[0]
+        prototypes = torch.relu(virtual @ weight + bias) @ last_weight + last_bias
+        queries = self._pooled(graph, h, tasks, first) @ last_weight + last_bias
+        return cosine_scores(queries, prototypes) / TEMPERATURE
+
+    @staticmethod
+    def _pooled(graph: Graph, h: Tensor, tasks: Tasks, first: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """The mean over each query's 2-hop subgraph, aggregated and ready for the second layer's weights, [T, M, d].
+
+        Mean and aggregation are both linear, so each row of the first layer counts once, with what the rows of
+        its subgraph take from it.
+        """
+        nodes = tasks.query.flatten()
+        near = cut(graph, nodes, torch.arange(len(nodes), device=graph.device), induced=False)
+        around = cut(graph, near.node, near.group, induced=True)
+        assert around.inner is not None
+        target, source = around.inner
+        share = 1 / _closed_degree(graph, h).index_select(0, around.node)
+        task = around.group // tasks.query.shape[1]
+        z = torch.relu(Blocks(task, len(tasks))(around.closed_sums(h, h) * share, first))
+        taken = share.index_add(0, source, share.index_select(0, target))
+        sums = h.new_zeros(len(nodes), z.shape[1]).index_add(0, around.group, z * taken)
+        sizes = torch.bincount(around.group, minlength=len(nodes))
+        return (sums / sizes[:, None]).unflatten(0, tasks.query.shape)
+
+
+def _closed_degree(graph: Graph, like: Tensor) -> Tensor:
+    return (1 + graph.degree)[:, None].to(like.dtype)

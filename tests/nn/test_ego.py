@@ -1,0 +1,60 @@
+"""Cut-out graphs: which rows, which arcs, and what a hub costs."""
+
+import torch
+
+from fewnode.graph import Graph
+from fewnode.nn.ego import cut
+from fewnode.nn.local import Blocks
+
+
+def star(leaves: int) -> Graph:
+    spokes = torch.stack([torch.zeros(leaves, dtype=torch.long), torch.arange(1, leaves + 1)])
+    ring = torch.tensor([[1, 2], [2, 3]])
+    return Graph.from_edges(torch.cat([spokes, ring], 1), num_nodes=leaves + 2)
+
+
+def arcs(graph: Graph, centres: list[int], group: list[int]) -> set[tuple[int, int, int]]:
+    ego = cut(graph, torch.tensor(centres), torch.tensor(group), induced=True)
+    assert ego.inner is not None
+    target, source = ego.inner
+    assert torch.equal(ego.group[target], ego.group[source])
+    found = zip(ego.group[target].tolist(), ego.node[target].tolist(), ego.node[source].tolist(), strict=True)
+    return set(found)
+
+
+def test_rows_are_the_centres_and_their_neighbours_once_per_group() -> None:
+    ego = cut(star(5), torch.tensor([1, 2, 2, 6]), torch.tensor([0, 0, 1, 1]), induced=False)
+    rows = set(zip(ego.group.tolist(), ego.node.tolist(), strict=True))
+    assert rows == {(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3), (1, 6)}
+    assert len(ego.node) == len(rows)
+    assert ego.node[ego.centre].tolist() == [1, 2, 2, 6]
+
+
+def test_inner_arcs_are_those_between_rows_of_one_group() -> None:
+    both = {(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)}
+    expected = {(0, a, b) for a, b in both} | {(0, b, a) for a, b in both}
+    assert arcs(star(5), [2], [0]) == expected
+
+
+def test_inner_arcs_of_a_directed_graph_keep_their_direction() -> None:
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 0]], num_nodes=4, directed=True)
+    assert arcs(graph, [1], [0]) == {(0, 1, 0)}
+    assert arcs(graph, [1, 2], [0, 0]) == {(0, 1, 0), (0, 2, 1), (0, 0, 2)}
+
+
+def test_a_hub_is_not_read_whole_in_every_group() -> None:
+    graph = star(5000)
+    cut(graph, torch.arange(10, 1010), torch.arange(1000), induced=True)
+    upward = graph.memo("upward", lambda: None)
+    assert int(upward.degree[0]) == 0, "the hub's row is empty: its edges are found from the leaves"
+    assert upward.num_edges == graph.num_edges
+
+
+def test_blocks_give_each_row_the_weights_of_its_group() -> None:
+    random = torch.Generator().manual_seed(0)
+    group = torch.randint(4, (300,), generator=random)
+    group[group == 2] = 3  # a group may be empty, another large
+    rows, weight = torch.randn(300, 3, generator=random), torch.randn(4, 3, 2, generator=random)
+    bias = torch.randn(4, 1, 2, generator=random)
+    expected = torch.stack([row @ weight[g] + bias[g, 0] for row, g in zip(rows, group, strict=True)])
+    torch.testing.assert_close(Blocks(group, 4)(rows, [(weight, bias)]), expected)
