@@ -1,0 +1,189 @@
+"""Experiments: ``fewnode run``."""
+
+import argparse
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from .screen import add_json, emit, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..engines.session import Engine
+    from ..experiments import Plan, Run
+    from ..results import Row
+
+
+def add_commands(commands: Any) -> None:
+    run = commands.add_parser("run", help="do the runs of a grid; what is done already is skipped")
+    run.add_argument("grid", help="a name of `fewnode ls grids`, or a TOML file")
+    run.add_argument("--datasets", type=_names, default=[], metavar="A,B", help="these data sets instead of the grid's")
+    run.add_argument("--methods", type=_names, default=[], metavar="A,B", help="only these of the grid's methods")
+    run.add_argument("--seeds", type=int, metavar="N", help="seeds 0..N-1 instead of the grid's")
+    run.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
+    run.add_argument("--results", metavar="FILE", help="where the rows go (results/GRID.jsonl)")
+    run.add_argument("--dry-run", action="store_true", help="list what would be done, and about how long it takes")
+    run.add_argument("--engine", choices=("local", "ray"), default="local", help="where runs are done (local)")
+    run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (none: this machine alone)")
+    run.add_argument(
+        "--per-run", type=_amounts, default={}, metavar="cpu=1,..", help="what Ray sets aside for a run (cpu=1)"
+    )
+    run.add_argument("--data-dir", metavar="DIR", help="where to look for data first (else $FEWNODE_DATA)")
+    add_json(run)
+    run.set_defaults(run=run_grid)
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.replace(" ", "").split(",") if name]
+
+
+def _amounts(text: str) -> dict[str, float]:
+    try:
+        pairs = (part.split("=") for part in _names(text))
+        return {key: float(value) for key, value in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write cpu=2,memory=4e9") from None
+
+
+def run_grid(args: argparse.Namespace) -> int:
+    from ..experiments import load_grid
+
+    grid = load_grid(args.grid)
+    path = Path(args.results or f"results/{grid.name}.jsonl")
+    _check(args)
+    say(f"Looking at {grid.name} and what {path} has of it ...")
+    from ..experiments import Sizes, make_plan
+    from ..results import read
+
+    rows = read(path) if path.exists() else []
+    runs = grid.runs(datasets=args.datasets, methods=args.methods, seeds=args.seeds)
+    plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
+    if args.dry_run:
+        emit(args, _document(plan, rows, path), partial(_draw_plan, plan=plan, rows=rows))
+        return 0
+    _say_plan(plan, rows, args.jobs)
+    return _perform(args, plan, rows, path)
+
+
+def _check(args: argparse.Namespace) -> None:
+    from ..datasets import catalog
+
+    for name in args.datasets:
+        if not name.endswith(".npz"):
+            catalog.entry(name)
+    for flag, value in (("--jobs", args.jobs), ("--seeds", args.seeds)):
+        if value is not None and value < 1:
+            raise InputError(f"{flag} {value}: at least 1")
+    if args.engine == "local" and (args.address or args.per_run):
+        raise InputError("--address and --per-run are for --engine ray")
+
+
+def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Path) -> int:
+    from ..engines.session import Session
+    from .live import LiveTable
+
+    session = Session(path, plan.todo)
+    try:
+        with LiveTable(Path(path).stem, plan, rows, args.jobs) as table:
+            for event in session.conduct(_engine(args)):
+                table.show(event)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"stopped; {len(session.done)} new rows are in {path}, the same command goes on from there"
+        ) from None
+    document = {
+        **_document(plan, rows, path),
+        "done": len(session.done),
+        "failed": [{"run": row["run"], "reason": row["reason"]} for row in session.failed],
+        "elsewhere": len(session.elsewhere),
+    }
+    emit(args, document, _draw_end)
+    return 1 if session.failed else 0
+
+
+def _engine(args: argparse.Namespace) -> "Engine":
+    if args.engine == "ray":
+        from ..engines import cluster
+
+        return partial(cluster.execute, address=args.address, data_dir=args.data_dir, resources=args.per_run)
+    from ..engines import local
+
+    return partial(local.execute, jobs=min(args.jobs, 4 * (os.cpu_count() or 1)), data_dir=args.data_dir)
+
+
+def _document(plan: "Plan", rows: "list[Row]", path: Path) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    seconds, unknown = plan.seconds(rows)
+    return {
+        "results": str(path),
+        "todo": [{"id": run.id, **asdict(run)} for run in plan.todo],
+        "done_before": len(plan.done),
+        "not_run": plan.not_run,
+        "not_possible": [{"run": str(run), "reason": reason} for run, reason in plan.not_possible],
+        "seconds": round(seconds, 1),
+        "without_estimate": unknown,
+    }
+
+
+def _say_plan(plan: "Plan", rows: "list[Row]", jobs: int) -> None:
+    say(f"{len(plan.todo)} runs to do, {len(plan.done)} done before. {_estimate(plan, rows, jobs)}")
+    for dataset, reason in plan.not_run.items():
+        say(f"not run: {dataset}: {reason}")
+    for reason, count in Counter(reason for _, reason in plan.not_possible).items():
+        say(f"not possible: {count} runs: {reason}")
+
+
+def _estimate(plan: "Plan", rows: "list[Row]", jobs: int) -> str:
+    seconds, unknown = plan.seconds(rows)
+    if not plan.todo or unknown == len(plan.todo):
+        return "No earlier rows tell how long that takes." if plan.todo else ""
+    rest = f", not counting {unknown} runs of methods without earlier rows" if unknown else ""
+    return f"About {clock(seconds / jobs)} with {jobs} at a time, judged by earlier rows{rest}."
+
+
+def clock(seconds: float) -> str:
+    """Seconds for people: 42 s, 7 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows: "list[Row]") -> None:
+    from rich.table import Table
+
+    from ..experiments import Durations
+
+    known = Durations(rows)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in plan.todo:
+        options = " ".join(f"{key}={value}" for key, value in run.options.items())
+        groups.setdefault((run.dataset, f"{run.method} {options}".strip()), []).append(run)
+    table = Table("data set", "method", "settings", "seeds", "runs", "about", box=None, pad_edge=False)
+    for (dataset, method), runs in groups.items():
+        guesses = [known.guess(run) for run in runs]
+        about = "?" if None in guesses else clock(sum(guess or 0 for guess in guesses))
+        settings = " ".join(dict.fromkeys(run.setting for run in runs))
+        table.add_row(dataset, method, settings, str(len({run.seed for run in runs})), str(len(runs)), about)
+    if groups:
+        console.print(table)
+    console.print(f"{len(plan.todo)} runs to do, {len(plan.done)} done before. {_estimate(plan, rows, 1)}")
+    for dataset, reason in document["not_run"].items():
+        console.print(f"not run: {dataset}: {reason}", markup=False)
+    for reason, count in Counter(item["reason"] for item in document["not_possible"]).items():
+        console.print(f"not possible: {count} runs: {reason}", markup=False)
+
+
+def _draw_end(console: "Console", document: dict[str, Any]) -> None:
+    others = f", {document['elsewhere']} left to other processes" if document["elsewhere"] else ""
+    failed = f", {len(document['failed'])} failed" if document["failed"] else ""
+    console.print(f"{document['done']} runs done{failed}{others}; rows in {document['results']}", soft_wrap=True)
+    for item in document["failed"]:
+        run = item["run"]
+        place = f"{run['method']} on {run['dataset']}, {run['n_way']}w{run['k_shot']}s, seed {run['seed']}"
+        console.print(f"failed: {place}: {item['reason']}", markup=False, soft_wrap=True)
+    console.print(f"Next: fewnode report {document['results']} --out report.html", soft_wrap=True)

@@ -1,0 +1,164 @@
+"""What a worker does: hold one data set, train and test one run after another, and say what each took."""
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..datasets import load_dataset
+from ..errors import InputError
+from ..evaluation import predict_scores, summarize
+from ..experiments import TASK_SEED, TASKS, Run
+from ..graph import Graph
+from ..methods.method import Method
+from ..results import FORMAT, Row
+from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_split
+from ..training import Progress, fit
+from ..versions import versions
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def open_dataset(name: str, data_dir: str | None = None, fetch: bool = True) -> tuple[Graph, ClassSplit]:
+    """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40."""
+    if name.endswith(".npz"):
+        graph = Graph.from_npz(name)
+        return graph, random_split(graph.y, min_size=2)
+    return load_dataset(name, data_dir, None if fetch else _refuse)
+
+
+def _refuse(file: str, *_: Any) -> None:
+    raise InputError(f"{file} would be fetched first")
+
+
+def novel_sizes(name: str, data_dir: str | None = None, fetch: bool = True) -> list[int]:
+    """How many nodes each novel class of a data set has."""
+    graph, split = open_dataset(name, data_dir, fetch)
+    sizes: list[int] = TaskSampler(graph.y, split.novel).size.tolist()
+    return sizes
+
+
+class Bench:
+    """The place where runs are done. The last data set stays loaded, but every run gets a graph that remembers nothing
+    of the runs before it: what a method keeps on a graph must not reach another, nor pile up."""
+
+    def __init__(self, data_dir: str | None = None) -> None:
+        self.data_dir = data_dir
+        self.name = ""
+        self.data: tuple[Graph, ClassSplit] | None = None
+
+    def do(self, run: Run, callback: Callable[[Progress], None] | None = None) -> Row:
+        """The row of a run; whatever goes wrong is a row too, with the reason."""
+        started = time.perf_counter()
+        reset_peak()
+        try:
+            row = self._measure(run, callback)
+        except Exception as error:
+            row = failure(run, f"{type(error).__name__}: {error}")
+        total = round(time.perf_counter() - started, 3)
+        return {**row, "seconds": {**row.get("seconds", {}), "total": total}, "peak_memory": peak_memory()}
+
+    def _measure(self, run: Run, callback: Callable[[Progress], None] | None) -> Row:
+        graph, split = self._data(run.dataset)
+        shape = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
+        tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=TASKS, generator=TASK_SEED)
+        began = time.perf_counter()
+        model = fit(
+            run.method, graph, split, **shape, seed=run.seed, inductive=run.inductive, callback=callback, **run.options
+        )
+        trained = time.perf_counter()
+        correct = predict_scores(model, graph.to(_device(model, graph)), tasks).argmax(-1).cpu() == tasks.query_y
+        tested = time.perf_counter()
+        seconds = {"train": round(trained - began, 3), "test": round(tested - trained, 3)}
+        return {**_row(run, "ok"), **_scores(correct, tasks, graph), **_story(model, graph), "seconds": seconds}
+
+    def _data(self, name: str) -> tuple[Graph, ClassSplit]:
+        if self.data is None or name != self.name:
+            self.data = None  # the old one goes before the new one comes
+            graph, split = open_dataset(name, self.data_dir)
+            graph.x, graph.fingerprint  # noqa: B018 - computed here once, kept for all runs
+            self.name, self.data = name, (graph, split)
+        graph, split = self.data
+        return replace(graph, _memo=dict(graph._memo)), split
+
+
+def _device(model: Method, graph: Graph) -> torch.device:
+    return next((weight.device for weight in model.state_dict().values()), graph.device)
+
+
+def _row(run: Run, status: str) -> Row:
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    return {
+        "format": FORMAT, "id": run.id, "status": status, "run": asdict(run), "finished": finished,
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def failure(run: Run, reason: str) -> Row:
+    return {**_row(run, "failed"), "reason": " ".join(reason.split())}
+
+
+def _scores(correct: Tensor, tasks: Tasks, graph: Graph) -> Row:
+    """Accuracies from ``correct [T, M]``: per task as counts, per class as [correct, of all]."""
+    found = summarize(correct.double().mean(1), tasks)
+    classes = graph.y.cpu()[tasks.query].flatten()
+    right = torch.bincount(classes, correct.flatten().double(), graph.num_classes)
+    asked = torch.bincount(classes, minlength=graph.num_classes)
+    names = graph.class_names
+    per_class = {
+        names[c] if names else str(c): [int(right[c]), int(asked[c])] for c in asked.nonzero().flatten().tolist()
+    }
+    pool = hashlib.sha256(tasks.support.numpy().tobytes() + tasks.query.numpy().tobytes()).hexdigest()[:16]
+    return {
+        "accuracy": round(found.accuracy, 6), "interval": round(found.interval, 6), "pool": pool,
+        "queries": correct.shape[1], "correct": correct.sum(1).tolist(), "per_class": per_class,
+    }  # fmt: skip
+
+
+def _story(model: Method, graph: Graph) -> Row:
+    card = model.card
+    best = card.get("best")
+    return {
+        "curve": [[step, round(accuracy, 4)] for step, accuracy in card.get("curve", [])],
+        "best": None if best is None else round(best, 6),
+        "stopped_at": card.get("stopped_at", 0),
+        "notes": card.get("notes", []),
+        "training_free": model.training_settings is None,
+        "task_transductive": model.task_transductive,
+        "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
+        "graph": graph.fingerprint[:16],
+    }
+
+
+def reset_peak() -> None:
+    """Forget the process's peak memory, where the system can (Linux); elsewhere it is that of all runs so far."""
+    try:
+        _RESET.write_text("5")
+    except OSError:
+        return
+
+
+def peak_memory() -> int:
+    """Bytes of memory this process has held at most since the last reset, the loaded data among them."""
+    try:
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def use_threads(count: int) -> None:
+    """Threads of a worker: tiny solves crawl when the threads of several workers compete."""
+    torch.set_num_threads(max(1, count))
+    os.environ["OMP_NUM_THREADS"] = str(max(1, count))
