@@ -1,6 +1,7 @@
 """Teaching and testing: ``fewnode train`` and ``fewnode evaluate``."""
 
 import argparse
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -133,7 +134,8 @@ def _draw_training(console: "Console", facts: dict[str, Any]) -> None:
         console.print("The same command with --resume goes on from the last check.")
     elif facts["steps"]:
         console.print(f"{facts['method']}: {facts['steps']:,} steps in {facts['seconds']:.1f} s{reached}")
-    console.print(f"Model in {facts['folder']}; next: fewnode evaluate {facts['folder']}", soft_wrap=True)
+    folder = shlex.quote(facts["folder"])
+    console.print(f"Model in {folder}; next: fewnode evaluate {folder}", soft_wrap=True)
 
 
 def evaluate_model(args: argparse.Namespace) -> None:
