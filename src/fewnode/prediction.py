@@ -1,0 +1,233 @@
+"""A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+
+from . import calibration, scoring, training
+from .calibration import Calibration
+from .errors import InputError, one_of
+from .explanation import Explainer, Explanation
+from .graph import Graph
+from .known import KnownClasses, choose_split
+from .methods.method import Method
+from .schema import Schema
+from .scoring import Predictions
+from .source import Source
+from .storage import PathLike
+from .support import Examples, Support, find_nodes, node_name, resolve, with_known
+from .tables.text import word_weights
+from .tasks import ClassSplit
+
+SHOTS, WAYS = (1, 3, 5, 10), (2, 5, 10)  # calibrated while fitting, for graphs that have no validation labels
+KNOWN_SHOTS = 10  # examples of each known class, where those are offered too
+
+
+class FewShotClassifier:
+    """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
+
+    ``notes`` says what was decided on the way; ``calibration`` holds the expected accuracy and calibration error.
+
+    Args:
+        method: a name of ``fewnode ls methods``; ``options`` go to it.
+        min_size: labelled nodes a class needs to be learned from (twice ``k_shot`` unless given).
+    """
+
+    def __init__(
+        self,
+        method: str = "tent",
+        *,
+        n_way: int = 5,
+        k_shot: int = 5,
+        n_query: int = 10,
+        min_size: int | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        **options: Any,
+    ) -> None:
+        self.method, self.options, self.device = method, options, device
+        self.shape: dict[str, Any] = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed}
+        self.min_size = max(2, 2 * k_shot) if min_size is None else min_size
+        self.notes: list[str] = []
+        self.known, self.named_classes = KnownClasses(), True
+        self.calibrations: list[Calibration] = []
+        self.vocabulary: dict[str, float] | None = None
+        self.source: Source | None = None
+        self.model: Method | None = None
+        self.schema: Schema | None = None
+        self.graph: Graph | None = None
+        self.support: Support | None = None
+        self.calibration: Calibration | None = None
+        self._state: Any = None
+
+    def fit(
+        self,
+        graph: Graph,
+        split: ClassSplit | None = None,
+        *,
+        source: Source | None = None,
+        callback: Callable[[training.Progress], None] | None = None,
+    ) -> "FewShotClassifier":
+        """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
+        trained and the method is ``probe``. ``source`` names the files the graph came from."""
+        split = choose_split(graph, self.min_size) if split is None else split
+        self.notes = []
+        method, options = self._trainable(split)
+        self.schema = Schema.of(graph)
+        ready = self.schema.fit(graph)
+        usable = split if split.base else None
+        self.model = training.fit(
+            method,
+            ready,
+            usable,
+            **self.shape,
+            device=self.device,
+            callback=callback,
+            **options,
+        )
+        self.notes += self.model.card["notes"]
+        self.known, self.source = KnownClasses.of(graph, split), source
+        self.vocabulary = None
+        if source is not None and source.text_column and graph.feature_names:
+            self.vocabulary = word_weights(graph.features_scipy(), graph.feature_names)
+        self._take(ready)
+        self.calibrations = self._usual_calibrations()
+        return self
+
+    def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
+        if len(split.base) >= 2:
+            return self.method, self.options
+        if self.method != "probe":
+            note = (
+                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train "
+                f"{self.method} on: the training-free probe is used instead"
+            )
+            self.notes.append(note)
+            warnings.warn(note, stacklevel=3)
+            return "probe", {}
+        return self.method, self.options
+
+    def attach(self, graph: Graph) -> "FewShotClassifier":
+        """Work on another graph with the same features; examples given before belong to the old one and are dropped."""
+        model, schema = self._fitted()
+        if not self.named_classes:  # numbers of classes, as a data set's model knows them, mean nothing elsewhere
+            same = graph.fingerprint == schema.fingerprint and model.card["split"]
+            self.known = KnownClasses.of(graph, ClassSplit(**model.card["split"])) if same else KnownClasses()
+        self._take(schema.fit(graph))
+        return self
+
+    def _take(self, graph: Graph) -> None:
+        model, _ = self._fitted()
+        self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
+        self.support = self.calibration = self._state = None
+
+    def read(self, **files: PathLike | None) -> Graph:
+        """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
+        was fitted on; without any, those very files."""
+        if self.source is None:
+            raise InputError(
+                "this model does not remember any tables; name edges and nodes (they are read as new ones)"
+            )
+        return self.source.elsewhere(**files).read(self.vocabulary)
+
+    def adapt(self, examples: Examples, *, among: Literal["new", "all"] = "new") -> "FewShotClassifier":
+        """Learn new classes from examples ``{class: [nodes by id or name]}``, one or more each.
+
+        ``among="all"`` also offers the classes the model knows, shown by labelled nodes of the graph.
+        """
+        one_of("among", among, ("new", "all"))
+        graph, _ = self._attached()
+        support = resolve(examples, graph, self.known)
+        if among == "all":
+            support = with_known(support, graph, self.known, KNOWN_SHOTS, self.shape["seed"])
+        self.calibration = self._calibrated(support)
+        self.support = support
+        return self
+
+    def predict_proba(self, nodes: Iterable[Any] | None = None, *, progress: scoring.Told | None = None) -> Predictions:
+        """Calibrated probabilities of nodes given by id or name, by default of all; in pieces that fit into memory."""
+        model, graph, state, support, found = self._adapted()
+        if nodes is None:
+            ids = torch.arange(graph.num_nodes, device=graph.device)
+        else:
+            ids = find_nodes(graph, nodes, "nodes to predict")
+        scores = scoring.score_nodes(model, graph, state, support, ids, progress)
+        names = [node_name(graph, i) for i in ids.tolist()]
+        return Predictions(ids.cpu(), names, support.classes, found.probabilities(scores, support.n_new).cpu())
+
+    def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
+        """Why a node gets its class; see ``explanation.Explainer``."""
+        model, graph, state, support, found = self._adapted()
+        (at,) = find_nodes(graph, [node], "node to explain").tolist()
+        return Explainer(model, graph, state, support, found).explain(at, n_neighbours)
+
+    def save(self, folder: PathLike, *, force: bool = False) -> None:
+        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``."""
+        from . import keeping
+
+        keeping.save(self, folder, force)
+
+    @classmethod
+    def load(cls, folder: PathLike) -> "FewShotClassifier":
+        """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
+        from . import keeping
+
+        return keeping.load(cls, folder)
+
+    # --- calibration and state --------------------------------------------------------------------------
+
+    def _calibrated(self, support: Support) -> Calibration:
+        """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
+        model, _ = self._fitted()
+        graph, state = self._attached()
+        mixed = KNOWN_SHOTS if support.n_new < len(support.classes) else 0
+        shots = support.shots()[: support.n_new]
+        drawn = calibration.validation_tasks(graph.y, self.known.split(graph), shots, mixed)
+        if drawn is not None:
+            tasks, n_new = drawn
+            return calibration.calibrate(scoring.score_tasks(model, graph, state, tasks), tasks, n_new, "validation")
+        if self.calibrations and not mixed:
+            return calibration.nearest(self.calibrations, len(shots), sum(shots) / len(shots))
+        left = calibration.left_out_tasks(support)
+        if left is None:
+            return Calibration()
+        return calibration.calibrate(scoring.score_tasks(model, graph, state, left), left, left.n_way, "examples")
+
+    def _usual_calibrations(self) -> list[Calibration]:
+        model, _ = self._fitted()
+        graph, state = self._attached()
+        split = self.known.split(graph)
+        found: dict[tuple[int, float], Calibration] = {}
+        for way in WAYS:
+            for shot in SHOTS:
+                drawn = calibration.validation_tasks(graph.y, split, [shot] * way)
+                if drawn is None:
+                    return []
+                tasks, n_new = drawn
+                key = (tasks.n_way, float(tasks.shots().float().mean()))
+                if key not in found:
+                    scores = scoring.score_tasks(model, graph, state, tasks)
+                    found[key] = calibration.calibrate(scores, tasks, n_new, "validation")
+        return list(found.values())
+
+    def _fitted(self) -> tuple[Method, Schema]:
+        if self.model is None or self.schema is None:
+            raise InputError("this classifier is not fitted: call fit(graph) first, or load a saved one")
+        return self.model, self.schema
+
+    def _attached(self) -> tuple[Graph, Any]:
+        model, _ = self._fitted()
+        if self.graph is None:
+            raise InputError("no graph is attached: call attach(graph) first")
+        if self._state is None:
+            self._state = scoring.embed(model, self.graph)
+        return self.graph, self._state
+
+    def _adapted(self) -> tuple[Method, Graph, Any, Support, Calibration]:
+        model, _ = self._fitted()
+        graph, state = self._attached()
+        if self.support is None or self.calibration is None:
+            raise InputError("there are no classes to choose from: call adapt({class: [nodes], ...}) first")
+        return model, graph, state, self.support, self.calibration
