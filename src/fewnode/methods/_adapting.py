@@ -1,4 +1,4 @@
-"""What MAML and G-Meta share: weights that take gradient steps on a task's supports before its queries are scored."""
+"""What MAML, G-Meta and RALE share: weights that take gradient steps on a task's supports before queries are scored."""
 
 from typing import ClassVar
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..errors import InputError, one_of
 from ..graph import Graph
 from ..nn.features import ReducedFeatures
 from ..nn.heads import one_hot
@@ -16,6 +17,7 @@ from .method import Method
 
 ROWS = 1 << 15  # rows of tasks worked on at a time, and ...
 QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
+HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
 
 
 class Adapting(Method):
@@ -60,6 +62,41 @@ class Adapting(Method):
         return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)
 
 
+class TaskHead(nn.Module):
+    """The linear head of an inner loop: "zero" starts at zero in every task, so that it takes any number of classes
+    in any order; "wide" learns a start for each of ``n_way`` classes, and takes no other number.
+
+    Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification. ICLR 2022 (the start at zero).
+    """
+
+    def __init__(self, channels: int, n_way: int, kind: str) -> None:
+        super().__init__()
+        self.channels, self.n_way = channels, n_way
+        self.linear = nn.Linear(channels, n_way) if one_of("head", kind, ("zero", "wide")) == "wide" else None
+
+    def start(self, n_way: int, like: Tensor) -> Weights:
+        """The weights before the first step, of the type and on the device of ``like``."""
+        if self.linear is None:
+            return dict(zip(HEAD, (like.new_zeros(n_way, self.channels), like.new_zeros(n_way)), strict=True))
+        if n_way != self.n_way:
+            raise InputError(
+                f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
+                f"rehead({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
+            )
+        return dict(zip(HEAD, (self.linear.weight, self.linear.bias), strict=True))
+
+    def rehead(self, n_way: int, model: Method) -> None:
+        """Become a head for another number of classes, starting at zero; the model's card takes note."""
+        if self.linear is None or n_way == self.n_way:
+            return
+        self.n_way = n_way
+        self.linear = nn.Linear(self.channels, n_way).to(self.linear.weight)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        if hasattr(model, "card"):
+            model.card["context"] = {**model.card["context"], "n_way": n_way}
+
+
 def cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
     """Mean over the supports of one task; ``target [S, N]`` is one-hot."""
     return -(target * F.log_softmax(scores, -1)).sum() / len(target)
@@ -68,5 +105,6 @@ def cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
 def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> Tensor:
     """Reduced features [N, rank], each row scaled so that its entries are about one (empty rows stay empty), in the
     precision of the weights of ``like``: step sizes then mean the same on every graph."""
-    x = features(graph).to(next(like.parameters()).dtype)
-    return F.normalize(x, dim=-1) * x.shape[1] ** 0.5
+    x, dtype = features(graph), next(like.parameters()).dtype
+    key = ("unit", x.data_ptr(), dtype)  # x lives as long as the graph's memory, so its address stays its own
+    return graph.memo(key, lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5)

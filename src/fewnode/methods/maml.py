@@ -10,17 +10,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..csr import csr_parts
-from ..errors import InputError, one_of
 from ..graph import Graph
 from ..nn.encoders import xavier
 from ..nn.features import ReducedFeatures
 from ..nn.inner_loop import Weights, weights_of
 from ..nn.neighbourhoods import Neighbourhoods, Rows, WholeGraph, gather_rows
 from ..sparse import normalized_adjacency
-from ._adapting import Adapting, cross_entropy, unit_features
+from ._adapting import HEAD, Adapting, TaskHead, cross_entropy, unit_features
 from .method import Training
-
-HEAD = ("head.weight", "head.bias")
 
 
 class MAML(Adapting):
@@ -61,8 +58,7 @@ class MAML(Adapting):
         self.features = ReducedFeatures(in_channels, rank) if graph else None
         width = out_channels if graph else hidden_channels
         self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if graph else Own(in_channels, width)
-        self.width, self.n_way = width, n_way
-        self.head = nn.Linear(width, n_way) if one_of("head", head, ("zero", "wide")) == "wide" else None
+        self.head = TaskHead(width, n_way, head)
 
     def prepare(self, graph: Graph) -> None:
         if self.features is not None:
@@ -72,30 +68,15 @@ class MAML(Adapting):
         if self.features is None:
             return Alone(graph, next(self.parameters()).dtype)
         x = unit_features(self.features, graph, self.encoder)
-        return WholeGraph(normalized_adjacency(graph), x)
+        return graph.memo(("gcn rows", x.data_ptr()), lambda: WholeGraph(normalized_adjacency(graph), x))
 
     def start(self, n_way: int) -> Weights:
-        weights = {f"encoder.{name}": weight for name, weight in weights_of(self.encoder).items()}
-        if self.head is None:
-            like = next(iter(weights.values()))
-            return weights | dict(zip(HEAD, (like.new_zeros(n_way, self.width), like.new_zeros(n_way)), strict=True))
-        if n_way != self.n_way:
-            raise InputError(
-                f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
-                f"rehead({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
-            )
-        return weights | dict(zip(HEAD, (self.head.weight, self.head.bias), strict=True))
+        weights = weights_of(self.encoder)
+        return weights | self.head.start(n_way, next(iter(weights.values())))
 
     def rehead(self, n_way: int) -> None:
         """Make a wide head one for another number of classes; it starts at zero and so prefers none of them."""
-        if self.head is None or n_way == self.n_way:
-            return
-        self.n_way = n_way
-        self.head = nn.Linear(self.width, n_way).to(self.head.weight)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-        if hasattr(self, "card"):
-            self.card["context"] = {**self.card["context"], "n_way": n_way}
+        self.head.rehead(n_way, self)
 
     def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
         return cross_entropy(self._logits(weights, inputs, pool), target)
@@ -104,7 +85,7 @@ class MAML(Adapting):
         return self._logits(weights, *data[3:])
 
     def _logits(self, weights: Weights, inputs: Tensor, pool: Tensor) -> Tensor:
-        encoder = {name.removeprefix("encoder."): w for name, w in weights.items() if name not in HEAD}
+        encoder = {name: weight for name, weight in weights.items() if name not in HEAD}
         h: Tensor = functional_call(self.encoder, encoder, (inputs, pool))
         return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
 

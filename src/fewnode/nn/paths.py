@@ -1,0 +1,102 @@
+"""Paths between nodes, found where short random walks from both ends meet; and paths from nodes to hubs."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..graph import Graph
+from ..walks import random_walks
+
+
+class Reach(NamedTuple):
+    """What the walks of each node reach: distinct nodes, each with the shortest way there that a walk found.
+
+    ``walks [..., W, L + 1]``, the start first; ``node [..., R]`` ascending, filled up with ``absent``; node ``r`` is
+    reached by walk ``walk [..., r]`` after ``steps [..., r]`` steps.
+    """
+
+    walks: Tensor
+    node: Tensor
+    walk: Tensor
+    steps: Tensor
+    absent: int
+
+
+class Paths(NamedTuple):
+    """Node ids ``node [..., P]`` of paths of at most P nodes, and how many they are, ``length [...]``; 0: no path."""
+
+    node: Tensor
+    length: Tensor
+
+
+def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Reach:
+    """The reach of ``nodes``, of any shape, by ``n_walks`` walks of ``steps`` steps each; the same in any company."""
+    walks = random_walks(graph, nodes.flatten(), n_walks, steps, seed)
+    early_first = walks.transpose(1, 2).flatten(1)
+    width, absent = early_first.shape[1], graph.num_nodes
+    place = torch.arange(width, device=nodes.device)
+    keys = (early_first * width + place).sort(1).values
+    node = keys // width
+    again = torch.zeros_like(node, dtype=torch.bool)
+    again[:, 1:] = node[:, 1:] == node[:, :-1]
+    keys = torch.where(again, absent * width, keys).sort(1).values[:, : n_walks * steps + 1]
+    parts = (walks, keys // width, keys % width % n_walks, keys % width // n_walks)
+    return Reach(*(part.unflatten(0, nodes.shape) for part in parts), absent)
+
+
+def join(here: Reach, there: Reach, n_paths: int) -> Paths:
+    """The shortest ``n_paths`` paths from each node of ``here [T, M]`` to each of ``there [T, S]``, where walks meet.
+
+    Only meetings half-way count (the two ways differ by at most a step): the same path also meets at its other
+    nodes. Every second path is read backwards. Nodes ``[T, M, S, n_paths, 2L + 1]``.
+    """
+    (tasks, many, size), others = here.node.shape, there.node.shape[1]
+    wanted = here.node.flatten(1)[:, None].expand(tasks, others, many * size).contiguous()
+    place = torch.searchsorted(there.node, wanted).clamp_(max=size - 1)
+    met = (there.node.gather(2, place) == wanted) & (wanted < here.absent)
+    a, b = here.steps.flatten(1)[:, None], there.steps.gather(2, place)
+    same = here.walks[:, None, :, 0, 0] == there.walks[:, :, None, 0, 0]
+    good = met & ((a - b).abs() <= 1)
+    good = good.unflatten(2, (many, size)) & ~same[..., None]
+    cost = (a + b).unflatten(2, (many, size)) * size + torch.arange(size, device=wanted.device)
+    most = torch.iinfo(cost.dtype).max
+    cost, chosen = torch.where(good, cost, most).topk(min(n_paths, size), -1, largest=False)
+    a, b, walk_a, walk_b = (
+        part.gather(-1, chosen).transpose(1, 2)
+        for part in (
+            here.steps[:, None].expand(-1, others, -1, -1),
+            there.steps.gather(2, place).unflatten(2, (many, size)),
+            here.walk[:, None].expand(-1, others, -1, -1),
+            there.walk.gather(2, place).unflatten(2, (many, size)),
+        )
+    )
+    task, row, column = (torch.arange(n, device=chosen.device) for n in (tasks, many, others))
+    out = here.walks[task[:, None, None, None], row[:, None, None], walk_a]
+    back = there.walks[task[:, None, None, None], column[:, None], walk_b]
+    length = torch.where(cost.transpose(1, 2) < most, a + b + 1, 0)
+    return _splice(out, back, a, length)
+
+
+def _splice(out: Tensor, back: Tensor, turn: Tensor, length: Tensor) -> Paths:
+    """The walk ``out [..., L + 1]`` up to its step ``turn [...]``, then the walk ``back [..., L + 1]`` backwards."""
+    last = out.shape[-1] - 1
+    position = torch.arange(2 * last + 1, device=out.device).expand(*out.shape[:-1], -1)
+    end = (length - 1).clamp(min=0)[..., None]
+    backwards = (torch.arange(out.shape[-2], device=out.device) % 2 == 1)[:, None]
+    position = torch.where(backwards, end - position, position)
+    first = out.gather(-1, position.clamp(0, last))
+    second = back.gather(-1, (end - position).clamp(0, last))
+    return Paths(torch.where(position <= turn[..., None], first, second), length)
+
+
+def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
+    """Paths from each node of ``here [T, M]`` to the nearest hubs it reaches, ``[T, M, n_hubs, L + 1]``."""
+    hub = torch.cat([is_hub, is_hub.new_zeros(1)])[here.node] & (here.steps > 0)
+    size = here.node.shape[-1]
+    cost = here.steps * size + torch.arange(size, device=hub.device)
+    most = torch.iinfo(cost.dtype).max
+    cost, chosen = torch.where(hub, cost, most).topk(min(n_hubs, size), -1, largest=False)
+    walk, steps = here.walk.gather(-1, chosen), here.steps.gather(-1, chosen)
+    index = walk[..., None].expand(*walk.shape, here.walks.shape[-1])
+    return Paths(here.walks.gather(2, index), torch.where(cost < most, steps + 1, 0))
