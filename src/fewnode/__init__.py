@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ClassSplit": "tasks",
+    "FewShotClassifier": "prediction",
     "Graph": "graph",
     "InputError": "errors",
     "Method": "methods.method",
@@ -28,6 +29,7 @@ _HOMES = {
 
 __all__ = [
     "ClassSplit",
+    "FewShotClassifier",
     "Graph",
     "InputError",
     "Method",
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from .evaluation import evaluate
     from .graph import Graph
     from .methods.method import Method, Training
+    from .prediction import FewShotClassifier
     from .tasks import ClassSplit, Tasks, draw_tasks, random_split, training_view
     from .training import fit
 

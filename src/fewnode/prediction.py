@@ -109,6 +109,20 @@ class FewShotClassifier:
             return "probe", {}
         return self.method, self.options
 
+    def compare(self, method: str = "probe", **options: Any) -> tuple[float, float] | None:
+        """Accuracy of this model and of another method on the same validation tasks, so that what training is worth can
+        be seen; None without validation classes."""
+        model, _ = self._fitted()
+        graph, state = self._attached()
+        split = self.known.split(graph)
+        drawn = calibration.validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
+        if drawn is None:
+            return None
+        other = training.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
+        own = scoring.score_tasks(model, graph, state, drawn[0])
+        its = scoring.score_tasks(other, graph, scoring.embed(other, graph), drawn[0])
+        return scoring.accuracy(own, drawn[0]), scoring.accuracy(its, drawn[0])
+
     def attach(self, graph: Graph) -> "FewShotClassifier":
         """Work on another graph with the same features; examples given before belong to the old one and are dropped."""
         model, schema = self._fitted()

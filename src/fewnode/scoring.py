@@ -36,6 +36,12 @@ def score_tasks(model: Method, graph: Graph, state: Any, tasks: Tasks) -> Tensor
     return _finite(torch.cat(parts))
 
 
+def accuracy(scores: Tensor, tasks: Tasks) -> float:
+    """The share of right answers."""
+    assert tasks.query_y is not None
+    return float((scores.argmax(-1).cpu() == tasks.query_y.cpu()).float().mean())
+
+
 @torch.no_grad()
 def score_nodes(
     model: Method, graph: Graph, state: Any, support: Support, nodes: Tensor, progress: Told | None = None

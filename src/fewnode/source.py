@@ -41,6 +41,11 @@ class Source:
         named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
         return Graph.from_edges(**tables.graph_tables(**named, vocabulary=vocabulary))
 
+    def missing(self) -> str | None:
+        """The first of the files that is not there."""
+        paths = (self.edges, self.nodes, self.features)
+        return next((path for path in paths if path is not None and not Path(path).exists()), None)
+
     @property
     def text_column(self) -> str | None:
         return self.columns.get("text_column")

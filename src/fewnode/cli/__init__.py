@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import InputError
-from . import completion, experiments, listing, training
+from . import completion, experiments, listing, own, reports, training
 
-GROUPS = (listing, training, experiments, completion)  # in the order of --help
+GROUPS = (listing, training, own, experiments, reports, completion)  # in the order of --help
 
 
 def build_parser() -> argparse.ArgumentParser:

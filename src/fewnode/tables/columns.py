@@ -178,21 +178,31 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
     return np.array(["" if value is None else value for value in text.to_pylist()], dtype=object)
 
 
-def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = False) -> None:
-    """Write equally long columns as CSV, TSV or Parquet; an existing file is kept unless ``force``."""
+def check_writable(path: PathLike, force: bool = False) -> Path:
+    """``path`` if a table may be written there: to be asked before the work that fills it."""
     file = Path(path)
     suffix = file.suffix.lower()
     if suffix not in TEXT + PARQUET:
         raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")
+    if suffix in PARQUET:
+        _pyarrow()
+    if file.is_dir():
+        raise InputError(f"{file} is a folder; name a file")
     if file.exists() and not force:
         raise InputError(f"{file} exists already; choose another name or ask to overwrite it (force)")
+    return file
+
+
+def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = False) -> None:
+    """Write equally long columns as CSV, TSV or Parquet; an existing file is kept unless ``force``."""
+    file = check_writable(path, force)
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if len(lengths := {name: len(array) for name, array in arrays.items()}) and len(set(lengths.values())) > 1:
         raise InputError(f"columns differ in length: {lengths}")
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"column {name!r} holds NaN or infinity at row {int((~np.isfinite(array)).argmax()) + 1}")
-    if suffix in PARQUET:
+    if file.suffix.lower() in PARQUET:
         arrow = _pyarrow()
         table = arrow.table({name: array.tolist() for name, array in arrays.items()})
         with atomic_write(file) as out:
