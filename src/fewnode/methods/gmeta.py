@@ -3,8 +3,6 @@
 Huang, Zitnik: Graph Meta Learning via Local Subgraphs. NeurIPS 2020.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -33,9 +31,7 @@ class GMeta(Adapting):
         first_order: leave second derivatives out.
     """
 
-    training_settings: ClassVar[Training | None] = Training(
-        learning_rate=1e-3, weight_decay=0.0, steps=300, tasks_per_step=8
-    )
+    training_settings = Training(learning_rate=1e-3, weight_decay=0.0, steps=300, tasks_per_step=8)
 
     def __init__(
         self,

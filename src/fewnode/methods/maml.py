@@ -3,7 +3,7 @@
 Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks. ICML 2017.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -35,9 +35,7 @@ class MAML(Adapting):
         first_order: leave second derivatives out.
     """
 
-    training_settings: ClassVar[Training | None] = Training(
-        learning_rate=3e-3, weight_decay=5e-4, steps=300, tasks_per_step=8
-    )
+    training_settings = Training(learning_rate=3e-3, weight_decay=5e-4, steps=300, tasks_per_step=8)
 
     def __init__(
         self,

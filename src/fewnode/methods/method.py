@@ -39,7 +39,7 @@ class Method(nn.Module):
     ``base_classes``, ``n_way``, ``k_shot`` they name, then keyword options with the paper's values as defaults.
     """
 
-    training_settings: ClassVar[Training | None] = Training()  # None: there is nothing to train
+    training_settings: Training | None = Training()  # None: there is nothing to train; an instance may have its own
     task_transductive: ClassVar[bool] = False  # True: the queries of a task influence each other's scores
     card: dict[str, Any]  # where a fitted model comes from; written by fit, kept by save
 

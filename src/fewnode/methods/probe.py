@@ -4,7 +4,7 @@ TF-IDF and SVD as in latent semantic analysis (Deerwester et al., 1990), persona
 (Gasteiger et al., ICLR 2019), then nearest class mean, ridge or logistic regression.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -14,7 +14,7 @@ from ..nn.features import ReducedFeatures
 from ..nn.heads import class_means, cosine_scores, logistic_scores, ridge_scores
 from ..sparse import normalized_adjacency, ppr_smooth
 from ..tasks import Tasks
-from .method import Method, Training
+from .method import Method
 
 
 class Probe(Method):
@@ -24,7 +24,7 @@ class Probe(Method):
     the ridge's weight on the norm and one over scikit-learn's C of the logistic regression.
     """
 
-    training_settings: ClassVar[Training | None] = None
+    training_settings = None
 
     def __init__(
         self,

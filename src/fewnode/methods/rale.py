@@ -52,7 +52,7 @@ class RALE(Method):
         dropout: share of an embedding that is dropped while training.
     """
 
-    training_settings: ClassVar[Training | None] = Training(
+    training_settings = Training(
         learning_rate=1e-3, weight_decay=0.0, steps=300, tasks_per_step=4, train_query=5, clip=10.0
     )
     sampled: ClassVar[bool] = True  # the walks depend on how the nodes are numbered
