@@ -1,0 +1,79 @@
+"""Graph prototypical network: class means weighted by how much each support node matters in the graph.
+
+Ding, Wang, Li, Shu, Liu, Liu: Graph Prototypical Networks for Few-shot Learning on Attributed Networks. CIKM 2020.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..graph import Graph
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
+from ..nn.heads import euclidean_scores
+from ..tasks import Tasks
+from .method import Method, Training, cross_entropy
+
+
+class GPN(Method):
+    """A second graph network values every node; valued and well-connected supports weigh more in their prototype.
+
+    Sees the labels of base classes; edges and features of all nodes.
+
+    Args:
+        hidden_channels, out_channels: widths of the encoder and of the valuator.
+        radius: of the sphere the embeddings are put on; None leaves them as they come, as the source does.
+        features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
+    """
+
+    training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        hidden_channels: int = 256,
+        out_channels: int = 128,
+        dropout: float = 0.5,
+        radius: float | None = 3.0,
+        features: Features = "reduced",
+        rank: int = 256,
+    ) -> None:
+        super().__init__()
+        self.inputs = Inputs(in_channels, features, rank)
+        widths = (self.inputs.width, hidden_channels, out_channels)
+        self.encoder = GraphEncoder(*widths, dropout=dropout, radius=radius)
+        self.valuator = GraphEncoder(*widths, dropout=dropout)
+        self.value = nn.Linear(out_channels, 1)
+
+    def prepare(self, graph: Graph) -> None:
+        self.inputs.fit(graph)
+
+    def embed(self, graph: Graph, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Embeddings [P, d] of ``nodes [P]``, by default of all, and their importance ``log(degree) * value``, [P]."""
+        value = self.value(torch.relu(self.valuator(self.inputs, graph, nodes))).squeeze(-1)
+        degree = graph.degree if nodes is None else graph.degree[nodes]
+        return self.encoder(self.inputs, graph, nodes), centrality(degree).to(value.dtype) * value
+
+    def score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
+        z, importance = state
+        weights = support_weights(importance[tasks.support], tasks.support_y, tasks.n_way)
+        return euclidean_scores(z[tasks.query], weights @ z[tasks.support])
+
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        nodes, local = renumbered(tasks)
+        return cross_entropy(self.score(graph, self.embed(graph, nodes), local), local)
+
+
+def centrality(degree: Tensor) -> Tensor:
+    """The logarithm of the degree. A node without edges counts as one with a single edge: its value has no say."""
+    return degree.clamp(min=1).double().log()
+
+
+def support_weights(importance: Tensor, support_y: Tensor, n_way: int) -> Tensor:
+    """``sigmoid(importance)`` over its sum within each class: [T, S] -> [T, N, S], each row adds up to one.
+
+    In logarithms, because all sigmoids of a class may be too small for a float.
+    """
+    member = F.one_hot(support_y, n_way).transpose(1, 2).bool()
+    scores = F.logsigmoid(importance).unsqueeze(1).masked_fill(~member, float("-inf"))
+    return scores.softmax(-1)

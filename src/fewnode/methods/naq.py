@@ -1,0 +1,111 @@
+"""Label-free episodes: random supports, their nearest nodes as queries; then a prototypical network.
+
+Jung, Shin, Park: Unsupervised Episode Generation for Graph Meta-learning. ICML 2024.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..errors import InputError, one_of
+from ..graph import Graph
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
+from ..nn.heads import class_means, euclidean_scores, logistic_scores
+from ..nn.nearest import nearest_by_diffusion, nearest_by_features
+from ..tasks import Tasks
+from .method import Method, Training, cross_entropy
+
+ANCHORS = 20_000  # nodes that may be supports: all of a graph this size, a sample of a larger one
+
+
+class NaQ(Method):
+    """Each training episode takes random nodes as one-shot classes of their own, and as their queries the nodes most
+    like them; what a prototypical network learns from it serves classes nobody has labelled.
+
+    Sees no label while training (those of validation classes only choose when to stop); edges and features of all
+    nodes.
+
+    Args:
+        nearest: queries by cosine of the raw features, or by personalised PageRank with this ``restart``.
+        neighbours: how many queries each support gets.
+        head: classifier of a task: nearest class mean, or logistic regression with ``inverse_penalty`` as C.
+        radius: of the sphere the embeddings are put on; None leaves them as they come, as the source does.
+        features, rank: what the encoder gets, as in ``nn.graph_layers.Inputs``.
+    """
+
+    training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=8)
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        nearest: Literal["features", "diffusion"] = "features",
+        neighbours: int = 10,
+        restart: float = 0.1,
+        head: Literal["mean", "logistic"] = "mean",
+        inverse_penalty: float = 10.0,
+        hidden_channels: int = 256,
+        out_channels: int = 128,
+        dropout: float = 0.5,
+        radius: float | None = 3.0,
+        features: Features = "reduced",
+        rank: int = 256,
+    ) -> None:
+        super().__init__()
+        self.nearest = one_of("nearest", nearest, ("features", "diffusion"))
+        self.head = one_of("head", head, ("mean", "logistic"))
+        self.neighbours, self.restart, self.inverse_penalty = neighbours, restart, inverse_penalty
+        self.inputs = Inputs(in_channels, features, rank)
+        self.encoder = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius)
+
+    def prepare(self, graph: Graph) -> None:
+        self.inputs.fit(graph)
+        self.neighbourhoods(graph)
+
+    def embed(self, graph: Graph) -> Tensor:
+        out: Tensor = self.encoder(self.inputs, graph)
+        return out
+
+    def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
+        z, q = state[tasks.support], state[tasks.query]
+        if self.head == "mean":
+            return euclidean_scores(q, class_means(z, tasks.support_y, tasks.n_way))
+        z, q = F.normalize(z, dim=-1), F.normalize(q, dim=-1)
+        return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
+
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        """Cross-entropy of label-free episodes: as many, of as many classes, as the tasks, which are not looked at."""
+        nodes, episodes = renumbered(self.episodes(graph, len(tasks), tasks.n_way))
+        z = self.encoder(self.inputs, graph, nodes)
+        prototypes = class_means(z[episodes.support], episodes.support_y, episodes.n_way)
+        return cross_entropy(euclidean_scores(z[episodes.query], prototypes), episodes)
+
+    def episodes(self, graph: Graph, n_tasks: int, n_way: int) -> Tasks:
+        """Random supports, one for each class, and the nearest nodes of each as its queries."""
+        anchors, queries = self.neighbourhoods(graph)
+        way = min(n_way, len(anchors))
+        drawn = torch.rand(n_tasks, len(anchors), device=graph.device).topk(way, dim=1).indices
+        support_y = torch.arange(way, device=graph.device).expand(n_tasks, way)
+        query_y = support_y.repeat_interleave(queries.shape[1], dim=1)
+        return Tasks(anchors[drawn], support_y, queries[drawn].flatten(1), query_y, way)
+
+    def neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """The nodes that may be supports, [B], and the queries of each, [B, neighbours]; found once per graph."""
+        key = ("naq", self.nearest, self.neighbours, self.restart)
+        return graph.memo(key, lambda: self._neighbourhoods(graph))
+
+    def _neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0)).to(graph.device)
+        nodes = order[:ANCHORS]
+        if self.nearest == "features":
+            ids, likeness = nearest_by_features(graph, nodes, self.neighbours)
+        else:
+            ids, likeness = nearest_by_diffusion(graph, nodes, self.neighbours, restart=self.restart)
+        found = (likeness > 0).sum(1)
+        if int((found > 0).sum()) < 2:
+            raise InputError(f"naq finds no nodes alike by {self.nearest}; try nearest='diffusion' or 'features'")
+        # A node with too few of its like sees them again; one with none (no edge, no feature) is no support.
+        column = torch.arange(ids.shape[1], device=ids.device) % found.clamp(min=1)[:, None]
+        return nodes[found > 0], ids.gather(1, column)[found > 0]

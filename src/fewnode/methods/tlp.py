@@ -1,0 +1,118 @@
+"""Self-supervised encoder (BGRL or GRACE), then a linear probe on the supports; training needs no label.
+
+Tan, Wang, Ding, Li, Liu: Transductive Linear Probing: A Novel Framework for Few-Shot Node Classification. LoG 2022.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..errors import one_of
+from ..graph import Graph
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, View
+from ..nn.heads import logistic_scores
+from ..nn.views import random_view
+from ..tasks import Tasks
+from .method import Method, Training
+
+
+class TLP(Method):
+    """Two random views of the graph must agree node by node; a logistic regression then reads the embeddings.
+
+    Sees no label while training (those of validation classes only choose when to stop); edges and features of all
+    nodes. BGRL: Thakoor et al., Large-Scale Representation Learning on Graphs via Bootstrapping, ICLR 2022. GRACE: Zhu
+    et al., Deep Graph Contrastive Representation Learning, ICML 2020 workshop.
+
+    Args:
+        objective: "bgrl" predicts one view from the other, "grace" tells a node's two views from other nodes'.
+        edge_drop, feature_drop: probabilities of leaving out an edge or a feature column, for each of the two views.
+        momentum: share of the old target network kept at a step (BGRL).
+        temperature, negatives: of the contrast, and how many nodes it is taken among at a step (GRACE).
+        inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
+    """
+
+    training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=300)
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        objective: Literal["bgrl", "grace"] = "bgrl",
+        hidden_channels: int = 256,
+        out_channels: int = 128,
+        edge_drop: tuple[float, float] = (0.2, 0.4),
+        feature_drop: tuple[float, float] = (0.2, 0.3),
+        momentum: float = 0.99,
+        temperature: float = 0.5,
+        negatives: int = 1024,
+        inverse_penalty: float = 10.0,
+        features: Features = "reduced",
+        rank: int = 256,
+    ) -> None:
+        super().__init__()
+        self.objective = one_of("objective", objective, ("bgrl", "grace"))
+        self.drops = list(zip(edge_drop, feature_drop, strict=True))
+        self.momentum, self.temperature, self.negatives = momentum, temperature, negatives
+        self.inverse_penalty = inverse_penalty
+        self.inputs = Inputs(in_channels, features, rank)
+        widths = (self.inputs.width, hidden_channels, out_channels)
+        self.encoder = GraphEncoder(*widths, norm=True)
+        self.predictor = nn.Sequential(
+            nn.Linear(out_channels, hidden_channels), nn.PReLU(), nn.Linear(hidden_channels, out_channels)
+        )
+        if objective == "bgrl":
+            self.target = GraphEncoder(*widths, norm=True).requires_grad_(False)
+
+    def prepare(self, graph: Graph) -> None:
+        self.inputs.fit(graph)
+
+    def embed(self, graph: Graph) -> Tensor:
+        out: Tensor = self.encoder(self.inputs, graph)
+        return F.normalize(out, dim=-1)
+
+    def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
+        z, q = state[tasks.support], state[tasks.query]
+        return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
+
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        """The self-supervised loss of two fresh views; the tasks are not looked at."""
+        dtype = self.encoder.weight.dtype
+        one, two = (random_view(graph, self.inputs.width, dtype, *drop) for drop in self.drops)
+        if self.objective == "bgrl":
+            return self._bgrl(graph, one, two)
+        chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.negatives]
+        first, second = (self.predictor(self.encoder(self.inputs, graph, view=view)[chosen]) for view in (one, two))
+        return contrast(first, second, self.temperature)
+
+    def _bgrl(self, graph: Graph, one: View, two: View) -> Tensor:
+        if self.training:
+            self.follow()
+        with torch.no_grad():
+            goals = tuple(self.target(self.inputs, graph, view=view) for view in (two, one))
+        guesses = (self.predictor(self.encoder(self.inputs, graph, view=view)) for view in (one, two))
+        return sum((disagreement(*pair) for pair in zip(guesses, goals, strict=True)), start=goals[0].new_zeros(()))
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the target network a little towards the encoder; called before each step, so it lags by one."""
+        for old, new in zip(self.target.parameters(), self.encoder.parameters(), strict=True):
+            old.lerp_(new, 1 - self.momentum)
+
+
+def disagreement(guess: Tensor, goal: Tensor) -> Tensor:
+    """BGRL's loss: two minus twice the mean cosine of ``guess`` and ``goal``, both [N, d]."""
+    return 2 - 2 * F.cosine_similarity(guess, goal, dim=-1).mean()
+
+
+def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """GRACE's loss: each node of a view ``[B, d]`` must find itself in the other among all nodes of both views."""
+    first, second = F.normalize(first, dim=-1), F.normalize(second, dim=-1)
+    across = first @ second.t() / temperature
+    own = torch.arange(len(first), device=first.device)
+    total = across.new_zeros(())
+    for within, between in ((first @ first.t(), across), (second @ second.t(), across.t())):
+        others = (within / temperature).fill_diagonal_(float("-inf"))
+        total = total + F.cross_entropy(torch.cat([between, others], dim=1), own)
+    return total / 2

@@ -1,0 +1,153 @@
+"""The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import sparse
+from ..csr import csr_parts
+from ..errors import one_of
+from ..graph import Graph
+from ..tasks import Tasks
+from .encoders import xavier
+from .features import ReducedFeatures
+
+Features = Literal["reduced", "raw"]
+
+
+@dataclass(frozen=True)
+class View:
+    """A graph seen otherwise: another propagation over its nodes, and how much each input column counts, [width]."""
+
+    smooth: sparse.Operator
+    columns: Tensor
+
+
+class Inputs(nn.Module):
+    """The features as given ("raw"), or reduced without labels to their main directions ("reduced"). No parameters.
+
+    A weight per raw column learns nothing about words that only novel classes use; main directions are shared by all.
+
+    Args:
+        in_channels: columns of the features.
+        features: which features; rank: how many main directions are kept.
+    """
+
+    def __init__(self, in_channels: int, features: Features = "reduced", rank: int = 256) -> None:
+        super().__init__()
+        one_of("features", features, ("reduced", "raw"))
+        self.reduced = ReducedFeatures(in_channels, rank) if features == "reduced" else None
+        self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
+
+    def fit(self, graph: Graph) -> None:
+        """Learn the main directions of the features, if they are to be reduced."""
+        if self.reduced is not None:
+            self.reduced.fit(graph)
+
+    def project(self, graph: Graph, weight: Tensor) -> Tensor:
+        """Inputs of all nodes times ``weight [width, d]``: [N, d]."""
+        if self.reduced is None:
+            return sparse.project(graph, weight)
+        return self._unit(graph).to(weight.dtype) @ weight
+
+    def smoothed(self, graph: Graph) -> Tensor | None:
+        """Inputs after one propagation, [N, width], computed once; None for raw ones, which must be projected first."""
+        if self.reduced is None:
+            return None
+        x = self._unit(graph)
+        return graph.memo(("smoothed", x.data_ptr()), lambda: sparse.normalized_adjacency(graph) @ x)
+
+    def _unit(self, graph: Graph) -> Tensor:
+        # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
+        assert self.reduced is not None
+        x: Tensor = self.reduced(graph)
+        return graph.memo(("unit", x.data_ptr()), lambda: F.normalize(x, dim=-1))
+
+
+class GraphEncoder(nn.Module):
+    """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, nothing at the end.
+
+    With ``norm`` both layers end in batch normalisation and PReLU instead, as self-supervised training wants it.
+
+    Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks. ICLR 2017.
+
+    Args:
+        width, hidden_channels, out_channels: widths of the inputs, of the first and of the second layer.
+        dropout: share of the first layer's output that is dropped while training.
+        radius: of the sphere the embeddings are put on; None leaves them as they come.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        dropout: float = 0.0,
+        norm: bool = False,
+        radius: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, hidden_channels)))
+        self.bias = nn.Parameter(torch.zeros(hidden_channels))
+        self.outer = xavier(nn.Linear(hidden_channels, out_channels))
+        self.middle: nn.Module = _normed(hidden_channels) if norm else nn.ReLU()
+        self.end: nn.Module = _normed(out_channels) if norm else nn.Identity()
+        self.dropout, self.radius = dropout, radius
+
+    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None, view: View | None = None) -> Tensor:
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]. A view is always of the whole graph."""
+        if view is not None:
+            h = view.smooth @ inputs.project(graph, self.weight * view.columns[:, None])
+            return self._end(view.smooth @ self._middle(h))
+        x = inputs.smoothed(graph)
+        smooth = sparse.normalized_adjacency(graph)
+        if x is None or nodes is None:
+            h = smooth @ inputs.project(graph, self.weight) if x is None else x.to(self.weight.dtype) @ self.weight
+            out = self._end(smooth @ self._middle(h))
+            return out if nodes is None else out[nodes]
+        owner, neighbour, share = _rows(smooth, nodes)
+        near, position = torch.unique(neighbour, return_inverse=True)
+        h = self._middle(x[near].to(self.weight.dtype) @ self.weight)
+        messages = share.to(h.dtype)[:, None] * h[position]
+        return self._end(h.new_zeros(len(nodes), h.shape[1]).index_add(0, owner, messages))
+
+    def _middle(self, h: Tensor) -> Tensor:
+        h = F.dropout(self.middle(h + self.bias), self.dropout, self.training)
+        return h @ self.outer.weight.t()
+
+    def _end(self, h: Tensor) -> Tensor:
+        out: Tensor = self.end(h + self.outer.bias)
+        if self.radius is None:
+            return out
+        # The 1e-4 keeps the slope finite at a node that says nothing: no feature, no edge.
+        return out * (self.radius * (out.square().sum(-1, keepdim=True) + 1e-4).rsqrt())
+
+
+def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
+    """The distinct nodes of a batch of tasks, [P], and the tasks with positions in that list in place of nodes.
+
+    A step then embeds only these: a few hundred neighbourhoods instead of the whole graph.
+    """
+    sizes = tasks.support.numel(), tasks.query.numel()
+    nodes, position = torch.unique(torch.cat([tasks.support.flatten(), tasks.query.flatten()]), return_inverse=True)
+    support, query = position.split(sizes)
+    shapes = tasks.support.shape, tasks.query.shape
+    return nodes, Tasks(support.view(shapes[0]), tasks.support_y, query.view(shapes[1]), tasks.query_y, tasks.n_way)
+
+
+def _rows(operator: sparse.Operator, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The entries in the rows ``nodes [P]`` of an operator: position in ``nodes``, column and value, [entries] each."""
+    indptr, columns, values = csr_parts(operator.matrix)
+    start = indptr[nodes].long()
+    count = indptr[nodes + 1].long() - start
+    owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)
+    at = torch.arange(len(owner), device=nodes.device) + (start - count.cumsum(0) + count)[owner]
+    return owner, columns[at].long(), values[at]
+
+
+def _normed(channels: int) -> nn.Module:
+    return nn.Sequential(nn.BatchNorm1d(channels), nn.PReLU())

@@ -1,0 +1,46 @@
+"""Random views of a graph for self-supervised training: edges dropped, feature columns masked."""
+
+import torch
+from torch import Tensor
+
+from .. import sparse
+from ..csr import csr_parts, csr_tensor
+from ..graph import Graph
+from .graph_layers import View
+
+
+def random_view(graph: Graph, width: int, dtype: torch.dtype, edge_drop: float, feature_drop: float) -> View:
+    """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
+
+    Drawn from torch's global random state, which the training loop seeds.
+    """
+    columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
+    return View(dropped_adjacency(graph, torch.rand(len(graph.indices), device=graph.device) >= edge_drop), columns)
+
+
+def dropped_adjacency(graph: Graph, keep: Tensor) -> sparse.Operator:
+    """``D^-1/2 (A + I) D^-1/2`` of the arcs where ``keep [arcs]``; both arcs of an edge follow the first one's.
+
+    Dropped arcs stay in the pattern with the value zero, so nothing is sorted or built anew at a step.
+    """
+    whole = sparse.normalized_adjacency(graph)
+    indptr, columns, _ = csr_parts(whole.matrix)
+    back = graph.memo("normalized_adjacency_transposition", lambda: torch.argsort(columns.long(), stable=True))
+    rows = graph.memo("normalized_adjacency_rows", lambda: _rows(indptr))
+    loop = rows == columns
+    kept = torch.ones(len(columns), device=columns.device)
+    kept[~loop] = keep.to(kept.dtype)
+    if not graph.directed:  # the pattern is symmetric: the k-th arc of the transpose is the twin of the k-th arc
+        kept = kept[torch.minimum(back, torch.arange(len(back), device=back.device))]
+    into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns.long()))
+    values = kept * into[rows] * out[columns.long()]
+    matrix = csr_tensor(indptr, columns, values, whole.shape)
+    if not graph.directed:
+        return sparse.Operator(matrix, matrix)
+    pointers, sources, _ = csr_parts(whole.transpose)
+    return sparse.Operator(matrix, csr_tensor(pointers, sources, values[back], whole.shape))
+
+
+def _rows(indptr: Tensor) -> Tensor:
+    counts = (indptr[1:] - indptr[:-1]).long()
+    return torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts)
