@@ -149,6 +149,17 @@ def test_ogb_names_what_is_wrong(tmp_path: Path, changes: dict[str, str], messag
         readers.ogb([write_ogb(tmp_path, **changes)])
 
 
+@pytest.mark.parametrize("at", [2, 6, 10, 15, 20])  # from the end: length, checksum, content
+def test_ogb_refuses_a_flipped_byte(tmp_path: Path, at: int) -> None:
+    folder = write_ogb(tmp_path, edges="".join(f"{row % 3},{row * 7 % 3}\n" for row in range(200)))
+    edge = folder / "raw/edge.csv.gz"
+    content = bytearray(edge.read_bytes())
+    content[-at] ^= 255
+    edge.write_bytes(bytes(content))
+    with pytest.raises(InputError, match=r"edge\.csv\.gz"):
+        readers.ogb([folder])
+
+
 def test_ogb_refuses_damaged_files(tmp_path: Path) -> None:
     folder = write_ogb(tmp_path)
     edge = folder / "raw/edge.csv.gz"

@@ -2,6 +2,7 @@
 
 import gzip
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -39,10 +40,11 @@ def npz(paths: Sequence[Path]) -> Arguments:
 
 def is_plain(path: Path) -> bool:
     """Whether an archive is of another layout than gnn-benchmark's (the plain reader names a damaged one)."""
-    if not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "adj_indptr.npy" not in archive.namelist()
+    except zipfile.BadZipFile:
         return True
-    with zipfile.ZipFile(path) as archive:
-        return "adj_indptr.npy" not in archive.namelist()
 
 
 def gnn_benchmark(path: Path) -> Arguments:
@@ -171,7 +173,7 @@ def _table(path: Path, file: IO[bytes] | gzip.GzipFile, dtype: Any, separator: s
     with file:
         try:
             table = np.loadtxt(file, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path} is not a table of numbers separated by {separator!r} ({error})") from error
     if not table.size:
         raise InputError(f"{path} holds no numbers")
