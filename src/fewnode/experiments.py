@@ -159,7 +159,7 @@ class Plan:
     not_possible: list[tuple[Run, str]]
 
     def seconds(self, rows: Iterable[Row]) -> tuple[float, int]:
-        """How long what is to do would take one after another, judged by stored rows, and for how many runs none tells."""
+        """How long it all takes one after another by earlier rows, and for how many runs there is no such row."""
         known = Durations(rows)
         guesses = [known.guess(run) for run in self.todo]
         return sum(guess or 0.0 for guess in guesses), sum(guess is None for guess in guesses)

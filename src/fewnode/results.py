@@ -4,15 +4,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError
 
+fcntl: Any  # None on Windows: there, rows can be read, and written by one process at a time
 try:
-    import fcntl
-except ImportError:  # Windows: rows can be read, and be written by one process at a time
-    fcntl = None  # type: ignore[assignment]
+    fcntl = import_module("fcntl")
+except ImportError:
+    fcntl = None
 
 FORMAT = 1
 Row = dict[str, Any]
@@ -65,7 +67,7 @@ def _repair(handle: int) -> int:
 
 
 def read(path: str | os.PathLike[str]) -> list[Row]:
-    """The rows of a file, or of all ``*.jsonl`` files of a folder: one for each run, the last success if there is one."""
+    """The rows of a file, or of all ``*.jsonl`` files of a folder: one a run, a success if there is one."""
     place = Path(path)
     if not place.exists():
         raise InputError(f"there are no results at {place}; `fewnode run` writes them")

@@ -1,4 +1,4 @@
-"""Between a plan and an engine: hands out runs, leaves those to others that others have, and keeps every row at once."""
+"""Between a plan and an engine: hands out runs, leaves to other processes what is theirs, keeps every row at once."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

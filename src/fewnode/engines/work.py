@@ -68,17 +68,23 @@ class Bench:
 
     def _measure(self, run: Run, callback: Callable[[Progress], None] | None) -> Row:
         graph, split = self._data(run.dataset)
-        shape = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
+        shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
         tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=TASKS, generator=TASK_SEED)
+        assert tasks.query_y is not None
         began = time.perf_counter()
         model = fit(
             run.method, graph, split, **shape, seed=run.seed, inductive=run.inductive, callback=callback, **run.options
         )
         trained = time.perf_counter()
-        correct = predict_scores(model, graph.to(_device(model, graph)), tasks).argmax(-1).cpu() == tasks.query_y
+        guessed = predict_scores(model, graph.to(_device(model, graph)), tasks).argmax(-1).cpu()
         tested = time.perf_counter()
         seconds = {"train": round(trained - began, 3), "test": round(tested - trained, 3)}
-        return {**_row(run, "ok"), **_scores(correct, tasks, graph), **_story(model, graph), "seconds": seconds}
+        return {
+            **_row(run, "ok"),
+            **_scores(torch.eq(guessed, tasks.query_y), tasks, graph),
+            **_story(model, graph),
+            "seconds": seconds,
+        }
 
     def _data(self, name: str) -> tuple[Graph, ClassSplit]:
         if self.data is None or name != self.name:

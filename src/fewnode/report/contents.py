@@ -1,0 +1,158 @@
+"""The tables of a report, made from cells."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from .cells import Cell, Problem, by_problem, dataset_title
+from .significance import TEST, below, paired_p
+from .tables import Table
+
+MARKS = (
+    "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
+    f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the better floor ({TEST})."
+)
+COLUMNS = (
+    "dataset", "method", "options", "n_way", "k_shot", "n_query", "inductive", "accuracy", "interval",
+    "sd_over_seeds", "seeds", "tasks", "train_seconds", "peak_memory", "pool",
+)  # fmt: skip
+
+
+def leaderboards(cells: Sequence[Cell]) -> list[Table]:
+    """One table for each shape of tasks: methods by data sets, the best on average first."""
+    main = by_problem(cell for cell in cells if cell.kind == "main")
+    shapes = dict.fromkeys(problem.shape for problem in sorted(main, key=lambda problem: problem.shape))
+    return [_leaderboard({p: found for p, found in main.items() if p.shape == shape}) for shape in shapes]
+
+
+def _leaderboard(problems: dict[Problem, list[Cell]]) -> Table:
+    columns = sorted(problems, key=lambda problem: dataset_title(problem.dataset))
+    titles = order_titles([cell for cells in problems.values() for cell in cells])
+    texts = [verdicts(problems[problem]) for problem in columns]
+    best = [max(problems[problem], key=lambda cell: cell.accuracy).title for problem in columns]
+    rows = [[title, *(column.get(title, "–") for column in texts)] for title in titles]
+    strong = {(titles.index(name), place + 1) for place, name in enumerate(best)}
+    first = columns[0]
+    name = f"leaderboard_{first.n_way}w{first.k_shot}s_{first.n_query}q{'_inductive' * first.inductive}"
+    heads = ["method", *(dataset_title(problem.dataset) for problem in columns)]
+    return Table(name, first.setting, heads, rows, MARKS, frozenset(strong))
+
+
+def order_titles(cells: Sequence[Cell]) -> list[str]:
+    """Titles of methods by their mean rank over the problems they took part in, the floors last."""
+    ranks: dict[str, list[float]] = {}
+    for found in by_problem(cells).values():
+        ordered = sorted(found, key=lambda cell: -cell.accuracy)
+        for place, cell in enumerate(ordered):
+            ranks.setdefault(cell.title, []).append(place / len(ordered))
+    free = {cell.title for cell in cells if cell.training_free}
+    return sorted(ranks, key=lambda title: (title in free, float(np.mean(ranks[title]))))
+
+
+def verdicts(cells: Sequence[Cell]) -> dict[str, str]:
+    """The text of each cell of a problem, by its title, with the marks it earned."""
+    best = max(cells, key=lambda cell: cell.accuracy)
+    floors = [cell for cell in cells if cell.training_free]
+    worse = below(cells, best)
+    beaten = below(cells, max(floors, key=lambda cell: cell.accuracy)) if floors else [False] * len(cells)
+    found = {}
+    for cell, is_worse, is_beaten in zip(cells, worse, beaten, strict=True):
+        like = " ≈" if cell is not best and not is_worse and cell.pool == best.pool else ""
+        found[cell.title] = number(cell) + like + (" ↓" if is_beaten and not cell.training_free else "")
+    return found
+
+
+def number(cell: Cell) -> str:
+    seeds = "" if cell.deviation is None else f" ({100 * cell.deviation:.1f})"
+    return f"{100 * cell.accuracy:.1f} ± {100 * cell.interval:.1f}{seeds}"
+
+
+def ablations(cells: Sequence[Cell]) -> list[Table]:
+    """What TENT loses without each of its adaptations."""
+    cut = by_problem(cell for cell in cells if cell.kind == "ablation")
+    whole = {cell.problem: cell for cell in cells if cell.kind == "main" and cell.method == "tent" and not cell.options}
+    titles = sorted({cell.title for found in cut.values() for cell in found})
+    rows = []
+    for problem in sorted(set(cut) & set(whole)):
+        full = whole[problem]
+        parts = {cell.title: _change(cell, full) for cell in cut[problem]}
+        rows.append(
+            [dataset_title(problem.dataset), problem.setting, number(full), *(parts.get(t, "–") for t in titles)]
+        )
+    note = (
+        f"TENT, and the change in points without a part; ≈: not distinguishable from none ({TEST.split(',')[0]}, 5 %)."
+    )
+    return [Table("ablation", "Ablation", ["data set", "tasks", "TENT", *titles], rows, note)] if rows else []
+
+
+def _change(cell: Cell, reference: Cell) -> str:
+    same = cell.pool == reference.pool and paired_p(cell.per_task, reference.per_task) >= 0.05
+    return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
+
+
+def costs(cells: Sequence[Cell]) -> list[Table]:
+    """Time and memory of every method, over its problems."""
+    main = [cell for cell in cells if cell.kind == "main"]
+    rows = []
+    for title in order_titles(main):
+        own = [cell for cell in main if cell.title == title]
+        seconds = [cell.seconds for cell in own]
+        sees = "task-transductive" if own[0].task_transductive else "one query at a time"
+        memory = max(cell.memory for cell in own) / 2**20
+        rows.append([title, str(len(own)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", sees])
+    heads = ["method", "cells", "median s", "most s", "peak MiB", "queries"]
+    note = "Seconds of a training, its validation checks included; memory of the whole process, data included."
+    return [Table("costs", "Time and memory", heads, rows, note)] if rows else []
+
+
+def class_accuracies(cells: Sequence[Cell]) -> dict[str, tuple[float, float, float]]:
+    """For each class of a problem: mean, lowest and highest accuracy over the methods that were trained."""
+    found: dict[str, list[float]] = {}
+    for cell in [cell for cell in cells if not cell.training_free] or cells:
+        for name in cell.rows[0]["per_class"]:
+            right, asked = np.sum([row["per_class"][name] for row in cell.rows], axis=0)
+            found.setdefault(name, []).append(float(right / asked))
+    means = {name: (float(np.mean(v)), min(v), max(v)) for name, v in found.items()}
+    return dict(sorted(means.items(), key=lambda item: item[1][0]))
+
+
+def difficulties(cells: Sequence[Cell]) -> list[Table]:
+    """The hardest and the easiest classes of each data set, in its most telling setting."""
+    rows = []
+    for problem, found in telling(cells).items():
+        classes = [f"{name} {100 * mean:.0f}" for name, (mean, _, _) in class_accuracies(found).items()]
+        rows.append(
+            [dataset_title(problem.dataset), problem.setting, ", ".join(classes[:3]), ", ".join(classes[:-4:-1])]
+        )
+    note = "Accuracy in % on the queries of a class, averaged over the trained methods."
+    heads = ["data set", "tasks", "hardest classes", "easiest classes"]
+    return [Table("classes", "Hard and easy classes", heads, rows, note)] if rows else []
+
+
+def telling(cells: Sequence[Cell]) -> dict[Problem, list[Cell]]:
+    """For each data set the one problem that most methods have solved (5-way 5-shot if there is a choice)."""
+    main = by_problem(cell for cell in cells if cell.kind == "main")
+
+    def weight(problem: Problem) -> tuple[int, bool, Problem]:
+        return (len(main[problem]), (problem.n_way, problem.k_shot) == (5, 5), problem)
+
+    names = sorted({problem.dataset for problem in main}, key=dataset_title)
+    chosen = [max((p for p in main if p.dataset == name), key=weight) for name in names]
+    return {problem: main[problem] for problem in chosen}
+
+
+def every_cell(cells: Sequence[Cell]) -> str:
+    """All numbers as one CSV, for other programs."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for cell in sorted(cells, key=lambda cell: (cell.problem, cell.method, str(cell.options))):
+        p = cell.problem
+        options = " ".join(f"{key}={value}" for key, value in sorted(cell.options.items()))
+        deviation = "" if cell.deviation is None else f"{cell.deviation:.6f}"
+        numbers = [f"{cell.accuracy:.6f}", f"{cell.interval:.6f}", deviation, len(cell.rows), len(cell.per_task)]
+        where = [p.dataset, cell.method, options, p.n_way, p.k_shot, p.n_query, p.inductive]
+        writer.writerow([*where, *numbers, f"{cell.seconds:.3f}", cell.memory, cell.pool])
+    return out.getvalue()

@@ -1,0 +1,80 @@
+"""A table, and its four faces: CSV, Markdown, LaTeX and HTML."""
+
+import csv
+import html
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+    "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "≈": r"$\approx$", "↓": r"$\downarrow$", "·": r"$\cdot$", "–": "--",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts in rows and columns; ``strong`` has the (row, column) of those that stand out, ``note`` explains marks."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    strong: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+
+    def csv(self) -> str:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+    def markdown(self) -> str:
+        head = [_line(map(_plain, self.columns)), _line(["---"] + ["---:"] * (len(self.columns) - 1))]
+        body = [
+            _line([f"**{_plain(text)}**" if (r, c) in self.strong else _plain(text) for c, text in enumerate(row)])
+            for r, row in enumerate(self.rows)
+        ]
+        return "\n".join(head + body) + "\n"
+
+    def latex(self) -> str:
+        """A ``tabular`` in a ``table``, rules from the booktabs package."""
+        lines = [
+            [rf"\textbf{{{latex(text)}}}" if (r, c) in self.strong else latex(text) for c, text in enumerate(row)]
+            for r, row in enumerate(self.rows)
+        ]
+        body = "\n".join(" & ".join(line) + r" \\" for line in lines)
+        head = " & ".join(map(latex, self.columns))
+        return (
+            f"% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n\\caption{{{latex(self.title)}. "
+            f"{latex(self.note)}}}\n\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}\n\\toprule\n{head} \\\\\n"
+            f"\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+        )
+
+    def html(self, with_note: bool = True) -> str:
+        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.columns)
+        body = "\n".join(f"<tr>{self._html_row(r, row)}</tr>" for r, row in enumerate(self.rows))
+        note = f"<figcaption>{html.escape(self.note)}</figcaption>" if self.note and with_note else ""
+        return (
+            f'<figure id="{self.name}"><h3>{html.escape(self.title)}</h3><div class="wide"><table>\n<thead><tr>{head}'
+            f"</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}</figure>"
+        )
+
+    def _html_row(self, r: int, row: Sequence[str]) -> str:
+        first = f'<th scope="row">{html.escape(row[0])}</th>'
+        mark = [' class="strong"' if (r, c) in self.strong else "" for c in range(len(row))]
+        return first + "".join(f"<td{mark[c]}>{html.escape(row[c])}</td>" for c in range(1, len(row)))
+
+
+def _line(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown sees nothing to interpret."""
+    return "".join(f"\\{letter}" if letter in "|*_\\" else letter for letter in text)
+
+
+def latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
