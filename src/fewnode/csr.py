@@ -41,20 +41,12 @@ def transposed(matrix: Tensor) -> Tensor:
 
 def edges_to_csr(edges: np.ndarray, n: int, directed: bool) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Sorted CSR rows by target, without self-loops and duplicates; and how many of each were dropped."""
-    source, target = edges
-    proper = source != target
-    loops = int(len(source) - proper.sum())
-    source, target = source[proper], target[proper]
-    if not directed:  # a pair given both ways is one edge given twice only if repeated in the same direction
-        given = len(np.unique(source * n + target))
-        duplicates = len(source) - given
-        source, target = np.concatenate([source, target]), np.concatenate([target, source])
-        keys = np.unique(target * n + source)
-    else:
-        keys = np.unique(target * n + source)
-        duplicates = len(source) - len(keys)
-    rows, columns = np.divmod(keys, n)
-    dtype = np.int32 if max(len(keys), n) < 2**31 else np.int64
-    indptr = np.zeros(n + 1, dtype)
-    np.cumsum(np.bincount(rows, minlength=n), out=indptr[1:])
-    return indptr, columns.astype(dtype), loops, duplicates
+    source, target = edges[:, edges[0] != edges[1]]
+    loops = edges.shape[1] - len(source)
+    arcs = sp.csr_matrix((np.ones(len(source), bool), (target, source)), shape=(n, n))  # repeated pairs fall together
+    duplicates = len(source) - arcs.nnz  # a pair given both ways is one edge, not a duplicate
+    if not directed:
+        arcs = (arcs + arcs.T).tocsr()
+    arcs.sort_indices()
+    dtype = np.int32 if max(arcs.nnz, n) < 2**31 else np.int64
+    return arcs.indptr.astype(dtype), arcs.indices.astype(dtype), loops, duplicates
