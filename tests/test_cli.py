@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -216,7 +217,7 @@ def test_ctrl_c_keeps_the_best_and_what_resume_needs(tmp_path):
 
 
 def test_a_reader_that_leaves_early_is_no_error():
-    command = f"{sys.executable} -m fewnode ls datasets | head -n 1"
+    command = f"{shlex.quote(sys.executable)} -m fewnode ls datasets | head -n 1"
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
     assert done.stderr == "" and done.stdout.startswith("name")

@@ -4,7 +4,7 @@ import argparse
 import shlex
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,12 @@ def add_commands(commands: Any) -> None:
     )
     train.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
     train.add_argument("--resume", action="store_true", help="go on where a training in DIR was stopped")
+    train.add_argument(
+        "--ranks",
+        choices=("1", "auto"),
+        default="1",
+        help="auto: share the tasks of a step among torchrun's processes (1)",
+    )
     train.add_argument("--device", default="auto", help="cpu, cuda, ... (auto)")
     _add_data_dir(train)
     add_json(train)
@@ -68,14 +74,18 @@ def train_method(args: argparse.Namespace) -> int:
         say(f"Preparing {method} ...")
         from .. import fit, save
         from ..options import parse_options
+        from ..parallel import ranks
 
         options = parse_options(method, given)
         graph, split = load_dataset(dataset, args.data_dir)
-        shape = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
-        with notes_said(), TrainingBar() as bar:
-            model = fit(method, graph, split, **shape, device=args.device, resume=folder, callback=bar, **options)
+        shape: dict[str, Any] = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
+        with ranks() if args.ranks == "auto" else nullcontext(0) as rank, notes_said(), TrainingBar() as bar:
+            shape["callback"] = None if rank else bar
+            model = fit(method, graph, split, **shape, device=args.device, resume=folder, **options)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing new is kept") from None
+    if rank:
+        return 0  # all have the same model: the first process keeps it
     model.card["dataset"] = dataset
     save(model, folder)
     stopped = any(note.startswith("interrupted") for note in model.card["notes"])
@@ -167,11 +177,8 @@ def evaluate_model(args: argparse.Namespace) -> None:
         "pool": None if pool is None else str(pool),
         "per_task": found.per_task.tolist(),
     }
-    emit(
-        args,
-        document,
-        lambda console, facts: console.print(f"{facts['method']}, {facts['dataset']}: {found}"),
-    )
+    line = f"{card['method']}, {card['dataset']}: {found}"
+    emit(args, document, lambda console, _: console.print(line, soft_wrap=True))
 
 
 def _pool_or_number(args: argparse.Namespace) -> tuple[str | None, int]:
