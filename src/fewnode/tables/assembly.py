@@ -54,25 +54,17 @@ def graph_tables(
         more = _ids(feature_table, id_column) if feature_table else []
         index = {name: i for i, name in enumerate(dict.fromkeys(chain(*ends.values(), more)))}
     pairs = [_look_up(edge_table, name, column, index, node_table) for name, column in ends.items()]
-    result: dict[str, Any] = {
-        "edge_index": np.stack(pairs),
-        "num_nodes": len(index),
-        "node_names": tuple(index),
-    }
+    result: dict[str, Any] = {"edge_index": np.stack(pairs), "num_nodes": len(index), "node_names": tuple(index)}
     if node_table is not None and (found := _label_column(node_table, label_column)):
         result["y"], result["class_names"] = _labels(node_table.text(found, "labels"))
     if feature_table is not None:
         x, names = _feature_table(feature_table, index, id_column)
     elif features is not None:
         x, names = _csr_parts(Path(features), node_table), None
-    elif node_table is not None:
-        x, names = (
-            _text_features(node_table, text_column, vocabulary)
-            if text_column
-            else _numbers(node_table, {id_column, label_column})
-        )
+    elif node_table is not None and text_column is not None:
+        x, names = _text_features(node_table, text_column, vocabulary)
     else:
-        x, names = None, None
+        x, names = _numbers(node_table, {id_column, label_column}) if node_table is not None else (None, None)
     return {**result, "x": x, "feature_names": names}
 
 

@@ -189,7 +189,7 @@ def check_writable(path: PathLike, force: bool = False) -> Path:
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a file")
     if file.exists() and not force:
-        raise InputError(f"{file} exists already; choose another name or ask to overwrite it (force)")
+        raise InputError(f"{file} exists already; choose another name or overwrite it (--force, in Python force=True)")
     return file
 
 
