@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .methods.method import Method, Training
+from .parallel import is_first
 from .storage import atomic_write
 
 FILE = "training.safetensors"
@@ -41,7 +42,7 @@ class TrainingState:
             self.best_weights = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
         else:
             self.waited += 1
-        if self.file is not None:
+        if self.file is not None and is_first():
             self._write(self.file)
 
     def finish(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import methods
+from . import methods, parallel
 from .errors import InputError, one_of
 from .evaluation import evaluate
 from .graph import Graph
@@ -101,7 +101,7 @@ def _train(
             for loss, tasks_done in _block(model, view, settings, episodes, state, block):
                 accuracy = None
                 if tasks_done == block:
-                    accuracy = episodes.validate(model)
+                    accuracy = parallel.agreed(episodes.validate(model))
                     state.check(accuracy)
                 if callback is not None:
                     speed = (state.step - first) / (time.perf_counter() - started)
@@ -135,12 +135,13 @@ def _block(
 
 
 def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optimizer, clip: float | None) -> float:
-    loss = model.loss(view, tasks)
+    loss = model.loss(view, parallel.share(tasks))
     value = float(loss.detach())
     if value != value or abs(value) == float("inf"):
         raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
+    parallel.average_gradients(model)
     if clip is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()

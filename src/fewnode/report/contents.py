@@ -23,7 +23,8 @@ COLUMNS = (
 def leaderboards(cells: Sequence[Cell]) -> list[Table]:
     """One table for each shape of tasks: methods by data sets, the best on average first."""
     main = by_problem(cell for cell in cells if cell.kind == "main")
-    shapes = dict.fromkeys(problem.shape for problem in sorted(main, key=lambda problem: problem.shape))
+    ordered = sorted(main, key=lambda p: (p.inductive, p.n_query != 10, p.shape))
+    shapes = dict.fromkeys(problem.shape for problem in ordered)
     return [_leaderboard({p: found for p, found in main.items() if p.shape == shape}) for shape in shapes]
 
 
