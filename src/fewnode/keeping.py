@@ -46,7 +46,9 @@ def check_folder(folder: PathLike, force: bool) -> Path:
         if not (target / checkpoint.CARD).exists():
             raise InputError(f"{target} holds other files than a model; name a new folder")
         if not force:
-            raise InputError(f"{target} holds a model already; choose another folder or ask to overwrite it (force)")
+            raise InputError(
+                f"{target} holds a model already; choose another folder or overwrite it (--force, in Python force=True)"
+            )
     return target
 
 
