@@ -35,19 +35,18 @@ class Locations(nn.Module):
         self.absolute = Choice(channels)
         self.dropout = dropout
 
-    def forward(self, table: Tensor, nodes: Tensor, target: Tensor, *paths: Tensor) -> Tensor:
+    def forward(
+        self, table: Tensor, nodes: Tensor, path: Tensor, length: Tensor, pool: Tensor, hub: Tensor, near: Tensor
+    ) -> Tensor:
         """Embeddings [M, 3 * channels] of the nodes of one task.
 
-        ``table [V, in]`` holds the features of all nodes that occur, the others index it: ``nodes [M]``, then
-        paths to the supports ``[M, S, P, L]`` and how long each is ``[M, S, P]``, and the same of paths to hubs
-        ``[M, H, L']``, ``[M, H]``. ``target [S, N]`` holds the classes of the supports, one-hot.
+        ``table [V, in]`` holds the features of all nodes that occur; ``nodes [M]`` and ``path [P, L]`` index it. The
+        others are as in ``nn.paths.Listed``.
         """
-        to_supports, support_lengths, to_hubs, hub_lengths = paths
         g = unit(F.elu(self.content(table)))
-        pairs, joined = mean_where(self.path(g[to_supports], support_lengths), support_lengths > 0)
-        classes, known = mean_where(pairs[:, None], joined[:, None] & (target > 0).t()[None])
-        relative = self.relative(classes, known)
-        absolute = self.absolute(self.path(g[to_hubs], hub_lengths), hub_lengths > 0)
+        paths = self.path(g[path], length)
+        relative = self.relative(pool @ paths, pool.sum(-1) > 0)
+        absolute = self.absolute(paths[hub], near)
         return F.dropout(torch.cat([relative, absolute, g[nodes]], -1), self.dropout, self.training)
 
 
@@ -71,17 +70,19 @@ class PathAttention(nn.Module):
         """One vector [..., d] for each path of nodes ``z [..., L, d]``, of which the first ``length [...]`` count."""
         size, channels = z.shape[-2:]
         z = z * math.sqrt(channels) + self.positions[:size].to(z.dtype)
-        # A path of no nodes is masked by the caller; its first position is left open so that it stays finite.
+        # Where the list is only filled up, the first position is left open: nobody reads it, but it stays finite.
         open_ = torch.arange(size, device=z.device) < length.clamp(min=1)[..., None]
         z = unit(z + self._attend(z, open_))
         z = unit(z + self.outer(torch.relu(self.inner(z))))
         return torch.where(open_[..., None], z, -torch.inf).amax(-2)
 
     def _attend(self, z: Tensor, open_: Tensor) -> Tensor:
-        q, k, v = (m(z).unflatten(-1, (self.heads, -1)).transpose(-2, -3) for m in (self.query, self.key, self.value))
-        logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        weights = torch.where(open_[..., None, None, :], logits, -torch.inf).softmax(-1)
-        return (weights @ v).transpose(-2, -3).flatten(-2)
+        # Products and sums over [L, L, d] instead of matrix products: those of [L, d / heads] matrices are many times
+        # slower. Head h owns every channel with number h modulo heads, which makes the sums run over whole vectors.
+        q, k, v = (linear(z).unflatten(-1, (-1, self.heads)) for linear in (self.query, self.key, self.value))
+        logits = (q.unsqueeze(-4) * k.unsqueeze(-3)).sum(-2) / math.sqrt(q.shape[-2])  # [..., key, query, heads]
+        weights = torch.where(open_[..., None, None], logits, -torch.inf).softmax(-3)
+        return (weights.unsqueeze(-2) * v.unsqueeze(-3)).sum(-4).flatten(-2)
 
 
 class Choice(nn.Module):
@@ -98,12 +99,6 @@ class Choice(nn.Module):
         some = known.any(-1, keepdim=True)
         weights = torch.where(known | ~some, logits, -torch.inf).softmax(-1) * some
         return (weights[..., None] * torch.where(known[..., None], r, 0.0)).sum(-2)
-
-
-def mean_where(z: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of ``z [..., n, d]`` over those of the n that are ``known [..., n]`` (zero if none), and if any is."""
-    weights = known.to(z.dtype) / known.sum(-1, keepdim=True).clamp(min=1)
-    return (weights[..., None] * torch.where(known[..., None], z, 0.0)).sum(-2), known.any(-1)
 
 
 def xavier_map(channels: int) -> nn.Linear:

@@ -14,7 +14,7 @@ from ..graph import Graph
 from ..nn.features import ReducedFeatures
 from ..nn.heads import one_hot
 from ..nn.inner_loop import Weights, adapt, for_each_task, weights_of
-from ..nn.paths import Reach, join, reach, to_hubs
+from ..nn.paths import Reach, enlist, join, reach, to_hubs
 from ..sparse import mean_adjacency
 from ..tasks import Tasks
 from ..walks import hubs
@@ -22,7 +22,7 @@ from ._adapting import HEAD, TaskHead, cross_entropy, unit_features
 from ._locations import Locations
 from .method import Method, Training
 
-PATHS = 1 << 15  # paths of tasks worked on at a time, and ...
+PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
 
 
@@ -53,7 +53,7 @@ class RALE(Method):
     """
 
     training_settings = Training(
-        learning_rate=1e-3, weight_decay=0.0, steps=300, tasks_per_step=4, train_query=5, clip=10.0
+        learning_rate=1e-3, weight_decay=0.0, steps=300, tasks_per_step=4, check_every=25, train_query=5, clip=10.0
     )
     sampled: ClassVar[bool] = True  # the walks depend on how the nodes are numbered
 
@@ -66,9 +66,9 @@ class RALE(Method):
         rank: int = 128,
         channels: int = 32,
         heads: int = 8,
-        n_walks: int = 16,
+        n_walks: int = 32,
         walk_steps: int = 3,
-        n_paths: int = 2,
+        n_paths: int = 5,
         hub_share: float = 0.05,
         n_hubs: int = 10,
         inner_steps: int = 1,
@@ -106,34 +106,35 @@ class RALE(Method):
     def _score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
         target = one_hot(tasks.support_y, tasks.n_way, state.x.dtype)
         supports = self._reach(graph, tasks.support)
-        known = (target, *self._view(state, tasks.support, supports, supports))
+        known = (target, *self._view(state, tasks.support, supports, supports, target))
         start = weights_of(self.locations) | self.head.start(tasks.n_way, target)
         how = {"steps": self.inner_steps, "rate": self.inner_rate, "first_order": self.first_order}
         weights = adapt(self.task_loss, start, known, **how)  # type: ignore[arg-type]  # the values' types differ
         parts = []
         for query in tasks.query.split(QUERIES, dim=1):
-            view = self._view(state, query, self._reach(graph, query), supports)
-            parts.append(for_each_task(self.task_scores, weights, target, *view))
+            view = self._view(state, query, self._reach(graph, query), supports, target)
+            parts.append(for_each_task(self.task_scores, weights, *view))
         return torch.cat(parts, 1)
 
     def task_loss(self, weights: Weights, target: Tensor, *view: Tensor) -> Tensor:
         """The loss of one task's supports, which the inner loop lowers."""
-        return cross_entropy(self.task_scores(weights, target, *view), target)
+        return cross_entropy(self.task_scores(weights, *view), target)
 
-    def task_scores(self, weights: Weights, target: Tensor, table: Tensor, nodes: Tensor, *paths: Tensor) -> Tensor:
-        """Scores [M, N] of the nodes of one task; see ``Locations`` for the arguments."""
+    def task_scores(self, weights: Weights, *view: Tensor) -> Tensor:
+        """Scores [M, N] of nodes of one task; see ``Locations`` for what a view is."""
         own = {name: weight for name, weight in weights.items() if name not in HEAD}
-        z = functional_call(self.locations, own, (table, nodes, target, *paths))
+        z = functional_call(self.locations, own, view)
         return F.elu(z @ weights[HEAD[0]].t() + weights[HEAD[1]])
 
     def _reach(self, graph: Graph, nodes: Tensor) -> Reach:
         return reach(graph, nodes, self.n_walks, self.walk_steps)
 
-    def _view(self, state: State, nodes: Tensor, here: Reach, supports: Reach) -> tuple[Tensor, ...]:
-        """What ``Locations`` takes for ``nodes [T, M]``, apart from the classes of the supports."""
-        paths, ways = join(here, supports, self.n_paths), to_hubs(here, state.is_hub, self.n_hubs)
-        table, (nodes, path, way) = tabulate(state.x, nodes, paths.node, ways.node)
-        return table, nodes, path, paths.length, way, ways.length
+    def _view(self, state: State, nodes: Tensor, here: Reach, supports: Reach, target: Tensor) -> tuple[Tensor, ...]:
+        """What ``Locations`` takes for ``nodes [T, M]``."""
+        ways = to_hubs(here, state.is_hub, self.n_hubs)
+        listed = enlist(join(here, supports, self.n_paths), ways, target)
+        table, (nodes, path) = tabulate(state.x, nodes, listed.node)
+        return table, nodes, path, *listed[1:]
 
 
 def tabulate(x: Tensor, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -100,3 +100,48 @@ def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
     walk, steps = here.walk.gather(-1, chosen), here.steps.gather(-1, chosen)
     index = walk[..., None].expand(*walk.shape, here.walks.shape[-1])
     return Paths(here.walks.gather(2, index), torch.where(cost < most, steps + 1, 0))
+
+
+class Listed(NamedTuple):
+    """The paths of each task that exist, in one list, and how nodes read it.
+
+    ``node [T, P, L]``, ``length [T, P]`` (0 where the list is filled up); ``pool [T, M, N, P]`` averages, for each
+    node and class, the paths to each support and then the supports that have any (all zero: none has);
+    ``hub [T, M, H]`` are places of the paths to hubs, ``near [T, M, H]`` which of them exist.
+    """
+
+    node: Tensor
+    length: Tensor
+    pool: Tensor
+    hub: Tensor
+    near: Tensor
+
+
+def enlist(paths: Paths, ways: Paths, target: Tensor) -> Listed:
+    """List paths to supports ``[T, M, S, K]`` and ways to hubs ``[T, M, H]``; classes ``target [T, S, N]``, one-hot.
+
+    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would.
+    """
+    longest = paths.node.shape[-1]
+    ways_node = torch.nn.functional.pad(ways.node, (0, longest - ways.node.shape[-1]))
+    length = torch.cat([paths.length.flatten(1), ways.length.flatten(1)], 1)
+    node = torch.cat([paths.node.flatten(1, -2), ways_node.flatten(1, -2)], 1)
+    there = length > 0
+    place = torch.where(there, there.cumsum(1) - 1, 0)
+    task, at = there.nonzero().unbind(1)
+    most = max(1, int(there.sum(1).max()))
+    listed = node.new_zeros(len(node), most, longest).index_put((task, place[task, at]), node[task, at])
+    lengths = length.new_zeros(len(node), most).index_put((task, place[task, at]), length[task, at])
+    hub = place[:, -ways.length[0].numel() :].view_as(ways.length)
+    return Listed(listed, lengths, _pool(paths.length > 0, place, target, most), hub, ways.length > 0)
+
+
+def _pool(there: Tensor, place: Tensor, target: Tensor, most: int) -> Tensor:
+    """``Listed.pool`` from which paths exist, ``there [T, M, S, K]``, and their places in the list."""
+    joined = there.any(-1).to(target.dtype)
+    supports = joined @ target  # how many supports of each class a node has paths to, [T, M, N]
+    task, node, support, path = there.nonzero().unbind(1)
+    y = target.argmax(-1)[task, support]
+    weight = 1 / (there.sum(-1)[task, node, support] * supports[task, node, y])
+    where = place[:, : there[0].numel()].view_as(there)[task, node, support, path]
+    return target.new_zeros(*supports.shape, most).index_put((task, node, y, where), weight.to(target.dtype))
