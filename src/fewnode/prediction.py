@@ -21,7 +21,7 @@ from .support import Examples, Support, find_nodes, node_name, resolve, with_kno
 from .tables.text import word_weights
 from .tasks import ClassSplit
 
-SHOTS, WAYS = (1, 3, 5, 10), (2, 5, 10)  # calibrated while fitting, for graphs that have no validation labels
+SHOTS, WAYS = (1, 3, 5, 10), (2, 5)  # calibrated while fitting, for graphs that have no validation labels
 KNOWN_SHOTS = 10  # examples of each known class, where those are offered too
 
 
