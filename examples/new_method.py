@@ -27,9 +27,11 @@ class Linear(fewnode.Method):
 def main() -> None:
     graph, split = fewnode.planted(3_000, 40, homophily=0.6, difficulty=0.4, tail=0.5, seed=0)
     print(graph)
-    for name, method in {"probe": "probe", "linear": Linear}.items():
+    methods: list[str | type[fewnode.Method]] = ["probe", Linear]
+    for method in methods:
         model = fewnode.fit(method, graph, split, n_way=5, k_shot=3, seed=0)
-        print(f"{name:<8}{fewnode.evaluate(model, graph, split.novel, n_way=5, k_shot=3)}")
+        result = fewnode.evaluate(model, graph, split.novel, n_way=5, k_shot=3)
+        print(f"{type(model).__name__:<8}{result}")
 
 
 if __name__ == "__main__":

@@ -47,17 +47,19 @@ def test_training_improves_and_keeps_the_best_weights(tiny):
     assert [progress.step for progress in seen] == list(range(1, 41))
     checks = [progress for progress in seen if progress.accuracy is not None]
     assert [progress.step for progress in checks] == list(range(5, 45, 5))
-    accuracies = [accuracy for _, accuracy in model.card["curve"]]
+    steps, accuracies = zip(*model.card["curve"], strict=True)
+    assert steps == tuple(range(0, 45, 5))  # the start is checked too: training must beat it
     assert model.card["best"] == max(accuracies) == checks[-1].best
     assert accuracies[-1] > accuracies[0]
-    stopped = checks[int(np.argmax(accuracies))].step
+    stopped = steps[int(np.argmax(accuracies))]
     assert same(model, fit(Linear, graph, split, n_way=3, k_shot=2, steps=stopped, patience=100))
 
 
 def test_patience_stops_early(tiny):
     graph, split = tiny
     model = fit(Linear, graph, split, n_way=3, k_shot=2, learning_rate=0.0, patience=3, steps=1000)
-    assert model.card["stopped_at"] == 20  # the first check is the best; three more bring nothing
+    assert model.card["stopped_at"] == 15  # the start is the best; three checks bring nothing
+    assert model.card["curve"][0][0] == 0
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_says_so(tiny):
@@ -69,7 +71,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_says_so(tiny):
 
     model = fit(Linear, graph, split, n_way=3, k_shot=2, callback=interrupt)
     assert "interrupted at step 12 of 40" in model.card["notes"][-1]
-    assert len(model.card["curve"]) == 2
+    assert [step for step, _ in model.card["curve"]] == [0, 5, 10]
 
 
 def test_resuming_gives_the_same_weights(tiny, tmp_path):
@@ -204,6 +206,7 @@ def test_a_loss_that_is_not_a_number_is_an_error(tiny):
     [
         (dict(method="tnet"), "Did you mean 'tent'"),
         (dict(widht=3), "unknown option of linear 'widht'. Did you mean 'width'"),
+        (dict(device="gpu9"), "device 'gpu9' cannot be used here"),
         (dict(split=None), "Linear learns from base classes: give a split"),
         (dict(split=ClassSplit([0])), "two base classes"),
     ],

@@ -56,7 +56,7 @@ def evaluate(
     if highest >= graph.num_nodes:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
     correct = predict_scores(model, graph, tasks).argmax(-1).cpu() == tasks.query_y.cpu()
-    return summarize(correct.float().mean(1).double(), tasks)
+    return summarize(correct.double().mean(1), tasks)
 
 
 def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:

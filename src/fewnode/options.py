@@ -9,20 +9,27 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from . import methods
 from .errors import InputError, one_of
-from .methods.method import Training
+from .methods.method import Method, Training
 
-CONTEXT = {"self", "in_channels", "base_classes", "n_way", "k_shot"}  # filled in by fit, not chosen
+CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot"}  # filled in by fit, not chosen
+
+
+def own_options(kind: type[Method]) -> dict[str, Any]:
+    """The type of every option that a method's constructor has."""
+    hints = get_type_hints(kind.__init__)
+    return {name: hints.get(name, Any) for name in inspect.signature(kind).parameters if name not in CONTEXT}
+
+
+def training_options(kind: type[Method]) -> dict[str, Any]:
+    """The type of every option of a method's training; none if there is nothing to train."""
+    hints = get_type_hints(Training)
+    return {} if kind.training_settings is None else {field.name: hints[field.name] for field in fields(Training)}
 
 
 def option_types(method: str) -> dict[str, Any]:
-    """The type of every option of a method: those of its constructor and, if it trains, of its training."""
-    found = methods.find(method)
-    hints = get_type_hints(found.__init__)
-    own = {name: hints.get(name, Any) for name in inspect.signature(found).parameters if name not in CONTEXT}
-    if found.training_settings is None:
-        return own
-    training = get_type_hints(Training)
-    return {field.name: training[field.name] for field in fields(Training)} | own
+    """The type of every option of a method: those of its training and of its constructor."""
+    kind = methods.find(method)
+    return training_options(kind) | own_options(kind)
 
 
 def parse_options(method: str, given: Mapping[str, str]) -> dict[str, Any]:

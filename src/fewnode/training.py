@@ -4,7 +4,7 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from .errors import InputError, one_of
 from .evaluation import evaluate
 from .graph import Graph
 from .methods.method import Method, Training
+from .options import own_options, training_options
 from .resumption import TrainingState
 from .tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, training_view
 from .versions import versions
@@ -96,6 +97,8 @@ def _train(
     at a check does what an undisturbed one does."""
     started, first = time.perf_counter(), state.step
     try:
+        if not state.curve:  # what training has to beat is where it starts
+            state.check(parallel.agreed(episodes.validate(model)))
         while state.step < settings.steps and state.waited < settings.patience:
             block = min(settings.check_every, settings.steps - state.step)
             for loss, tasks_done in _block(model, view, settings, episodes, state, block):
@@ -210,10 +213,9 @@ def _mix(seed: int, block: int) -> int:
 
 def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the constructor, and of the training; an unknown one is answered with the closest."""
-    own = set(inspect.signature(kind).parameters) - {"in_channels", "base_classes", "n_way", "k_shot"}
-    training = {field.name for field in fields(Training)} if kind.training_settings is not None else set()
+    own = own_options(kind)
     for name in options:
-        one_of(f"option of {kind.__name__.lower()}", name, own | training)
+        one_of(f"option of {kind.__name__.lower()}", name, own | training_options(kind))
     build = {name: value for name, value in options.items() if name in own}
     return build, {name: value for name, value in options.items() if name not in own}
 
@@ -250,4 +252,10 @@ def _card(
 
 
 def _device(name: str) -> torch.device:
-    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:  # torch's answers to a misspelt or absent device
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {name!r} cannot be used here ({reason}); try 'auto' or 'cpu'") from error
