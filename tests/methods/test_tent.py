@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.methods._tent_paper import PaperTENT, temperatures
 from fewnode.methods.tent import TENT
@@ -44,9 +45,8 @@ def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, variant
     graph = Graph.from_edges(torch.tensor(list(edges)).reshape(-1, 2).t(), x, y, num_nodes=nodes)
     query_y = torch.randint(max(supports_y[0]) + 1, (len(queries), len(queries[0])), generator=random)
     tasks = Tasks(*(torch.tensor(part) for part in (supports, supports_y, queries)), query_y)
-    model = TENT(
-        3, base_classes=(1, 3, 5), variant=variant, hidden_channels=3, out_channels=2, dropout=0.0, **options
-    ).double()
+    model = TENT(3, base_classes=(1, 3, 5), variant=variant, hidden_channels=3, out_channels=2, **options)
+    model = model.double().eval()  # at rest, nothing is dropped
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=random, dtype=torch.float64) * 0.7)
@@ -230,3 +230,75 @@ def same_with_gradients(case: Case, expected: Tensor, near: dict) -> None:
     actual, slow = (torch.autograd.grad(x, parameters, materialize_grads=True) for x in (loss, expected))
     for one, other in zip(actual, slow, strict=True):
         torch.testing.assert_close(one, other, **near)
+
+
+# --- corners ------------------------------------------------------------------------------------------------
+
+
+def test_tau_at_equal_shots_is_the_printed_ratio_of_sums() -> None:
+    random = torch.Generator().manual_seed(0)
+    prototypes, supports = torch.randn(1, 3, 4, generator=random), torch.randn(1, 6, 4, generator=random)
+    y = torch.tensor([[2, 0, 1, 1, 0, 2]])
+    sums = torch.zeros(3).index_add(0, y[0], (supports - prototypes[:, y[0]]).norm(dim=-1)[0])
+    tasks = Tasks(torch.arange(6)[None], y, torch.tensor([[6]]))
+    torch.testing.assert_close(temperatures(prototypes, supports, tasks)[0], 3 * sums / sums.sum())
+
+
+def test_tau_is_one_where_no_class_is_scattered() -> None:
+    prototypes = torch.randn(1, 3, 4, requires_grad=True)
+    y = torch.tensor([[2, 0, 1]])
+    tasks = Tasks(torch.arange(3)[None], y, torch.tensor([[6]]))
+    tau = temperatures(prototypes, prototypes[:, y[0]] * (1 + 1e-7), tasks)
+    assert torch.equal(tau, torch.ones(1, 3))
+    assert torch.isfinite(torch.autograd.grad(tau.sum(), prototypes)[0]).all()
+
+
+def test_a_network_that_says_nothing_gives_finite_scores_and_gradients() -> None:
+    case = make_case([(0, 7), (1, 7)], **TWO_WAY)
+    with torch.no_grad():
+        for parameter in case.model.parameters():
+            parameter.zero_()
+    loss = case.model.loss(case.graph, case.tasks)
+    gradients = torch.autograd.grad(loss, list(case.model.parameters()), materialize_grads=True)
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_scoring_in_several_batches_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = [(a, b) for a in range(12) for b in range(a) if (a + b) % 3]
+    case = make_case(edges, [[0, 1, 2]] * 5, [[0, 1, 0], [1, 0, 0]] * 2 + [[1, 1, 0]], [[4, 5]] * 5)
+    whole = case.model(case.graph, case.tasks)
+    monkeypatch.setattr("fewnode.methods._tent_paper.ROWS", 1)
+    torch.testing.assert_close(case.model(case.graph, case.tasks), whole, **NEAR)
+
+
+def test_training_tasks_may_differ_in_way_shot_and_query() -> None:
+    case = make_case([(0, 7), (1, 7)], **TWO_WAY)
+    other = Tasks([[0, 1, 2, 3]], [[0, 1, 2, 3]], [[5]], [[1]])
+    assert torch.isfinite(case.model.loss(case.graph, other))
+    assert case.model(case.graph, other).shape == (1, 1, 4)
+
+
+def test_base_class_loss_leaves_out_nodes_without_a_base_label() -> None:
+    case = make_case([(0, 7), (1, 7)], **TWO_WAY)
+    y = case.graph.y.clone()
+    y[4], y[5] = -1, 4
+    core, h = case.core, case.core.embed(case.graph).h
+    loss = core.classifier.loss(case.graph.with_labels(y), h, torch.tensor([4, 5, 6]))
+    close(loss, core.classifier.loss(case.graph, h, torch.tensor([6])))
+    none = core.classifier.loss(case.graph.with_labels(y), h, torch.tensor([4, 5]))
+    assert none == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"variant": "papper"}, "paper"),
+        ({"backbone": "gat"}, "gin"),
+        ({"query_hops": 0}, "query_hops is 0"),
+        ({"variant": "released", "task_adaptation": False}, "no meaning for variant='released'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        TENT(3, base_classes=(0, 1), **options)

@@ -21,10 +21,10 @@ SMALLEST_TAU = 0.01  # a class whose supports all coincide with its prototype wo
 
 
 class State(NamedTuple):
-    """What one pass over the graph leaves: ``h [N, d]`` and ``whole = h + A h``."""
+    """What one pass over the graph leaves: ``h [N, d]`` and, where many tasks share it, ``whole = h + A h``."""
 
     h: Tensor
-    whole: Tensor
+    whole: Tensor | None
 
 
 class PaperTENT(Method):
@@ -63,10 +63,13 @@ class PaperTENT(Method):
         self.ego_hops, self.query_hops, self.gamma = ego_hops, query_hops, gamma
 
     def embed(self, graph: Graph) -> State:
-        h = self.phi(graph)
-        if self.normalize:
-            h = F.layer_norm(h, h.shape[1:])
+        h = self.first_step(graph)
         return State(h, h + adjacency(graph) @ h)
+
+    def first_step(self, graph: Graph) -> Tensor:
+        """The first-step embedding ``H [N, d]``."""
+        h = self.phi(graph)
+        return F.layer_norm(h, h.shape[1:]) if self.normalize else h
 
     def score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
         reach = (graph.degree[tasks.support] + 1).sum(1) + (graph.degree[tasks.query] + 1).sum(1)
@@ -75,7 +78,8 @@ class PaperTENT(Method):
         return torch.cat(parts)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        state = self.embed(graph)
+        # One task reads the neighbours of few nodes: gathering those beats a product over all edges.
+        state = State(self.first_step(graph), None) if len(tasks) == 1 else self.embed(graph)
         matching = cross_entropy(self.score(graph, state, tasks), tasks)
         return matching + self.gamma * self.classifier.loss(graph, state.h, tasks.query.flatten())
 

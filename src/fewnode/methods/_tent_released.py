@@ -79,7 +79,7 @@ class ReleasedTENT(Method):
         target, source = around.inner
         share = 1 / _closed_degree(graph, h).index_select(0, around.node)
         task = around.group // tasks.query.shape[1]
-        z = torch.relu(Blocks(task, len(tasks))(around.closed_sums(h, h) * share, first))
+        z = torch.relu(Blocks(task, len(tasks))(around.closed_sums(graph, h) * share, first))
         taken = share.index_add(0, source, share.index_select(0, target))
         sums = h.new_zeros(len(nodes), z.shape[1]).index_add(0, around.group, z * taken)
         sizes = torch.bincount(around.group, minlength=len(nodes))

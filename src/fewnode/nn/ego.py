@@ -34,15 +34,20 @@ class Cut:
         """The group of every centre, virtual nodes last, [C] or [C + G]."""
         return torch.cat([self.group[self.centre], torch.arange(self.bridges, device=self.group.device)])
 
-    def closed_sums(self, h: Tensor, whole: Tensor, virtual: Tensor | None = None) -> Tensor:
-        """Own value plus that of the neighbours, at every row. Values are ``h [N, d]`` at nodes, with
-        ``whole = h + A h``, and ``virtual [G, d]`` at virtual nodes."""
-        if self.inner is None:
+    def closed_sums(
+        self, graph: Graph, h: Tensor, whole: Tensor | None = None, virtual: Tensor | None = None
+    ) -> Tensor:
+        """Own value plus that of the neighbours, at every row, from ``h [N, d]`` at nodes and ``virtual [G, d]``
+        at virtual nodes. ``whole = h + A h`` saves the sums of a cut that is not induced, if it is at hand."""
+        if self.inner is not None:
+            target, source = self.inner
+            own = h.index_select(0, self.node)
+            sums = own.index_add(0, target, own.index_select(0, source))
+        elif whole is not None:
             sums = whole.index_select(0, self.node)
         else:
-            own = h.index_select(0, self.node)
-            target, source = self.inner
-            sums = own.index_add(0, target, own.index_select(0, source))
+            target, neighbour = sparse.gather_neighbours(graph, self.node)
+            sums = h.index_select(0, self.node).index_add(0, target, h.index_select(0, neighbour))
         if virtual is None:
             return sums
         group = self.group[self.centre]

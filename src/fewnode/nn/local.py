@@ -47,7 +47,7 @@ class LocalGNN(nn.Module):
         graph: Graph,
         cut: Cut,
         h: Tensor,
-        whole: Tensor,
+        whole: Tensor | None,
         theta: Tensor,
         *,
         weights_of: Tensor | None = None,
@@ -55,14 +55,14 @@ class LocalGNN(nn.Module):
     ) -> Tensor:
         """Outputs at the centres and then at the virtual nodes of the cut, [C + G, out].
 
-        Inputs are ``h [N, in]`` at nodes, ``whole = h + A h``, and ``virtual [G, in]`` at virtual nodes; group
+        Inputs are ``h [N, in]`` at nodes, ``whole = h + A h`` or None, and ``virtual [G, in]`` at virtual nodes; group
         ``g`` of the cut uses the weights ``theta[weights_of[g]]``, by default ``theta[g]``, of ``[W, size]``.
         """
         rows, outputs = cut.group_of_rows(), cut.group_of_outputs()
         if weights_of is not None:
             rows, outputs = weights_of[rows], weights_of[outputs]
         first, second = self.unpack(theta)
-        sums = cut.closed_sums(h, whole, virtual)
+        sums = cut.closed_sums(graph, h, whole, virtual)
         if self.mean:
             sums = sums / self._counts(graph, cut, h)
         z = torch.relu(Blocks(rows, len(theta))(sums, first))
@@ -75,7 +75,7 @@ class LocalGNN(nn.Module):
     def _counts(graph: Graph, cut: Cut, h: Tensor) -> Tensor:
         ones = h.new_ones(graph.num_nodes, 1)
         virtual = h.new_ones(cut.bridges, 1) if cut.bridges else None
-        return cut.closed_sums(ones, ones + graph.degree[:, None], virtual)
+        return cut.closed_sums(graph, ones, ones + graph.degree[:, None], virtual)
 
 
 class Blocks:

@@ -1,0 +1,156 @@
+"""Speed and memory of TENT (paper variant), 5-way 5-shot with 10 queries per class unless stated.
+
+    python benchmarks/tent.py                sizes of Cora-full and OGBN-arxiv, and how costs grow
+    python benchmarks/tent.py million        a million nodes and ten million edges
+
+Each size runs in a process of its own, so that its peak memory is its own. Times are medians.
+"""
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse as sp
+
+from fewnode import sparse
+from fewnode.evaluation import predict_scores
+from fewnode.graph import Graph
+from fewnode.methods.tent import TENT
+from fewnode.tasks import Tasks, draw_tasks
+
+SIZES: dict[str, dict[str, int]] = {
+    "cora_full": {"nodes": 19_793, "edges": 65_311, "features": 8_710, "words": 59, "classes": 70},
+    "ogbn_arxiv": {"nodes": 169_343, "edges": 1_166_243, "features": 128, "words": 0, "classes": 40},
+    "million": {"nodes": 1_000_000, "edges": 10_000_000, "features": 64, "words": 0, "classes": 100},
+}
+WANTED = {  # steps a second at least; seconds of 500 tasks at most; GB at most; times the bare products at most
+    "cora_full": {"steps_per_second": 30, "tasks_500_seconds": 0.5, "peak_gb": 1.0, "over_bare": 2.5},
+    "ogbn_arxiv": {"steps_per_second": 2, "peak_gb": 2.0},
+    "million": {"peak_gb": 12.0},
+}
+
+
+def synthetic(nodes: int, edges: int, features: int, words: int, classes: int) -> Graph:
+    """Edges with skewed degrees (a few hubs), half of them within a class; ``words`` > 0: sparse counts."""
+    random = np.random.default_rng(0)
+    y = random.integers(classes, size=nodes)
+    order = np.argsort(y, kind="stable")
+    ends = (nodes * random.random((2, edges)) ** 1.5).astype(np.int64)
+    near = np.clip(ends[0] + random.integers(-50, 51, edges), 0, nodes - 1)
+    ends[1] = np.where(random.random(edges) < 0.5, near, ends[1])
+    if words:
+        columns = (features * random.random(nodes * words) ** 2).astype(np.int64)
+        rows = np.repeat(np.arange(nodes), words)
+        x = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(nodes, features))
+    else:
+        x = random.standard_normal((nodes, features), dtype=np.float32)
+    return Graph.from_edges(order[ends], x, y)
+
+
+def seconds(work: Callable[[], Any], repeats: int) -> float:
+    """Median time of one call, after one to warm up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+class Bench:
+    """A model, its optimiser and tasks on one graph."""
+
+    def __init__(self, graph: Graph, way: int = 5, shot: int = 5) -> None:
+        torch.manual_seed(0)
+        self.graph, self.way, self.shot = graph, way, shot
+        classes = range(graph.num_classes)
+        self.model = TENT(graph.num_features, base_classes=tuple(classes), variant="paper")
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.005, weight_decay=1e-4)
+        self.tasks = self.draw(50)
+        self.at = 0
+
+    def draw(self, count: int) -> Tasks:
+        return draw_tasks(self.graph.y, range(self.graph.num_classes), self.way, self.shot, 10, count, 0)
+
+    def step(self) -> None:
+        """One training step on one task."""
+        self.at = (self.at + 1) % len(self.tasks)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.model.loss(self.graph, self.tasks[self.at : self.at + 1]).backward()
+        self.optimizer.step()
+
+    def bare(self) -> None:
+        """Nothing but the sparse products of phi, forward and backward."""
+        weight = torch.ones(self.graph.num_features, 16, requires_grad=True)
+        adjacency = sparse.adjacency(self.graph)
+        h = adjacency @ (adjacency @ sparse.project(self.graph, weight))
+        h.backward(torch.ones_like(h))
+
+    def score_seconds(self, count: int, repeats: int = 5) -> float:
+        """Scoring that many tasks, after the pass over the graph."""
+        tasks = self.draw(count)
+        self.model.eval()
+        with torch.no_grad():
+            state = self.model.embed(self.graph)
+            return seconds(lambda: self.model.score(self.graph, state, tasks), repeats)
+
+
+def measure(size: str) -> dict[str, float]:
+    """All figures of one size, in this process."""
+    bench = Bench(synthetic(**SIZES[size]))
+    repeats = 60 if size == "cora_full" else 5
+    step = seconds(bench.step, repeats)
+    bare = seconds(bench.bare, repeats)
+    found = {"steps_per_second": 1 / step, "over_bare": step / bare, "tasks_500_seconds": bench.score_seconds(500)}
+    predict_scores(bench.model, bench.graph, bench.draw(500))
+    return found | {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
+
+
+def growth() -> None:
+    """How a training step and 500 scored tasks grow with each dimension on its own, from the size of Cora-full."""
+    base = SIZES["cora_full"]
+    print(f"{'':24}{'step, ms':>12}{'500 tasks, ms':>16}")
+    plain = Bench(synthetic(**base))
+    for name, bench in {
+        "as it is": plain,
+        "nodes x 4": Bench(synthetic(**base | {"nodes": 4 * base["nodes"]})),
+        "edges x 4": Bench(synthetic(**base | {"edges": 4 * base["edges"]})),
+        "way x 4 (20)": Bench(plain.graph, way=20),
+        "shot x 4 (20)": Bench(plain.graph, shot=20),
+    }.items():
+        print(f"{name:24}{1e3 * seconds(bench.step, 20):12.1f}{1e3 * bench.score_seconds(500):16.0f}", flush=True)
+    print(f"{'tasks x 4 (2000)':24}{'':12}{1e3 * plain.score_seconds(2000):16.0f}")
+
+
+def report(size: str) -> None:
+    """Measure one size in a process of its own and print each figure beside what is wanted."""
+    command = [sys.executable, __file__, "measure", size]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    print(f"{size}: {SIZES[size]}")
+    for name, value in found.items():
+        wanted = WANTED[size].get(name)
+        ratio = "" if wanted is None else f"   wanted {wanted}, ratio {value / wanted:.2f}"
+        print(f"  {name:20}{value:10.3f}{ratio}", flush=True)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    match sys.argv[1:]:
+        case ["measure", size]:
+            print(json.dumps(measure(size)))
+        case ["growth"]:
+            growth()
+        case [*sizes]:
+            for size in sizes or ["cora_full", "ogbn_arxiv"]:
+                report(size)
+            if not sizes:
+                growth()

@@ -1,0 +1,151 @@
+"""Why TENT collapses at its printed settings: one change at a time, validation accuracy over steps.
+
+    python benchmarks/tent_stability.py run [data set ...]     adds missing rows to results/tent_stability.jsonl
+    python benchmarks/tent_stability.py table                  prints them
+    python benchmarks/tent_stability.py figure                 draws docs/figures/tent_stability.svg
+
+The printed settings leave open how deep the MLP of a GIN layer is; both readings are among the rows.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fewnode
+from fewnode.tasks import TaskSampler
+
+HERE = Path(__file__).resolve().parent.parent
+ROWS = HERE / "results" / "tent_stability.jsonl"
+FIGURE = HERE / "docs" / "figures" / "tent_stability.svg"
+DATASETS = (
+    "cora_full_knnfeat",
+    "coauthor_cs",
+    "amazon_clothing_test20",
+    "nell_partial",
+    "wordnet30_lexnames",
+    "amazon_electronics_nofeat",
+    "email_eu_core_nofeat",
+    "lastfm_asia_nofeat",
+)
+STEPS, CHECK = 300, 20
+PRINTED: dict[str, Any] = {"normalize": False, "learning_rate": 0.05}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "printed": PRINTED,
+    "ours": {},
+    "printed, MLP of two maps": PRINTED | {"mlp_layers": 2},
+    "printed, learning rate 0.005": PRINTED | {"learning_rate": 0.005},
+    "printed, gradient clipped at 1": PRINTED | {"clip": 1.0},
+    "printed, adapter started small": PRINTED | {"adapter_start": 0.01},
+    "printed, no adapter": PRINTED | {"class_adaptation": False},
+    "printed, no tau": PRINTED | {"task_adaptation": False},
+    "printed, GCN": PRINTED | {"backbone": "gcn"},
+    "printed, H normalised": PRINTED | {"normalize": True},
+    "ours, MLP of two maps": {"mlp_layers": 2},
+    "ours, MLP of two maps, learning rate 0.05": {"mlp_layers": 2, "learning_rate": 0.05},
+}
+EVERYWHERE = ("printed", "printed, H normalised", "ours")  # the others on the first data set only
+
+
+def run(datasets: list[str]) -> None:
+    """Add the rows that are missing."""
+    done = {(row["dataset"], row["settings"]) for row in read()}
+    for dataset in datasets:
+        names = SETTINGS if dataset == DATASETS[0] else EVERYWHERE
+        for name in names:
+            if (dataset, name) not in done:
+                row = measure(dataset, name)
+                with ROWS.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+                print(describe(row), flush=True)
+
+
+def measure(dataset: str, name: str) -> dict[str, Any]:
+    """One training: its validation curve, how it ended, and accuracy on novel classes if it reached the end."""
+    graph, split = fewnode.load_dataset(dataset)
+    curve: list[tuple[int, float]] = []
+    sampler = TaskSampler(graph.y, split.validation)
+    way = min(5, len(sampler.usable(15)))
+    row = {"dataset": dataset, "settings": name, "options": SETTINGS[name], "seed": 0, "chance": round(1 / way, 4)}
+
+    def note(progress: Any) -> None:
+        row["last_step"] = progress.step
+        if progress.accuracy is not None:
+            curve.append((progress.step, round(progress.accuracy, 4)))
+
+    try:
+        model = fewnode.fit(
+            "tent",
+            graph,
+            split,
+            variant="paper",
+            steps=STEPS,
+            check_every=CHECK,
+            patience=STEPS,
+            callback=note,
+            **SETTINGS[name],
+        )
+        novel = TaskSampler(graph.y, split.novel)
+        tasks = novel.draw(min(5, len(novel.usable(15))), 5, 10, 500, 0)
+        result = fewnode.evaluate(model, graph, tasks=tasks)
+        row |= {"ended": "well", "novel": round(result.accuracy, 4), "novel_chance": round(1 / tasks.n_way, 4)}
+    except FloatingPointError as error:
+        row["ended"] = str(error).partition(";")[0]
+    return row | {"curve": curve}
+
+
+def read() -> list[dict[str, Any]]:
+    if not ROWS.exists():
+        return []
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+
+
+def describe(row: dict[str, Any]) -> str:
+    best = max((accuracy for _, accuracy in row["curve"]), default=float("nan"))
+    last = row["curve"][-1][1] if row["curve"] else float("nan")
+    novel = f"{100 * row['novel']:.1f}" if "novel" in row else f"({row['ended']} after step {row['last_step']})"
+    return (
+        f"{row['dataset']:26} {row['settings']:42} chance {100 * row['chance']:4.0f}   "
+        f"best {100 * best:5.1f}   last {100 * last:5.1f}   novel {novel}"
+    )
+
+
+def figure() -> None:
+    """One small panel per data set: printed settings against ours."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams |= {"svg.hashsalt": "fewnode", "font.size": 8, "svg.fonttype": "none"}
+    from matplotlib import pyplot
+
+    rows = {(row["dataset"], row["settings"]): row for row in read()}
+    shown = [name for name in DATASETS if (name, "ours") in rows]
+    canvas, axes = pyplot.subplots(2, 4, figsize=(9.5, 4.4), sharex=True, sharey=True, layout="constrained")
+    for axis, dataset in zip(axes.flat, shown, strict=False):
+        for name, style in (("printed", "C1--"), ("ours", "C0-")):
+            row = rows[dataset, name]
+            axis.plot(*zip(*row["curve"], strict=True), style, label=name) if row["curve"] else None
+            if row["ended"] != "well":
+                axis.plot(row["last_step"], row["chance"], "xC1", label="no longer finite")
+        axis.axhline(row["chance"], color="0.7", lw=0.8, zorder=0)
+        axis.set_title(dataset.replace("_nofeat", ""), fontsize=8)
+        axis.set(ylim=(0, 1), xlim=(0, STEPS))
+    axes.flat[0].legend(frameon=False, fontsize=7)
+    canvas.supxlabel("training steps", fontsize=8)
+    canvas.supylabel("validation accuracy, 5-shot (grey: chance)", fontsize=8)
+    canvas.savefig(FIGURE, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    command, *names = sys.argv[1:] or ["table"]
+    if command == "run":
+        run(names or list(DATASETS))
+    elif command == "figure":
+        figure()
+    else:
+        print("\n".join(describe(row) for row in read()))
