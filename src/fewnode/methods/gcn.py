@@ -18,11 +18,12 @@ from .method import Method, Training
 class GCN(Method):
     """Learns to tell all base classes apart; for a task, only the last layer is learned, from the supports.
 
-    Sees the labels of base classes (all of them at every step, whatever the tasks); edges and features of all nodes.
+    Sees the labels of all base nodes, whatever the tasks; edges and features of all nodes.
 
     Args:
         base_classes: the classes it is trained on.
         hidden_channels, out_channels: widths of the encoder.
+        batch_size: nodes of base classes a step learns from; None is all of them, as the source does.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
         features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
     """
@@ -38,6 +39,7 @@ class GCN(Method):
         hidden_channels: int = 256,
         out_channels: int = 128,
         dropout: float = 0.5,
+        batch_size: int | None = 512,
         inverse_penalty: float = 10.0,
         features: Features = "reduced",
         rank: int = 256,
@@ -47,7 +49,7 @@ class GCN(Method):
         self.encoder = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout)
         self.head = nn.Linear(out_channels, len(base_classes))
         self.inverse_penalty = inverse_penalty
-        self.dropout = dropout
+        self.dropout, self.batch_size = dropout, batch_size
         self.register_buffer("classes", torch.tensor(base_classes), persistent=False)
 
     def prepare(self, graph: Graph) -> None:
@@ -62,7 +64,10 @@ class GCN(Method):
         return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """Cross-entropy over all nodes of base classes; the tasks are not looked at."""
+        """Cross-entropy over nodes of base classes; the tasks are not looked at."""
         node, target = torch.nonzero(graph.y[:, None] == self.classes, as_tuple=True)
-        h = F.dropout(torch.relu(self.encoder(self.inputs, graph)[node]), self.dropout, self.training)
-        return F.cross_entropy(self.head(h), target)
+        if self.batch_size is not None:
+            drawn = torch.randperm(len(node), device=node.device)[: self.batch_size]
+            node, target = node[drawn], target[drawn]
+        h = torch.relu(self.encoder(self.inputs, graph, node))
+        return F.cross_entropy(self.head(F.dropout(h, self.dropout, self.training)), target)

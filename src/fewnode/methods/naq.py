@@ -29,13 +29,13 @@ class NaQ(Method):
 
     Args:
         nearest: queries by cosine of the raw features, or by personalised PageRank with this ``restart``.
-        neighbours: how many queries each support gets.
+        neighbours, ways: queries of each support, and supports of each training episode.
         head: classifier of a task: nearest class mean, or logistic regression with ``inverse_penalty`` as C.
         radius: of the sphere the embeddings are put on; None leaves them as they come, as the source does.
         features, rank: what the encoder gets, as in ``nn.graph_layers.Inputs``.
     """
 
-    training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=8)
+    training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=4)
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class NaQ(Method):
         *,
         nearest: Literal["features", "diffusion"] = "features",
         neighbours: int = 10,
+        ways: int = 20,
         restart: float = 0.1,
         head: Literal["mean", "logistic"] = "mean",
         inverse_penalty: float = 10.0,
@@ -56,7 +57,8 @@ class NaQ(Method):
         super().__init__()
         self.nearest = one_of("nearest", nearest, ("features", "diffusion"))
         self.head = one_of("head", head, ("mean", "logistic"))
-        self.neighbours, self.restart, self.inverse_penalty = neighbours, restart, inverse_penalty
+        self.neighbours, self.ways, self.restart = neighbours, ways, restart
+        self.inverse_penalty = inverse_penalty
         self.inputs = Inputs(in_channels, features, rank)
         self.encoder = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius)
 
@@ -76,8 +78,8 @@ class NaQ(Method):
         return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """Cross-entropy of label-free episodes: as many, of as many classes, as the tasks, which are not looked at."""
-        nodes, episodes = renumbered(self.episodes(graph, len(tasks), tasks.n_way))
+        """Cross-entropy of label-free episodes, as many as there are tasks, which are not looked at."""
+        nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))
         z = self.encoder(self.inputs, graph, nodes)
         prototypes = class_means(z[episodes.support], episodes.support_y, episodes.n_way)
         return cross_entropy(euclidean_scores(z[episodes.query], prototypes), episodes)

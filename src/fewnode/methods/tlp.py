@@ -33,14 +33,14 @@ class TLP(Method):
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 
-    training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=300)
+    training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 
     def __init__(
         self,
         in_channels: int,
         *,
         objective: Literal["bgrl", "grace"] = "bgrl",
-        hidden_channels: int = 256,
+        hidden_channels: int = 128,
         out_channels: int = 128,
         edge_drop: tuple[float, float] = (0.2, 0.4),
         feature_drop: tuple[float, float] = (0.2, 0.3),

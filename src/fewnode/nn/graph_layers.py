@@ -1,5 +1,6 @@
 """The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,6 +42,11 @@ class Inputs(nn.Module):
         one_of("features", features, ("reduced", "raw"))
         self.reduced = ReducedFeatures(in_channels, rank) if features == "reduced" else None
         self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Inputs":
+        # The main directions stay in float32, as the features are, whatever the precision of the model around them.
+        super()._apply(fn, recurse)
+        return super()._apply(lambda part: part.float() if part.is_floating_point() else part, recurse)
 
     def fit(self, graph: Graph) -> None:
         """Learn the main directions of the features, if they are to be reduced."""

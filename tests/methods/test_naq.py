@@ -1,0 +1,83 @@
+"""Label-free episodes: the nearest nodes are those of brute force, whatever the pieces."""
+
+import pytest
+import torch
+
+from fewnode.errors import InputError
+from fewnode.graph import Graph
+from fewnode.methods.naq import NaQ
+from fewnode.nn import nearest
+from fewnode.tasks import draw_tasks
+from oracles import gcn, naq
+
+
+def agree(values: torch.Tensor, ids: torch.Tensor, table: torch.Tensor, nodes: torch.Tensor) -> None:
+    """The values are the largest of each row but its own; the ids have these values (ties may go either way)."""
+    rows = table[nodes].clone()
+    rows[torch.arange(len(nodes)), nodes] = -1
+    torch.testing.assert_close(values.double(), rows.topk(values.shape[1]).values, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(rows.gather(1, ids), values.double(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("cells", [1, 100, 10**6])
+def test_nearest_by_features_is_brute_force(monkeypatch, sparse, cells):
+    monkeypatch.setattr(nearest, "CELLS", cells)
+    graph = gcn.small_graph(sparse=sparse)
+    nodes = torch.tensor([5, 0, 1, 2, 39, 17])
+    ids, values = nearest.nearest_by_features(graph, nodes, 7)
+    agree(values, ids, naq.cosines(graph.x.to_dense()), nodes)
+
+
+@pytest.mark.parametrize("cells", [1, 10**6])
+def test_nearest_by_diffusion_is_the_dense_walk(monkeypatch, cells):
+    monkeypatch.setattr(nearest, "CELLS", cells)
+    graph = gcn.small_graph()
+    nodes = torch.tensor([5, 0, 1, 2, 39, 17])
+    ids, values = nearest.nearest_by_diffusion(graph, nodes, 7, restart=0.2, steps=9, least=0.0)
+    agree(values, ids, naq.walk_shares(graph, 0.2, 9), nodes)
+    _, rough = nearest.nearest_by_diffusion(graph, nodes, 7, restart=0.2, steps=9)
+    torch.testing.assert_close(rough, values, atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize(("by", "left_out"), [("features", {1, 2}), ("diffusion", {0, 2})])
+def test_episodes_are_supports_and_their_like(by, left_out):
+    graph = gcn.small_graph()
+    model = NaQ(12, nearest=by, neighbours=4)
+    anchors, queries = model.neighbourhoods(graph)
+    table = naq.cosines(graph.x.to_dense()) if by == "features" else naq.walk_shares(graph, 0.1, 12)
+    alone = [v for v in range(40) if not any(table[v, other] > 0 for other in range(40) if other != v)]
+    assert left_out <= set(alone) and set(anchors.tolist()) == set(range(40)) - set(alone)
+    assert (table[anchors[:, None], queries] > 0).all() and (queries != anchors[:, None]).all()
+    episodes = model.episodes(graph, 6, 5)
+    assert episodes.support.shape == (6, 5) and episodes.query.shape == (6, 20)
+    assert all(len(set(row.tolist())) == 5 for row in episodes.support)
+    at = {int(anchor): row for anchor, row in zip(anchors, queries, strict=True)}
+    wanted = torch.stack([torch.cat([at[int(v)] for v in row]) for row in episodes.support])
+    assert torch.equal(episodes.query, wanted)
+    assert episodes.query_y is not None and episodes.query_y[0].tolist() == [c for c in range(5) for _ in range(4)]
+
+
+def test_a_support_with_few_of_its_like_sees_them_again():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    graph = Graph.from_edges(edges, torch.eye(5), torch.arange(5), num_nodes=5)
+    anchors, queries = NaQ(5, nearest="diffusion", neighbours=4).neighbourhoods(graph)
+    assert sorted(anchors.tolist()) == [0, 1, 2]
+    assert sorted(queries[anchors.tolist().index(1)].tolist()) == [0, 0, 2, 2]
+
+
+def test_a_graph_where_nothing_is_alike_is_refused():
+    graph = Graph.from_edges(torch.empty(2, 0, dtype=torch.long), torch.eye(4), torch.arange(4))
+    with pytest.raises(InputError, match="diffusion"):
+        NaQ(4, nearest="diffusion").prepare(graph)
+
+
+def test_labels_change_nothing():
+    graph = gcn.small_graph()
+    losses = []
+    for view in (graph, graph.with_labels(torch.full_like(graph.y, -1))):
+        torch.manual_seed(0)
+        model = NaQ(12)
+        model.prepare(view)
+        losses.append(model.loss(view, draw_tasks(graph.y, [0, 1, 2], 3, 1, 1, 2)))
+    assert torch.equal(*losses)

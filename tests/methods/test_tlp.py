@@ -1,0 +1,66 @@
+"""The self-supervised losses and views, against loops; training that sees no label."""
+
+import pytest
+import torch
+
+from fewnode.graph import Graph
+from fewnode.methods.tlp import TLP, contrast, disagreement
+from fewnode.nn.views import dropped_adjacency, random_view
+from fewnode.tasks import draw_tasks
+from oracles import gcn, tlp
+
+
+def make(objective: str = "bgrl") -> TLP:
+    torch.manual_seed(0)
+    model = TLP(12, objective=objective, hidden_channels=8, out_channels=6, negatives=30)  # type: ignore[arg-type]
+    model.prepare(gcn.small_graph())
+    return model
+
+
+def test_the_losses_agree_with_loops():
+    one, two = torch.randn(2, 9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    assert float(disagreement(one, two)) == pytest.approx(tlp.bgrl(one, two))
+    assert float(contrast(one, two, 0.4)) == pytest.approx(tlp.grace(one, two, 0.4))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_view_is_the_propagation_over_the_edges_kept(directed):
+    graph = gcn.small_graph()
+    if directed:
+        rows, columns = graph.to_scipy().nonzero()
+        edges = torch.tensor([columns[::3].tolist(), rows[::3].tolist()])
+        graph = Graph.from_edges(edges, graph.features_scipy(), graph.y, directed=True)
+    keep = torch.rand(len(graph.indices), generator=torch.Generator().manual_seed(1)) < 0.5
+    operator = dropped_adjacency(graph, keep)
+    dense = operator.matrix.to_dense().double()
+    left = {(int(j), int(i)) for i, j in (dense != 0).nonzero() if i != j}
+    assert 0 < len(left) < len(graph.indices) and left < gcn.pairs(graph)
+    assert directed or left == {(j, i) for i, j in left}
+    torch.testing.assert_close(dense, gcn.propagation(left, graph.num_nodes), rtol=1e-5, atol=1e-6)
+    assert torch.equal(operator.transpose.to_dense(), operator.matrix.to_dense().t())
+
+
+def test_nothing_dropped_is_the_graph_itself():
+    graph, model = gcn.small_graph(), make().eval()
+    view = random_view(graph, 12, torch.float32, 0.0, 0.0)
+    torch.testing.assert_close(model.encoder(model.inputs, graph, view=view), model.encoder(model.inputs, graph))
+
+
+def test_the_target_follows_the_encoder():
+    model = make()
+    before, goal = model.target.weight.clone(), model.encoder.weight
+    model.follow()
+    torch.testing.assert_close(model.target.weight, 0.99 * before + 0.01 * goal)
+    assert not any(weight.requires_grad for weight in model.target.parameters())
+
+
+@pytest.mark.parametrize("objective", ["bgrl", "grace"])
+def test_labels_and_tasks_change_nothing(objective):
+    graph = gcn.small_graph()
+    losses = []
+    for view, shots in ((graph, 1), (graph.with_labels(torch.full_like(graph.y, -1)), 2)):
+        model = make(objective)
+        losses.append(model.loss(view, draw_tasks(graph.y, [0, 1], 2, shots, 1, 1)))
+    assert torch.equal(*losses)
+    losses[0].backward()
+    assert torch.isfinite(losses[0])
