@@ -30,14 +30,10 @@ class ReducedFeatures(nn.Module):
         """Learn rarities and directions from all rows of the graph's features."""
         x = graph.x
         if is_bag_of_words(x):
-            seen = torch.bincount(x.col_indices(), minlength=len(self.idf))
-            self.idf.copy_(torch.log((1 + len(x)) / (1 + seen)) + 1)
+            self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(x.mean(0))
-        weighted = self._weighted(x)
-        back = transposed(weighted) if weighted.layout == torch.sparse_csr else weighted.T
-        _, basis = main_directions(lambda v: back @ (weighted @ v), len(self.idf), self.basis.shape[1], device=x.device)
-        self.basis.copy_(basis)
+        self.basis.copy_(row_directions(self._weighted(x), self.basis.shape[1]))
         return self
 
     def forward(self, graph: Graph) -> Tensor:
@@ -48,16 +44,31 @@ class ReducedFeatures(nn.Module):
         return reduced
 
     def _weighted(self, x: Tensor) -> Tensor:
-        """Dense rows around the mean; sparse rows times the rarities, each of length one (empty rows stay empty)."""
-        if x.layout == torch.strided:
-            return x - self.centre
-        indptr, indices, values = csr_parts(x)
-        values = values * self.idf[indices.long()]
-        rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
-        squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.square())
-        return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
+        return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
 
 
 def is_bag_of_words(x: Tensor) -> bool:
     """Sparse and nowhere negative: counts or flags, for which rarity is meaningful."""
     return x.layout == torch.sparse_csr and (x.values().numel() == 0 or float(x.values().min()) >= 0)
+
+
+def rarities(x: Tensor) -> Tensor:
+    """Inverse document frequency of every column of a CSR matrix, smoothed as if one more row had all columns."""
+    seen = torch.bincount(x.col_indices(), minlength=x.shape[1])
+    return torch.log((1 + len(x)) / (1 + seen)) + 1
+
+
+def tfidf(x: Tensor, idf: Tensor) -> Tensor:
+    """Rows of a CSR matrix times the rarities, each of length one (empty rows stay empty). Counts above one are damped
+    to 1 + log: a word used ten times is not ten words."""
+    indptr, indices, values = csr_parts(x)
+    values = torch.where(values > 1, 1 + values.clamp(min=1).log(), values) * idf[indices.long()]
+    rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
+    squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.square())
+    return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
+
+
+def row_directions(x: Tensor, rank: int) -> Tensor:
+    """The main directions [F, rank] of the rows of a sparse or dense matrix: its leading right singular vectors."""
+    back = transposed(x) if x.layout == torch.sparse_csr else x.T
+    return main_directions(lambda v: back @ (x @ v), x.shape[1], rank, device=x.device)[1]
