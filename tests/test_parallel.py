@@ -67,5 +67,5 @@ def test_alone_nothing_is_shared_or_changed(tiny):
 def test_tasks_that_cannot_be_shared_evenly_are_refused(tiny, monkeypatch):
     graph, split = tiny
     monkeypatch.setattr(parallel, "world", lambda: 2)
-    with pytest.raises(ValueError, match="tasks_per_step is 3: 2 processes .* make it 2 or 4"):
+    with pytest.raises(ValueError, match=r"tasks_per_step is 3: 2 processes .* make it 2 or 4"):
         parallel.share(draw_tasks(graph.y, split.base, 3, 2, 2, 3))

@@ -85,7 +85,7 @@ def test_nan_never_reaches_the_file(tmp_path):
 
 
 def test_folders_are_read_whole_and_missing_ones_named(tmp_path):
-    with pytest.raises(InputError, match="holds no .jsonl file"):
+    with pytest.raises(InputError, match=r"holds no \.jsonl file"):
         results.read(tmp_path)
     with pytest.raises(InputError, match="there are no results at"):
         results.read(tmp_path / "nowhere")

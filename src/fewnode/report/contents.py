@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .cells import Cell, Problem, by_problem, dataset_title
+from .cells import SIZES, Cell, Problem, by_problem, dataset_title
 from .significance import TEST, below, paired_p
 from .tables import Table
 
@@ -91,6 +91,20 @@ def ablations(cells: Sequence[Cell]) -> list[Table]:
 def _change(cell: Cell, reference: Cell) -> str:
     same = cell.pool == reference.pool and paired_p(cell.per_task, reference.per_task) >= 0.05
     return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
+
+
+def sensitivities(cells: Sequence[Cell]) -> list[Table]:
+    """How the sizes of the training tasks matter: one row for each data set and size that was varied."""
+    part = [cell for cell in cells if cell.kind in SIZES]
+    values = sorted({int(cell.options[cell.kind]) for cell in part})
+    found: dict[tuple[str, str, str], dict[int, str]] = {}
+    for cell in part:
+        where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.kind)
+        found.setdefault(where, {})[int(cell.options[cell.kind])] = number(cell)
+    rows = [[*where, *(texts.get(value, "–") for value in values)] for where, texts in sorted(found.items())]
+    heads = ["data set", "tested on", "varied", *map(str, values)]
+    note = "TENT, trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
+    return [Table("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
 
 
 def costs(cells: Sequence[Cell]) -> list[Table]:

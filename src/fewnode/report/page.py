@@ -11,7 +11,7 @@ from .. import __version__
 from ..results import Row
 from ..storage import atomic_write
 from .cells import Cell, dataset_title, gather
-from .contents import ablations, costs, difficulties, every_cell, leaderboards
+from .contents import ablations, costs, difficulties, every_cell, leaderboards, sensitivities
 from .figures import Figure, draw_all
 from .published import side_by_side
 from .significance import TEST
@@ -63,6 +63,7 @@ def all_tables(cells: Sequence[Cell]) -> dict[str, list[Table]]:
         "leaderboard": leaderboards(cells),
         "published": side_by_side(cells),
         "ablation": ablations(cells),
+        "sensitivity": sensitivities(cells),
         "cost": costs(cells),
         "classes": difficulties(cells),
     }
@@ -112,8 +113,8 @@ def page(
         after = [*(table.note for table in own), ""][1:]  # a note that the next table repeats is said once, there
         body = pictures + [table.html(table.note != note) for table, note in zip(own, after, strict=True)]
         if body:
-            links.append(f'<a href="#{key}">{title}</a>')
-            parts.append(f'<section><h2 id="{key}">{title}</h2>\n' + "\n".join(body) + "</section>")
+            links.append(f'<a href="#part-{key}">{title}</a>')
+            parts.append(f'<section><h2 id="part-{key}">{title}</h2>\n' + "\n".join(body) + "</section>")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'

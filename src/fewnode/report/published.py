@@ -50,7 +50,11 @@ def _table(source: dict[str, Any], dataset: str, cells: Sequence[Cell]) -> Table
     others = dict.fromkeys(name for name, _ in ours if name not in printed)
     rows = []
     for name in [*printed, *others]:
-        paper = [f"{number:.1f}" for number in printed[name]] if name in printed else ["–"] * len(settings)
+        paper = (
+            [f"{number:.{source['decimals']}f}" for number in printed[name]]
+            if name in printed
+            else ["–"] * len(settings)
+        )
         here = [ours.get((name, setting), "–") for setting in settings]
         pairs = zip(paper, here, strict=True) if measured else zip(paper, strict=True)
         rows.append([name, *(text for pair in pairs for text in pair)])

@@ -27,10 +27,14 @@ def paired_p(a: np.ndarray, b: np.ndarray) -> float:
 
 def unpaired_p(a: np.ndarray, b: np.ndarray) -> float:
     """p-value of Welch's t-test, for accuracies on different tasks."""
-    from scipy.stats import ttest_ind
+    from scipy.stats import t
 
-    p = float(ttest_ind(a, b, equal_var=False).pvalue)
-    return p if p == p else float(abs(a.mean() - b.mean()) < 1e-12)
+    gap, errors = a.mean() - b.mean(), [x.var(ddof=1) / len(x) if len(x) > 1 else 0.0 for x in (a, b)]
+    total = sum(errors)
+    if total < 1e-24:
+        return float(abs(gap) < 1e-12)
+    freedom = total**2 / sum(error**2 / max(len(x) - 1, 1) for error, x in zip(errors, (a, b), strict=True))
+    return float(2 * t.sf(abs(gap) / np.sqrt(total), freedom))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

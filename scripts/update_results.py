@@ -1,0 +1,96 @@
+"""Write the tables of README.md and docs/results.md from the rows under results/; ``--check`` only compares.
+
+A generated part stands between ``<!-- results:begin NAME -->`` and ``<!-- results:end -->``; the rest is prose.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from fewnode import results
+from fewnode.datasets import catalog
+from fewnode.report.cells import Cell, dataset_title, gather
+from fewnode.report.contents import MARKS
+from fewnode.report.page import all_tables
+from fewnode.report.tables import Table
+from fewnode.storage import atomic_write
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/results.md")
+GRIDS = ("paper_table", "ablation", "support_size", "query_size", "shots")
+PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
+NOTHING = "No rows are stored yet.\n"
+
+
+def stored_rows(folder: Path) -> list[results.Row]:
+    files = (folder / f"{grid}.jsonl" for grid in GRIDS)
+    return results.latest(row for file in files if file.exists() for row in results.read(file))
+
+
+def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
+    """What each name stands for; the unnamed one is README's."""
+    cells = gather(rows)
+    tables = all_tables(cells)
+    chapters = {name: (lambda group=group: _chapter(group)) for name, group in tables.items()}
+    return {"": lambda: _summary(tables["leaderboard"]), "missing": lambda: _missing(cells, rows), **chapters}
+
+
+def _chapter(tables: list[Table]) -> str:
+    """The tables of a chapter; a note they share is said once, at the end."""
+    shared = len({table.note for table in tables}) == 1
+    texts = [f"### {table.title}\n\n{table.markdown()}" + ("" if shared else f"\n{table.note}\n") for table in tables]
+    return "\n".join(texts + ([f"{tables[0].note}\n"] if shared else [])) or NOTHING
+
+
+def _summary(boards: list[Table]) -> str:
+    wanted = [board for board in boards if board.name in ("leaderboard_5w3s_10q", "leaderboard_5w5s_10q")]
+    return (
+        "\n".join([f"{board.title}:\n\n{board.markdown()}" for board in wanted] + [f"{MARKS}\n"]) if wanted else NOTHING
+    )
+
+
+def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
+    if not cells:
+        return NOTHING
+    text = (ROOT / "src/fewnode/grids/paper_table.toml").read_text(encoding="utf-8")
+    grid, run = tomllib.loads(text), {cell.problem.dataset for cell in cells}
+    absent = [dataset_title(name) for name in grid["datasets"] if name not in run]
+    lines = [f"Not run (the data were not at hand): {', '.join(absent)}."] if absent else []
+    for name in run & set(catalog.names()):
+        novel = len(catalog.entry(name).split[2])
+        small = [setting for setting in grid["settings"] if int(setting.split("w")[0]) > novel]
+        if small:
+            lines.append(f"Not possible: {', '.join(small)} on {dataset_title(name)}, which has {novel} novel classes.")
+    lines += [
+        f"Failed: {row['run']['method']} on {row['run']['dataset']}: {row['reason']}"
+        for row in rows
+        if row["status"] != "ok"
+    ]
+    return "".join(f"- {line}\n" for line in sorted(lines)) or "Every data set of the grid was run.\n"
+
+
+def updated(text: str, known: dict[str, Callable[[], str]]) -> str:
+    return PART.sub(lambda match: match[1] + known[match[2]]() + match[3], text)
+
+
+def outdated(root: Path = ROOT, write: bool = False) -> list[str]:
+    """The pages whose generated parts differ from what the rows say; with ``write`` they are put right."""
+    known, wrong = parts(stored_rows(root / "results")), []
+    for page in PAGES:
+        old = (root / page).read_text(encoding="utf-8")
+        new = updated(old, known)
+        if new != old:
+            wrong.append(page)
+            if write:
+                with atomic_write(root / page, "w") as file:
+                    file.write(new)
+    return wrong
+
+
+if __name__ == "__main__":
+    check = "--check" in sys.argv[1:]
+    pages = outdated(write=not check)
+    print("\n".join(f"{page}: {'out of date' if check else 'written'}" for page in pages) or "all current")
+    sys.exit(bool(pages) if check else 0)

@@ -1,0 +1,44 @@
+"""The tables of the README and of docs/results.md say what the stored rows say."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from report.made_up import grid
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import update_results
+    finally:
+        sys.path.pop(0)
+    return update_results
+
+
+def test_the_tables_are_current(script):
+    assert script.outdated() == [], "run: python scripts/update_results.py"
+
+
+def test_new_rows_make_them_outdated_until_written(script, tmp_path):
+    for name in ("README.md", "docs/results.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/paper_table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in grid()))
+    assert script.outdated(tmp_path) == ["README.md", "docs/results.md"]
+    assert script.outdated(tmp_path, write=True) == ["README.md", "docs/results.md"]
+    assert script.outdated(tmp_path) == []
+    readme, page = ((tmp_path / name).read_text() for name in ("README.md", "docs/results.md"))
+    assert (
+        "5-way 5-shot:" in readme and "| GPN |" in readme and readme.endswith((ROOT / "README.md").read_text()[-200:])
+    )
+    assert "Not run (the data were not at hand): DBLP" in page
+    assert "10w3s, 10w5s on Coauthor-CS, which has 5 novel classes" in page
+    assert "Failed: rale on cora_full_knnfeat" in page and "TENT\\\\N" in page
