@@ -22,14 +22,15 @@ def graph() -> Graph:
 
 def model_on(graph, **options) -> GMeta:
     torch.manual_seed(0)
-    model = GMeta(graph.num_features, n_way=3, rank=4, hidden_channels=6, inner_steps=2, inner_rate=0.3, **options)
+    model = GMeta(graph.num_features, rank=4, hidden_channels=6, inner_steps=2, inner_rate=0.3, **options)
     model.prepare(graph)
     return model.double()
 
 
+@pytest.mark.parametrize("radius", [None, 3.0])
 @pytest.mark.parametrize("self_loops", [False, True])
-def test_every_node_is_embedded_as_on_its_own_cut_out_graph(graph, self_loops):
-    model = model_on(graph, self_loops=self_loops)
+def test_every_node_is_embedded_as_on_its_own_cut_out_graph(graph, self_loops, radius):
+    model = model_on(graph, self_loops=self_loops, radius=radius)
     nodes = torch.arange(30).view(3, 10)
     inputs, pool = model.embed(graph).rows(nodes)
     ours = torch.stack([model.encoder(inputs[t], pool[t]) for t in range(3)]).flatten(0, 1)

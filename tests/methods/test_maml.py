@@ -102,7 +102,7 @@ def test_a_wide_head_refuses_another_number_of_classes_until_reheaded(world, tmp
 @pytest.mark.parametrize("sparse", [False, True])
 def test_without_a_graph_it_sees_a_nodes_own_raw_features_only(world, tiny, sparse):
     graph, split = tiny if sparse else world
-    model = model_on(graph, graph=False)
+    model = model_on(graph, use_graph=False)
     tasks = draw_tasks(graph.y, split.base, 3, 2, 3, 2, 0)
     rows = model.embed(graph).rows(tasks.query).inputs
     torch.testing.assert_close(rows, graph.x.to_dense()[tasks.query].double())

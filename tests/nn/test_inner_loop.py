@@ -57,7 +57,7 @@ def test_the_orders_differ_in_the_gradient_only():
 
 
 def test_one_step_of_a_parabola():
-    """theta' = theta - 2 a (theta - s); d (theta' - q)^2 / d theta = 2 (theta' - q) (1 - 2 a); first order: no factor."""
+    """theta' = theta - 2 a (theta - s); d (theta' - q)^2 / d theta = 2 (theta' - q) (1 - 2 a), or no factor."""
     theta, s, q, a = 3.0, torch.tensor([1.0, -2.0]), torch.tensor([0.5, 4.0]), 0.1
     for first_order, factor in ((False, 1 - 2 * a), (True, 1.0)):
         start = {"theta": torch.tensor(theta, requires_grad=True)}

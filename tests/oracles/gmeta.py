@@ -29,7 +29,8 @@ def embedding(graph: Graph, encoder: SubgraphGCN, x: Tensor, centre: int, self_l
     smooth, h = normalised(adjacency, self_loops), x[nodes]
     for layer in (encoder.first, encoder.second):
         h = torch.relu(smooth @ h @ layer.weight.t() + layer.bias)
-    return encoder.last.weight @ h[nodes.index(centre)]
+    out = encoder.last.weight @ h[nodes.index(centre)]
+    return out if encoder.radius is None else encoder.radius * out / (out.norm() + 1e-9)
 
 
 def support_loss(z: Tensor, y: list[int]) -> Tensor:

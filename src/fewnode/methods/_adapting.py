@@ -17,6 +17,7 @@ from .method import Method
 
 ROWS = 1 << 15  # rows of tasks worked on at a time, and ...
 QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
+TINY = 1e-12
 HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
 
 
@@ -100,6 +101,11 @@ class TaskHead(nn.Module):
 def cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
     """Mean over the supports of one task; ``target [S, N]`` is one-hot."""
     return -(target * F.log_softmax(scores, -1)).sum() / len(target)
+
+
+def unit(z: Tensor) -> Tensor:
+    """``z`` at length one; a zero vector stays zero, and its second derivatives finite."""
+    return z * (z.square().sum(-1, keepdim=True) + TINY).rsqrt()
 
 
 def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> Tensor:

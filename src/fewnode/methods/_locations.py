@@ -7,13 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..nn.encoders import xavier
-
-TINY = 1e-12  # keeps lengths of zero vectors, and their second derivatives, finite
-
-
-def unit(z: Tensor) -> Tensor:
-    """``z`` at length one."""
-    return z * (z.square().sum(-1, keepdim=True) + TINY).rsqrt()
+from ._adapting import unit
 
 
 class Locations(nn.Module):

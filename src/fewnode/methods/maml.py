@@ -27,7 +27,7 @@ class MAML(Adapting):
     ICLR 2022), so any number of classes will do and their order does not matter.
 
     Args:
-        graph: False is the weak form behind low published numbers: one linear map of a node's own raw features.
+        use_graph: False is the weak form behind low published numbers: one linear map of a node's own raw features.
         head: "wide" learns a start for each of ``n_way`` columns, as first published, and takes no other number.
         rank: directions the features are reduced to before the GCN.
         hidden_channels, out_channels: widths of the two layers.
@@ -35,27 +35,29 @@ class MAML(Adapting):
         first_order: leave second derivatives out.
     """
 
-    training_settings = Training(learning_rate=3e-3, weight_decay=5e-4, steps=300, tasks_per_step=8)
+    training_settings = Training(
+        learning_rate=1e-3, weight_decay=5e-4, steps=300, tasks_per_step=8, check_every=20, patience=5
+    )
 
     def __init__(
         self,
         in_channels: int,
         *,
         n_way: int,
-        graph: bool = True,
+        use_graph: bool = True,
         head: Literal["zero", "wide"] = "zero",
         rank: int = 128,
         hidden_channels: int = 64,
         out_channels: int = 64,
         inner_steps: int = 10,
-        inner_rate: float = 0.1,
+        inner_rate: float = 0.5,
         first_order: bool = True,
     ) -> None:
         super().__init__()
         self.inner_steps, self.inner_rate, self.first_order = inner_steps, inner_rate, first_order
-        self.features = ReducedFeatures(in_channels, rank) if graph else None
-        width = out_channels if graph else hidden_channels
-        self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if graph else Own(in_channels, width)
+        self.features = ReducedFeatures(in_channels, rank) if use_graph else None
+        width = out_channels if use_graph else hidden_channels
+        self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if use_graph else Own(in_channels, width)
         self.head = TaskHead(width, n_way, head)
 
     def prepare(self, graph: Graph) -> None:

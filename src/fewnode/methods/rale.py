@@ -53,7 +53,14 @@ class RALE(Method):
     """
 
     training_settings = Training(
-        learning_rate=1e-3, weight_decay=0.0, steps=300, tasks_per_step=4, check_every=25, train_query=5, clip=10.0
+        learning_rate=5e-3,
+        weight_decay=0.0,
+        steps=200,
+        tasks_per_step=4,
+        check_every=25,
+        patience=4,
+        train_query=5,
+        clip=10.0,
     )
     sampled: ClassVar[bool] = True  # the walks depend on how the nodes are numbered
 
@@ -72,9 +79,9 @@ class RALE(Method):
         hub_share: float = 0.05,
         n_hubs: int = 10,
         inner_steps: int = 1,
-        inner_rate: float = 5.0,
+        inner_rate: float = 20.0,
         first_order: bool = False,
-        dropout: float = 0.5,
+        dropout: float = 0.2,
     ) -> None:
         super().__init__()
         self.n_walks, self.walk_steps, self.n_paths = n_walks, walk_steps, n_paths

@@ -41,8 +41,9 @@ def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) 
     again = torch.zeros_like(node, dtype=torch.bool)
     again[:, 1:] = node[:, 1:] == node[:, :-1]
     keys = torch.where(again, absent * width, keys).sort(1).values[:, : n_walks * steps + 1]
-    parts = (walks, keys // width, keys % width % n_walks, keys % width // n_walks)
-    return Reach(*(part.unflatten(0, nodes.shape) for part in parts), absent)
+    node, place = keys // width, keys % width
+    walks, node, place = (part.unflatten(0, nodes.shape) for part in (walks, node, place))
+    return Reach(walks, node, place % n_walks, place // n_walks, absent)
 
 
 def join(here: Reach, there: Reach, n_paths: int) -> Paths:
