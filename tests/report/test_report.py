@@ -177,6 +177,14 @@ def test_compare_counts_the_noise_of_training_too():
     assert change["p"] < 0.05 and not change["more_than_noise"]
 
 
+def test_compare_takes_the_seeds_both_have():
+    several = [row(Run("d", "pn", {}, seed=s), 0.5 + s / 10) for s in range(3)]
+    (change,) = compare(several, several[1:2])["changes"]
+    assert change["difference"] == 0 and change["seeds"] == [1, 1] and change["one_seed"]
+    (change,) = compare(several[:1], several[2:])["changes"]
+    assert change["difference"] > 0.1
+
+
 def test_compare_on_other_tasks_is_unpaired():
     a, b = row(Run("d", "pn"), 0.6), row(Run("d", "pn"), 0.8) | {"pool": "other"}
     (change,) = compare([a], [b])["changes"]

@@ -59,6 +59,7 @@ def _draw_comparison(console: "Console", document: dict[str, Any]) -> None:
     table = Table("", "before", "after", "change", "p", "", box=None, pad_edge=False)
     for change in document["changes"]:
         verdict = "more than noise" if change["more_than_noise"] else "noise"
+        verdict += " of tasks; one seed" if change["one_seed"] else ""
         before, after = (f"{100 * change[key]:.2f}" for key in ("before", "after"))
         table.add_row(
             label(change), before, after, f"{100 * change['difference']:+.2f}", f"{change['p']:.2g}",

@@ -6,9 +6,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from ..experiments import Run
 from . import Event, Finished, Started, Step
@@ -19,14 +18,13 @@ NextRun = Callable[[], Run | None]
 
 def execute(next_run: NextRun, jobs: int = 1, data_dir: str | None = None) -> Iterator[Event]:
     """Do what ``next_run`` hands out until it hands out None, ``jobs`` at a time; workers end with the generator."""
-    threads = max(1, (os.cpu_count() or 1) // jobs) if jobs == 1 else 1
     workers: list[_Worker] = []
     try:
         while True:
             for worker in [worker for worker in workers if worker.run is None]:
                 yield from _hand_out(worker, next_run)
             while len(workers) < jobs and (run := next_run()) is not None:
-                workers.append(_Worker(data_dir, threads))
+                workers.append(_Worker(data_dir))
                 yield workers[-1].start(run)
             busy = {worker.pipe: worker for worker in workers if worker.run is not None}
             if not busy:
@@ -48,11 +46,11 @@ def _hand_out(worker: "_Worker", next_run: NextRun) -> Iterator[Event]:
 class _Worker:
     """A process with a bench in it, and the pipe to it. ``run`` is what it is doing."""
 
-    def __init__(self, data_dir: str | None, threads: int) -> None:
+    def __init__(self, data_dir: str | None) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would share torch's threads and locks
         self.pipe, inner = context.Pipe()
-        self.process = context.Process(target=_work, args=(inner, data_dir, threads), daemon=True)
-        with _quiet_threads(threads):
+        self.process = context.Process(target=_work, args=(inner, data_dir), daemon=True)
+        with _one_thread():
             self.process.start()
         inner.close()
         self.run: Run | None = None
@@ -101,22 +99,20 @@ def _cause(code: int) -> str:
     return f"the worker ended with exit code {code}"
 
 
-class _quiet_threads:
-    """The number of threads must be in the environment before the worker's libraries are loaded."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = str(threads)
-
-    def __enter__(self) -> None:
-        self.before = os.environ.get("OMP_NUM_THREADS")
-        os.environ["OMP_NUM_THREADS"] = self.before or self.threads
-
-    def __exit__(self, *_: Any) -> None:
-        if self.before is None:
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread for a worker unless the user says otherwise: small solves crawl when threads compete. It must be in
+    the environment before the worker's libraries are loaded."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = before or "1"
+    try:
+        yield
+    finally:
+        if before is None:
             del os.environ["OMP_NUM_THREADS"]
 
 
-def _work(pipe: Connection, data_dir: str | None, threads: int) -> None:
+def _work(pipe: Connection, data_dir: str | None) -> None:
     """The worker: runs come in, progress and rows go out. It ends when nobody listens any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who listens
     import warnings
@@ -125,7 +121,7 @@ def _work(pipe: Connection, data_dir: str | None, threads: int) -> None:
     from ..training import Progress
     from .work import Bench, use_threads
 
-    use_threads(int(os.environ.get("OMP_NUM_THREADS", threads)))
+    use_threads(int(os.environ["OMP_NUM_THREADS"]))
     bench = Bench(data_dir)
     said = 0.0
     best: float | None = None

@@ -13,11 +13,12 @@ from .significance import LEVEL, holm, paired_p, unpaired_p
 def compare(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
     """Cells that both have, the largest change first, and those only one has.
 
-    A change is more than noise if the tasks say so (paired t-test where both met the same tasks, else Welch's;
-    Holm-corrected, 5 %) and, where there are several training seeds, if it also exceeds two standard errors over these.
+    Seeds that both have are compared, if there are any. A change is more than noise if the tasks say so (paired t-test
+    where both met the same tasks, else Welch's; Holm-corrected, 5 %) and if it exceeds two standard errors over
+    training seeds; with one seed the latter is unknown, and ``one_seed`` says so.
     """
     old, new = ({_key(cell): cell for cell in gather(rows)} for rows in (before, after))
-    pairs = [(old[key], new[key]) for key in old if key in new]
+    pairs = [_shared_seeds(old[key], new[key]) for key in old if key in new]
     corrected = holm([_p(a, b) for a, b in pairs])
     changes = [_change(a, b, p) for (a, b), p in zip(pairs, corrected, strict=True)]
     return {
@@ -31,6 +32,15 @@ def compare(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
 
 def _key(cell: Cell) -> tuple[Any, ...]:
     return (cell.problem, cell.method, tuple(sorted((key, str(value)) for key, value in cell.options.items())))
+
+
+def _shared_seeds(a: Cell, b: Cell) -> tuple[Cell, Cell]:
+    shared = {row["run"]["seed"] for row in a.rows} & {row["run"]["seed"] for row in b.rows}
+    if not shared:
+        return a, b
+    chosen = ([row for row in cell.rows if row["run"]["seed"] in shared] for cell in (a, b))
+    left, right = (gather(rows)[0] for rows in chosen)
+    return left, right
 
 
 def _name(cell: Cell) -> dict[str, Any]:
@@ -51,6 +61,7 @@ def _change(a: Cell, b: Cell, p: float) -> dict[str, Any]:
         "p": p,
         "paired": a.pool == b.pool,
         "seeds": [len(a.rows), len(b.rows)],
+        "one_seed": not a.training_free and min(len(a.rows), len(b.rows)) == 1,
         "more_than_noise": p < LEVEL and abs(difference) > _seed_noise(a, b),
         "seconds": [a.seconds, b.seconds],
     }
