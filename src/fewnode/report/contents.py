@@ -12,7 +12,7 @@ from .tables import Table
 
 MARKS = (
     "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
-    f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the better floor ({TEST})."
+    f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the best training-free row ({TEST})."
 )
 COLUMNS = (
     "dataset", "method", "options", "n_way", "k_shot", "n_query", "inductive", "accuracy", "interval",
