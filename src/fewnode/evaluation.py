@@ -75,7 +75,7 @@ def predict_scores(model: Method, graph: Graph, tasks: Tasks) -> Tensor:
     try:
         state = model.embed(graph)
         tasks = tasks.to(graph.device)
-        width = max((p.shape[-1] for p in model.parameters()), default=256)
+        width = max((p.shape[-1] for p in model.parameters() if p.ndim), default=256)
         per_task = (tasks.query.shape[1] + tasks.support.shape[1]) * max(width, tasks.n_way, 256)
         size = max(1, CELLS // per_task)
         parts = [model.score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)]

@@ -48,7 +48,7 @@ class TrainingState:
     def finish(self) -> None:
         """Give the model its best weights back."""
         if self.best_weights:
-            self.model.load_state_dict(self.best_weights)
+            _restore(self.model, self.best_weights)
 
     def _write(self, file: Path) -> None:
         tensors = {f"weights/{key}": value for key, value in self.model.state_dict().items()}
@@ -77,7 +77,7 @@ class TrainingState:
                 )
         self.step, self.waited, self.best = numbers["step"], numbers["waited"], numbers["best"]
         self.curve = [(int(step), float(accuracy)) for step, accuracy in numbers["curve"]]
-        self.model.load_state_dict(_under("weights/", tensors))
+        _restore(self.model, _under("weights/", tensors))
         self.best_weights = _under("best/", tensors)
         self._restore_optimizer(_under("optimizer/", tensors))
 
@@ -87,6 +87,14 @@ class TrainingState:
             number, key = path.split("/")
             state.setdefault(int(number), {})[key] = value
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+
+
+@torch.no_grad()
+def _restore(model: Method, weights: dict[str, Tensor]) -> None:
+    """Put weights back, touching only those that differ: what a graph remembers of an unchanged basis stays valid."""
+    for key, value in model.state_dict().items():
+        if not torch.equal(value, weights[key].to(value.device)):
+            value.copy_(weights[key])
 
 
 def _optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:

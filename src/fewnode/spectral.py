@@ -11,26 +11,24 @@ from .csr import to_tensor, transposed
 
 
 def main_directions(
-    apply: Callable[[Tensor], Tensor],
-    size: int,
-    rank: int,
-    *,
-    steps: int = 6,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
+    apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = 6
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 
-    Subspace iteration: a handful of products with a thin block and a QR of that block, whatever the size of M.
+    Subspace iteration from a random block ``start [size, at least rank]``: a handful of products with a thin block and a
+    QR of that block, whatever the size of M.
     """
-    rank = min(rank, size)
-    generator = torch.Generator().manual_seed(seed)
-    block = torch.randn(size, min(rank + 16, size), generator=generator).to(device)
+    block = start
     for _ in range(steps):
         block = torch.linalg.qr(apply(block)).Q
     values, vectors = torch.linalg.eigh(block.T @ apply(block))
     top = values.abs().argsort(descending=True)[:rank]
     return values[top], block @ vectors[:, top]
+
+
+def random_block(size: int, rank: int, seed: int = 0) -> Tensor:
+    """A start for ``rank`` directions: normal numbers, with a few columns to spare."""
+    return torch.randn(size, min(rank + 16, size), generator=torch.Generator().manual_seed(seed))
 
 
 def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
@@ -46,7 +44,7 @@ def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     walk.data = np.maximum(np.log(walk.data * chance.sum() / chance[walk.indices]), 0)
     ratios = to_tensor(walk.astype("float32"))
     back = transposed(ratios)
-    values, directions = main_directions(lambda v: back @ (ratios @ v), n, rank)
+    values, directions = main_directions(lambda v: back @ (ratios @ v), random_block(n, rank), rank)
     features = (ratios @ directions) * values.clamp(min=1e-9) ** -0.25
     scale = sp.diags_array((1 + degree) ** -0.5)
     step = to_tensor((scale @ (adjacency + sp.identity(n)) @ scale).tocsr().astype("float32"))

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..csr import csr_parts, csr_tensor, transposed
 from ..errors import InputError
 from ..graph import Graph
-from ..spectral import main_directions
+from ..spectral import main_directions, random_block
 
 
 class ReducedFeatures(nn.Module):
@@ -68,7 +68,8 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
 
 
-def row_directions(x: Tensor, rank: int) -> Tensor:
+def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> Tensor:
     """The main directions [F, rank] of the rows of a sparse or dense matrix: its leading right singular vectors."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
-    return main_directions(lambda v: back @ (x @ v), x.shape[1], rank, device=x.device)[1]
+    start = random_block(x.shape[1], rank).to(x.device) if start is None else start
+    return main_directions(lambda v: back @ (x @ v), start, rank)[1]

@@ -1,0 +1,83 @@
+"""Several looks at every node, none of which needs a label: its words and its links, from near and from afar."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..csr import csr_tensor
+from ..graph import Graph
+from ..sparse import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
+from .features import ReducedFeatures, rarities, row_directions, tfidf
+
+WORDS = ("words", "words_two_steps", "words_near", "words_far")
+LOOKS = (*WORDS, "links_two_steps", "links_near")
+NEAR = LOOKS.index("words_near")  # the look of the training-free floor
+ROOM = 2 << 30  # bytes that all looks may take in single precision; beyond that they are kept in half
+
+
+class Looks(nn.Module):
+    """Six matrices ``[N, rank]`` of unit rows, each centred on the graph's mean.
+
+    *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is taken two steps
+    away without the node itself (what a heterophilous graph needs), smoothed *near* (personalised PageRank, restart
+    0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was fitted
+    on; its links get coordinates of their own, so that only inner products of links have a meaning across graphs.
+    """
+
+    def __init__(self, in_channels: int, rank: int = 256) -> None:
+        super().__init__()
+        self.rank = min(rank, max(in_channels, 64))
+        self.features = ReducedFeatures(in_channels, self.rank)
+
+    def fit(self, graph: Graph) -> "Looks":
+        self.features.fit(graph)
+        return self
+
+    def forward(self, graph: Graph) -> list[Tensor]:
+        words = self.features(graph)
+        return graph.memo(("looks", words.data_ptr(), self.rank), lambda: self._make(graph, words))
+
+    def _make(self, graph: Graph, words: Tensor) -> list[Tensor]:
+        normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
+        words = self._padded(words)
+        links = self._padded(reduced_links(graph, normal, self.rank, words))
+        half = 4 * len(LOOKS) * self.rank * graph.num_nodes > ROOM
+
+        def keep(h: Tensor) -> Tensor:
+            return centred(h).half() if half else centred(h)
+
+        return [
+            keep(words),
+            keep(mean @ (mean @ words)),
+            keep(ppr_smooth(normal, words)),
+            keep(ppr_smooth(normal, words, steps=30, restart=0.03)),
+            keep(mean @ (mean @ links)),
+            keep(ppr_smooth(normal, links)),
+        ]
+
+    def _padded(self, h: Tensor) -> Tensor:
+        return F.pad(h, (0, self.rank - h.shape[1]))
+
+
+def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> Tensor:
+    """The neighbour lists, each with the node itself, as bags of words: TF-IDF and SVD, ``[N, at most rank]``.
+
+    The search for their directions starts from random functions of the nodes' words rather than from random numbers for
+    each node, so that another numbering of the nodes gives the same answer.
+    """
+    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
+    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=graph.device), pattern.shape)
+    weighted = tfidf(lists, rarities(lists))
+    generator = torch.Generator().manual_seed(0)
+    width = min(rank + 16, graph.num_nodes)
+    waves = torch.randn(words.shape[1], width, generator=generator).to(graph.device)
+    shift = (7 * torch.rand(width, generator=generator)).to(graph.device)
+    start = torch.cos(4 * F.normalize(words, dim=1) @ waves + shift)
+    return weighted @ row_directions(weighted, rank, start)
+
+
+def centred(h: Tensor) -> Tensor:
+    """Rows minus the mean of those that are not empty, of length one; empty rows stay empty."""
+    full = h.norm(dim=1) > 1e-6
+    mean = h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
+    return F.normalize((h - mean) * full[:, None], dim=1)
