@@ -83,10 +83,10 @@ def test_info_counts_draws_bars_and_cites(run, data):
 
 
 def test_train_then_evaluate(run, data, tmp_path):
-    code, out, err = run(*train(tmp_path / "model", *SHORT, "--set", "dropout=0", "--json"))
+    code, out, err = run(*train(tmp_path / "model", *SHORT, "--set", "rank=16", "--json"))
     assert code == 0, err
     facts = json.loads(out)
-    assert facts["method"] == "tent" and facts["dataset"] == "wordnet" and facts["options"] == {"dropout": 0.0}
+    assert facts["method"] == "tent" and facts["dataset"] == "wordnet" and facts["options"] == {"rank": 16}
     assert facts["steps"] == 4 and 0 <= facts["validation_accuracy"] <= 1 and "step 4/4" in err
 
     code, out, err = run("evaluate", tmp_path / "model", "--tasks", "30", "--json")

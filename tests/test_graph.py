@@ -172,6 +172,16 @@ def test_views_with_other_labels_share_what_was_computed(small):
     assert small.fingerprint == view.fingerprint
 
 
+def test_what_was_made_from_a_basis_is_made_anew_for_another_and_after_a_change(small):
+    basis = torch.ones(2)
+    made = [small.memo("scaled", lambda: 3 * basis, owner=basis) for _ in range(2)]
+    assert made[0] is made[1]
+    basis.mul_(2)
+    assert small.memo("scaled", lambda: 3 * basis, owner=basis).tolist() == [6, 6]
+    other = torch.zeros(2)
+    assert small.memo("scaled", lambda: 3 * other, owner=other).tolist() == [0, 0]
+
+
 def test_a_graph_without_features_gets_structural_ones():
     edges = networkx.planted_partition_graph(4, 30, 0.4, 0.01, seed=3)
     edges.add_node(120)

@@ -24,7 +24,7 @@ from fewnode.parallel import is_first, ranks, world
 torch.set_num_threads(1)
 graph, split = planted(300, 9, features=60, homophily=0.8, seed=3)
 with ranks() as rank:
-    options = dict(steps=6, check_every=3, tasks_per_step=4, dropout=0.0)
+    options = dict(steps=6, check_every=3, tasks_per_step=4, variant="paper", dropout=0.0)
     model = fit("tent", graph, split, n_way=3, k_shot=2, n_query=4, seed=1, resume=sys.argv[1], **options)
     weights = torch.cat([weight.detach().flatten() for weight in model.parameters()]).tolist()
     out = {"world": world(), "first": is_first(), "curve": model.card["curve"], "weights": weights}

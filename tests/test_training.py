@@ -163,6 +163,18 @@ def test_training_shape_is_free_of_the_test_shape(tiny):
     assert set(shapes) == {(4, 4, 12, 2)}
 
 
+def test_every_block_of_steps_draws_other_dropout(tiny):
+    drawn = []
+
+    class Spy(Linear):
+        def loss(self, graph, tasks):
+            drawn.append(float(torch.rand(1)))
+            return super().loss(graph, tasks)
+
+    fit(Spy, *tiny, n_way=3, k_shot=2, steps=4, check_every=1)
+    assert len(set(drawn)) == 4
+
+
 def test_training_sees_base_labels_only(tiny):
     graph, split = tiny
 

@@ -109,12 +109,16 @@ class Graph:
 
     # --- what can be derived from it --------------------------------------------------------------------
 
-    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+    def memo(self, key: Hashable, make: Callable[[], T], owner: Tensor | None = None) -> T:
         """``make()``, computed once per graph. It must depend on structure and features only, never on ``y``:
-        views with other labels share the memory."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
+        views with other labels share the memory. A value made from an ``owner`` (a model's basis, say) is made anew
+        for another owner or after a change of it; only the latest is kept.
+        """
+        version = None if owner is None else owner._version
+        held = self._memo.get(key)
+        if held is None or held[0] is not owner or held[1] != version:
+            held = self._memo[key] = (owner, version, make())
+        value: T = held[2]
         return value
 
     def with_labels(self, y: Tensor) -> "Graph":

@@ -15,8 +15,8 @@ def main_directions(
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 
-    Subspace iteration from a random block ``start [size, at least rank]``: a handful of products with a thin block and a
-    QR of that block, whatever the size of M.
+    Subspace iteration from a random block ``start [size, at least rank]``: a handful of products with a thin block and
+    a QR of that block, whatever the size of M.
     """
     block = start
     for _ in range(steps):

@@ -42,7 +42,7 @@ def random_split(
         raise InputError(f"fractions {fractions} must be three numbers >= 0 that add up to 1")
     sizes = _class_sizes(_labels(labels))
     classes = np.flatnonzero(sizes >= max(min_size, 1))
-    shuffled = classes[np.argsort(_raw(seed, len(classes)), kind="stable")].tolist()
+    shuffled = classes[np.argsort(random_bits(seed, len(classes)), kind="stable")].tolist()
     base, validation = (round(len(classes) * share) for share in (fractions[0], fractions[0] + fractions[1]))
     parts = shuffled[:base], shuffled[base:validation], shuffled[validation:]
     return ClassSplit(*(sorted(part) for part in parts))
@@ -160,7 +160,7 @@ class TaskSampler:
         """``n_tasks`` tasks: classes without replacement, then nodes of each class without replacement."""
         each = k_shot + n_query
         usable = self._checked(n_way, k_shot, n_query, n_tasks)
-        raw = _raw(seed, n_tasks * (len(usable) + 2 * n_way * each))
+        raw = random_bits(seed, n_tasks * (len(usable) + 2 * n_way * each))
         keys, raw = np.split(raw, [n_tasks * len(usable)])
         chosen = usable[np.argsort(keys.reshape(n_tasks, -1), axis=1, kind="stable")[:, :n_way]].reshape(-1)
         picks, shuffle = raw.reshape(2, n_tasks * n_way, each)
@@ -227,7 +227,8 @@ def _sample_rows(sizes: np.ndarray, picks: np.ndarray, shuffle: np.ndarray) -> n
     return np.take_along_axis(chosen, np.argsort(shuffle, axis=1, kind="stable"), axis=1)
 
 
-def _raw(seed: int, count: int) -> np.ndarray:
+def random_bits(seed: int, count: int) -> np.ndarray:
+    """``count`` random 64-bit words that depend on the seed alone: Philox-4x64 with the seed as its key."""
     if not 0 <= seed < 2**128:
         raise InputError(f"seed {seed} must be an integer from 0 to 2^128 - 1")
     return np.random.Philox(key=seed).random_raw(count)

@@ -17,7 +17,7 @@ from .graph import Graph
 from .methods.method import Method, Training
 from .options import own_options, training_options
 from .resumption import TrainingState
-from .tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, training_view
+from .tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
 from .versions import versions
 
 VALIDATION_TASKS = 100
@@ -128,7 +128,7 @@ def _block(
 ) -> Iterator[tuple[float, int]]:
     number = state.step // settings.check_every
     tasks = episodes.training_tasks(number, steps * settings.tasks_per_step).to(view.device)
-    torch.manual_seed(_mix(model.card["seed"], number) % 2**63)  # dropout and what else a method draws
+    torch.manual_seed(int(random_bits(_mix(model.card["seed"], number), 1)[0]) >> 1)  # dropout and what else is drawn
     model.train()
     for step in range(steps):
         at = step * settings.tasks_per_step
@@ -157,6 +157,7 @@ class _Episodes:
 
     def __init__(self, card: dict[str, Any], settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
         self.seed: int = card["seed"]
+        self.n_way: int = card["n_way"]
         self.notes: list[str] = card["notes"]
         self.graph = graph
         self.base = TaskSampler(view.y, split.base)
@@ -197,13 +198,15 @@ class _Episodes:
             kind = "base" if what == "training" else what
             self._say(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
-                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})"
+                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
+                warn=what == "validation" or ways < self.n_way,  # to train with more ways than are tested is a wish
             )
         return ways, shot, queries
 
-    def _say(self, note: str) -> None:
+    def _say(self, note: str, warn: bool = True) -> None:
         self.notes.append(note)
-        warnings.warn(note, stacklevel=2)
+        if warn:
+            warnings.warn(note, stacklevel=2)
 
 
 def _mix(seed: int, block: int) -> int:

@@ -93,7 +93,7 @@ class Bench:
             graph.x, graph.fingerprint  # noqa: B018 - computed here once, kept for all runs
             self.name, self.data = name, (graph, split)
         graph, split = self.data
-        return replace(graph, _memo=dict(graph._memo)), split
+        return replace(graph, _memo=dict(graph._memo)), split  # what a run computes is timed, and gone with it
 
 
 def _device(model: Method, graph: Graph) -> torch.device:

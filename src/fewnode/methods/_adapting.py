@@ -112,5 +112,4 @@ def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> T
     """Reduced features [N, rank], each row scaled so that its entries are about one (empty rows stay empty), in the
     precision of the weights of ``like``: step sizes then mean the same on every graph."""
     x, dtype = features(graph), next(like.parameters()).dtype
-    key = ("unit", x.data_ptr(), dtype)  # x lives as long as the graph's memory, so its address stays its own
-    return graph.memo(key, lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5)
+    return graph.memo(("scaled", dtype), lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5, owner=x)

@@ -87,9 +87,7 @@ class GatedTENT(Method):
         return cross_entropy(scores.masked_fill(elsewhere, -1e4), tasks)
 
     def _plain(self, state: list[Tensor], tasks: Tasks) -> list[Kernel]:
-        return [
-            _kernel(state[look][tasks.support].float(), state[look][tasks.query].float()) for look in self.used
-        ]
+        return [_kernel(state[look][tasks.support].float(), state[look][tasks.query].float()) for look in self.used]
 
     def _whitened(self, state: list[Tensor], tasks: Tasks, fold: Tensor | None = None) -> list[Kernel]:
         kernels = []
@@ -102,7 +100,7 @@ class GatedTENT(Method):
         return kernels
 
     def _match(self, kernels: list[Kernel], tasks: Tasks) -> Tensor:
-        """Cosine of each query to the mean of each class's supports in the mixed space, over tau to the learned power."""
+        """Cosine of each query to the mean of each class's supports in the mixed space, over tau to its power."""
         weight = torch.softmax(self.gate[: len(kernels)], 0)
         among, across = (sum(w * kernel[side] for w, kernel in zip(weight, kernels, strict=True)) for side in (0, 1))
         length = among.diagonal(dim1=1, dim2=2).clamp(min=1e-6).rsqrt()  # every support gets the same say in its mean

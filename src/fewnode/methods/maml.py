@@ -68,7 +68,7 @@ class MAML(Adapting):
         if self.features is None:
             return Alone(graph, next(self.parameters()).dtype)
         x = unit_features(self.features, graph, self.encoder)
-        return graph.memo(("gcn rows", x.data_ptr()), lambda: WholeGraph(normalized_adjacency(graph), x))
+        return graph.memo("gcn rows", lambda: WholeGraph(normalized_adjacency(graph), x), owner=x)
 
     def start(self, n_way: int) -> Weights:
         weights = weights_of(self.encoder)

@@ -47,8 +47,8 @@ class Probe(Method):
     def embed(self, graph: Graph) -> Tensor:
         h = self.features(graph)
         if self.smooth:
-            key = ("ppr", h.data_ptr(), self.steps, self.restart)
-            h = graph.memo(key, lambda: ppr_smooth(normalized_adjacency(graph), h, self.steps, self.restart))
+            key, words = ("ppr", self.steps, self.restart), h
+            h = graph.memo(key, lambda: ppr_smooth(normalized_adjacency(graph), words, *key[1:]), owner=words)
         return F.normalize(h, dim=-1)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:

@@ -101,7 +101,7 @@ class RALE(Method):
 
     def embed(self, graph: Graph) -> State:
         x = unit_features(self.features, graph, self.locations)
-        beside = graph.memo(("beside", x.data_ptr()), lambda: torch.cat([x, mean_adjacency(graph) @ x], 1))
+        beside = graph.memo("beside", lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), owner=x)
         return State(beside, hubs(graph, self.hub_share))
 
     def score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:

@@ -39,9 +39,7 @@ class ReducedFeatures(nn.Module):
     def forward(self, graph: Graph) -> Tensor:
         if graph.num_features != len(self.idf):
             raise InputError(f"the model knows {len(self.idf)} feature columns, the graph has {graph.num_features}")
-        key = ("reduced", self.basis.data_ptr(), self.basis._version)
-        reduced: Tensor = graph.memo(key, lambda: self._weighted(graph.x) @ self.basis)
-        return reduced
+        return graph.memo("reduced", lambda: self._weighted(graph.x) @ self.basis, owner=self.basis)
 
     def _weighted(self, x: Tensor) -> Tensor:
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)

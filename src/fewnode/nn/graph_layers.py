@@ -64,13 +64,13 @@ class Inputs(nn.Module):
         if self.reduced is None:
             return None
         x = self._unit(graph)
-        return graph.memo(("smoothed", x.data_ptr()), lambda: sparse.normalized_adjacency(graph) @ x)
+        return graph.memo("smoothed", lambda: sparse.normalized_adjacency(graph) @ x, owner=x)
 
     def _unit(self, graph: Graph) -> Tensor:
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
         assert self.reduced is not None
         x: Tensor = self.reduced(graph)
-        return graph.memo(("unit", x.data_ptr()), lambda: F.normalize(x, dim=-1))
+        return graph.memo("unit", lambda: F.normalize(x, dim=-1), owner=x)
 
 
 class GraphEncoder(nn.Module):

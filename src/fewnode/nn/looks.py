@@ -35,7 +35,7 @@ class Looks(nn.Module):
 
     def forward(self, graph: Graph) -> list[Tensor]:
         words = self.features(graph)
-        return graph.memo(("looks", words.data_ptr(), self.rank), lambda: self._make(graph, words))
+        return graph.memo("looks", lambda: self._make(graph, words), owner=words)
 
     def _make(self, graph: Graph, words: Tensor) -> list[Tensor]:
         normal, mean = normalized_adjacency(graph), mean_adjacency(graph)

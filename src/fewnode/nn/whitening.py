@@ -50,7 +50,7 @@ class Whitening(nn.Module):
                 self.fold_matrices[f, number] = rest
 
     def forward(self, look: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
-        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each row by what the other folds taught."""
+        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by what the other folds taught."""
         if fold is None:
             return F.normalize(z @ self.matrices[look], dim=-1)
         whitened = torch.zeros_like(z)
