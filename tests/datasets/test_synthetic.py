@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fewnode.datasets import planted
+from fewnode import random_split
+from fewnode.datasets import load_dataset, planted
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 
@@ -107,3 +108,12 @@ def test_features_are_sparse_counts_or_absent() -> None:
 def test_impossible_requests_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         planted(**({"n": 100, "classes": 5} | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["homophilous", "mixed", "heterophilous"])
+def test_planted_entries_of_the_catalog_are_what_they_say(kind: str) -> None:
+    graph, split = load_dataset(f"planted_{kind}")
+    row, column = graph.to_scipy().nonzero()
+    within = float((graph.y[row] == graph.y[column]).float().mean())
+    assert abs(within - {"homophilous": 0.8, "mixed": 0.45, "heterophilous": 0.1}[kind]) < 0.05
+    assert split == random_split(graph.y, seed=0)

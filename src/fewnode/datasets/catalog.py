@@ -28,6 +28,22 @@ def _local(name: str, sha256: str) -> tuple[File, ...]:
     return (File(f"{name}.npz", sha256=sha256),)
 
 
+def _planted(kind: str, homophily: float, difficulty: float, edges: int) -> Entry:
+    """A made-up graph with forty long-tailed classes."""
+    shape = {"n": 8_000, "classes": 40, "features": 1_000, "tail": 0.7}
+    return Entry(
+        name=f"planted_{kind}",
+        title=f"Made up: {kind} blocks of 40 classes with topics of words; {homophily:.0%} of edges within classes",
+        files=(),
+        reader="planted",
+        counts=Counts(nodes=8_000, edges=edges, features=1_000, classes=40),
+        split=splits.PLANTED,
+        license="none needed: made by this package",
+        citation="degree-corrected blocks: Karrer and Newman, Physical Review E 83, 016107, 2011",
+        recipe=(*shape.items(), ("homophily", homophily), ("difficulty", difficulty)),
+    )
+
+
 ENTRIES = (
     Entry(
         name="wordnet",
@@ -195,6 +211,9 @@ ENTRIES = (
         citation="Rozemberczki and Sarkar, Characteristic Functions on Graphs, CIKM 2020",
         note="Stand-in for LastFM-Asia: the 7,842 artists are missing, so features are structural.",
     ),
+    _planted("homophilous", 0.8, 0.8, edges=30_540),
+    _planted("mixed", 0.45, 0.6, edges=31_321),
+    _planted("heterophilous", 0.1, 0.6, edges=31_672),
 )
 
 

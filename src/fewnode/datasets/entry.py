@@ -33,7 +33,8 @@ class Counts:
 @dataclass(frozen=True)
 class Entry:
     """A data set. ``reader`` names a function of ``readers.py``; ``note`` says what a stand-in lacks;
-    ``folders`` are names under which the files may lie unpacked."""
+    ``folders`` are names under which the files may lie unpacked; ``recipe`` are the arguments of ``planted``
+    for one that is made up instead of read."""
 
     name: str
     title: str
@@ -46,6 +47,7 @@ class Entry:
     note: str = ""
     folders: tuple[str, ...] = ()
     bundled: bool = False
+    recipe: tuple[tuple[str, float], ...] = ()
 
     @property
     def stand_in(self) -> bool:

@@ -131,3 +131,10 @@ WORDNET = Parts(
     validation=_ids("3 12 17 21 25 28 29 33 41 44"),
     novel=_ids("1 6 9 13 16 19 20 24 27 32 34 36 38 39 43"),
 )
+
+# All 40 classes of a planted graph, as random_split with seed 0 cuts them.
+PLANTED = Parts(
+    base=_ids("0 1 2 5 8 9 11 13 16 17 20 21 25 35 38 39"),
+    validation=_ids("4 19 22 28 30 31 32 33"),
+    novel=_ids("3 6 7 10 12 14 15 18 23 24 26 27 29 34 36 37"),
+)
