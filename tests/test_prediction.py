@@ -238,6 +238,23 @@ def test_saved_and_loaded_gives_the_same_probabilities(classifier, tmp_path):
         loaded.adapt({"baker": ["n6"], "b": ["n7"]})
 
 
+@pytest.mark.parametrize("method", ["probe", "tent"])
+def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeypatch, method):
+    monkeypatch.setattr(keeping, "LARGE", 100)
+    options = {} if method == "probe" else {"steps": 1, "check_every": 1}
+    classifier = FewShotClassifier(method, k_shot=2, **options).fit(own_graph.graph())
+    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(scoring, "embed", lambda *_: pytest.fail("embedded again"))
+        loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+        assert torch.equal(loaded.adapt(own_graph.examples()).predict_proba().probabilities, before)
+    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}).predict_proba([1])  # embeds anew
+    (tmp_path / "m" / keeping.EMBEDDING).write_bytes(b"torn")
+    with pytest.raises(InputError, match="is damaged"):
+        loaded.attach(own_graph.graph()).adapt(own_graph.examples())
+
+
 def test_a_model_of_fewnode_train_can_be_attached(tmp_path):
     edges, x, y = own_graph.arrays()
     graph = Graph.from_edges(edges, x, y)

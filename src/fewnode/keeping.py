@@ -5,6 +5,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
 from . import checkpoint
 from .calibration import Calibration
 from .errors import InputError
@@ -17,7 +22,8 @@ if TYPE_CHECKING:
     from .prediction import FewShotClassifier
 
 FORMAT = 1
-OWN, WORDS = "own.json", "vocabulary.json"
+OWN, WORDS, EMBEDDING = "own.json", "vocabulary.json", "embedding.safetensors"
+LARGE = 20_000  # nodes from which the embedding is kept too: making it again takes longer than reading it
 
 
 def save(classifier: "FewShotClassifier", folder: PathLike, force: bool) -> None:
@@ -30,6 +36,7 @@ def save(classifier: "FewShotClassifier", folder: PathLike, force: bool) -> None
         checkpoint.save(model, fresh)
         if classifier.vocabulary is not None:
             write_json(fresh / WORDS, classifier.vocabulary)
+        _keep_embedding(classifier, fresh / EMBEDDING)
         write_json(fresh / OWN, _document(classifier, schema))
         fresh.chmod(0o755)  # mkdtemp is private; a model need not be
         _replace(fresh, target)
@@ -67,6 +74,30 @@ def _replace(fresh: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def _keep_embedding(classifier: "FewShotClassifier", path: Path) -> None:
+    """Keep what the model made of the graph it was fitted on, if that is large and plain tensors."""
+    if classifier.graph is None or classifier.graph.num_nodes < LARGE or not classifier.on_own_graph():
+        return
+    state = classifier._attached()[1]
+    parts = state if type(state) is list else [state]
+    if all(isinstance(part, Tensor) for part in parts):
+        named = {str(i): part.detach().cpu().contiguous() for i, part in enumerate(parts)}
+        save_file(named, path, metadata={"kind": "list" if type(state) is list else "tensor"})
+
+
+def read_embedding(folder: Path, device: torch.device) -> Any:
+    """The embedding that was kept, or None if there is none."""
+    path = folder / EMBEDDING
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt", device=str(device)) as file:
+            parts = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
+            return parts if file.metadata()["kind"] == "list" else parts[0]
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); remove it, it will be made again") from error
+
+
 def _document(classifier: "FewShotClassifier", schema: Schema) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -87,7 +118,7 @@ def load(kind: "type[FewShotClassifier]", folder: PathLike) -> "FewShotClassifie
     shape = {key: card[key] for key in ("n_way", "k_shot", "n_query", "seed")}
     made = kind(card["method"], **shape, **card["options"])
     made.model, made.schema, made.notes = model, Schema.of_card(card), list(card["notes"])
-    made.named_classes = (source / OWN).exists()
+    made.named_classes, made.folder = (source / OWN).exists(), source
     if made.named_classes:
         _fill(made, source)
     return made

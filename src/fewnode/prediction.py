@@ -2,11 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from . import calibration, scoring, training
+from . import calibration, keeping, scoring, training
 from .calibration import Calibration
 from .errors import InputError, one_of
 from .explanation import Explainer, Explanation
@@ -60,6 +61,7 @@ class FewShotClassifier:
         self.graph: Graph | None = None
         self.support: Support | None = None
         self.calibration: Calibration | None = None
+        self.folder: Path | None = None
         self._state: Any = None
 
     def fit(
@@ -73,7 +75,7 @@ class FewShotClassifier:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
         trained and the method is ``probe``. ``source`` names the files the graph came from."""
         split = choose_split(graph, self.min_size) if split is None else split
-        self.notes = []
+        self.notes, self.folder = [], None
         method, options = self._trainable(split)
         self.schema = Schema.of(graph)
         ready = self.schema.fit(graph)
@@ -179,15 +181,11 @@ class FewShotClassifier:
 
     def save(self, folder: PathLike, *, force: bool = False) -> None:
         """Write the model and what it knows of classes, features and files; a model in its place needs ``force``."""
-        from . import keeping
-
         keeping.save(self, folder, force)
 
     @classmethod
     def load(cls, folder: PathLike) -> "FewShotClassifier":
         """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
-        from . import keeping
-
         return keeping.load(cls, folder)
 
     # --- calibration and state --------------------------------------------------------------------------
@@ -235,9 +233,16 @@ class FewShotClassifier:
         model, _ = self._fitted()
         if self.graph is None:
             raise InputError("no graph is attached: call attach(graph) first")
+        if self._state is None and self.folder is not None and self.on_own_graph():
+            self._state = keeping.read_embedding(self.folder, self.graph.device)
         if self._state is None:
             self._state = scoring.embed(model, self.graph)
         return self.graph, self._state
+
+    def on_own_graph(self) -> bool:
+        """Whether the attached graph is the one the model was fitted on, to the last edge and feature."""
+        model, _ = self._fitted()
+        return self.graph is not None and self.graph.fingerprint == model.card["graph"]
 
     def _adapted(self) -> tuple[Method, Graph, Any, Support, Calibration]:
         model, _ = self._fitted()
