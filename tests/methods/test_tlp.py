@@ -12,7 +12,7 @@ from oracles import gcn, tlp
 
 def make(objective: str = "bgrl") -> TLP:
     torch.manual_seed(0)
-    model = TLP(12, objective=objective, hidden_channels=8, out_channels=6, negatives=30)  # type: ignore[arg-type]
+    model = TLP(12, objective=objective, hidden_channels=8, out_channels=6, sample=30)  # type: ignore[arg-type]
     model.prepare(gcn.small_graph())
     return model
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, View
+from ..nn.graph_layers import Features, GraphEncoder, Inputs
 from ..nn.heads import logistic_scores
 from ..nn.views import random_view
 from ..tasks import Tasks
@@ -29,7 +29,8 @@ class TLP(Method):
         objective: "bgrl" predicts one view from the other, "grace" tells a node's two views from other nodes'.
         edge_drop, feature_drop: probabilities of leaving out an edge or a feature column, for each of the two views.
         momentum: share of the old target network kept at a step (BGRL).
-        temperature, negatives: of the contrast, and how many nodes it is taken among at a step (GRACE).
+        temperature: of the contrast (GRACE).
+        sample: how many random nodes are compared at a step; the views are always of the whole graph.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 
@@ -46,7 +47,7 @@ class TLP(Method):
         feature_drop: tuple[float, float] = (0.2, 0.3),
         momentum: float = 0.99,
         temperature: float = 0.5,
-        negatives: int = 1024,
+        sample: int = 1024,
         inverse_penalty: float = 10.0,
         features: Features = "reduced",
         rank: int = 256,
@@ -54,7 +55,7 @@ class TLP(Method):
         super().__init__()
         self.objective = one_of("objective", objective, ("bgrl", "grace"))
         self.drops = list(zip(edge_drop, feature_drop, strict=True))
-        self.momentum, self.temperature, self.negatives = momentum, temperature, negatives
+        self.momentum, self.temperature, self.sample = momentum, temperature, sample
         self.inverse_penalty = inverse_penalty
         self.inputs = Inputs(in_channels, features, rank)
         widths = (self.inputs.width, hidden_channels, out_channels)
@@ -80,19 +81,15 @@ class TLP(Method):
         """The self-supervised loss of two fresh views; the tasks are not looked at."""
         dtype = self.encoder.weight.dtype
         one, two = (random_view(graph, self.inputs.width, dtype, *drop) for drop in self.drops)
-        if self.objective == "bgrl":
-            return self._bgrl(graph, one, two)
-        chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.negatives]
+        chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
         first, second = (self.predictor(self.encoder(self.inputs, graph, view=view)[chosen]) for view in (one, two))
-        return contrast(first, second, self.temperature)
-
-    def _bgrl(self, graph: Graph, one: View, two: View) -> Tensor:
+        if self.objective == "grace":
+            return contrast(first, second, self.temperature)
         if self.training:
             self.follow()
         with torch.no_grad():
-            goals = tuple(self.target(self.inputs, graph, view=view) for view in (two, one))
-        guesses = (self.predictor(self.encoder(self.inputs, graph, view=view)) for view in (one, two))
-        return sum((disagreement(*pair) for pair in zip(guesses, goals, strict=True)), start=goals[0].new_zeros(()))
+            goals = [self.target(self.inputs, graph, view=view)[chosen] for view in (two, one)]
+        return disagreement(first, goals[0]) + disagreement(second, goals[1])
 
     @torch.no_grad()
     def follow(self) -> None:
