@@ -1,6 +1,6 @@
 """Adapting to five new classes and classifying every node: time and memory at the size of ogbn-arxiv, or larger.
 
-python benchmarks/own_graph.py [nodes] [method]      (169343 tent; a million: python benchmarks/own_graph.py 1000000)
+python benchmarks/own_graph.py [nodes] [method] [threads]      (169343 tent 2)
 """
 
 import resource
@@ -66,5 +66,6 @@ def measure(classifier: fewnode.FewShotClassifier, truth: np.ndarray, new: np.nd
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    torch.set_num_threads(2)
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 169_343, sys.argv[2] if len(sys.argv) > 2 else "tent")
+    given = [*sys.argv[1:], *("169343", "tent", "2")[len(sys.argv) - 1 :]]
+    torch.set_num_threads(int(given[2]))
+    main(int(given[0]), given[1])

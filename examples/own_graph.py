@@ -29,7 +29,7 @@ def write_files(folder: Path, each: int = 60, seed: int = 0) -> dict[str, str]:
     typical = rng.normal(size=(len(kinds), len(COLUMNS)))
     typical *= 2.5 / np.linalg.norm(typical, axis=1, keepdims=True)  # no kind is the average person
     unit = np.array([12, 900, 6, 40, 0.1, 1.5, 0.2, 1])  # columns come in any unit: euros beside shares
-    values = (typical[kind] + 1.2 * rng.normal(size=(len(kind), len(COLUMNS)))) * unit + 5 * unit
+    values = (typical[kind] + 2.5 * rng.normal(size=(len(kind), len(COLUMNS)))) * unit + 5 * unit
     names = [f"p{i:04d}" for i in range(len(kind))]
     labels = [kinds[k] if k < len(TRADES) and rng.random() < 0.7 else "" for k in kind]
     pairs = []
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
 
     # fewnode fit-own --edges edges.csv --nodes nodes.csv --out model
     source = Source.of(folder / "edges.csv", folder / "nodes.csv")
-    classifier = fewnode.FewShotClassifier("tent", seed=0, steps=100).fit(source.read(), source=source)
+    classifier = fewnode.FewShotClassifier("tent", seed=0).fit(source.read(), source=source)
     print("learned from", ", ".join(classifier.known.base), "| checked on", ", ".join(classifier.known.validation))
     classifier.save(folder / "model", force=True)
 

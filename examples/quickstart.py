@@ -18,7 +18,7 @@ from torch import Tensor
 
 import fewnode
 from fewnode.evaluation import Evaluation
-from fewnode.explanation import embedding_of
+from fewnode.explanation import embeddings_of
 from fewnode.scoring import embed
 from fewnode.storage import atomic_write
 from fewnode.training import Progress
@@ -38,7 +38,7 @@ FLOORS: dict[str, dict[str, Any]] = {
     "probe without the graph": {"smooth": False},
 }  # nothing is trained in these
 SHAPE: dict[str, Any] = {"n_way": 5, "k_shot": 3}
-STEPS = 50  # a tenth of the usual: a look, not a result
+STEPS = 75  # half the usual: a look, not a result
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]  # Okabe and Ito's, which everybody can tell apart
 STYLE = """body { font: 16px sans-serif; max-width: 60rem; margin: auto; padding: 1rem } svg { max-width: 100% }
 td, th { padding: .2rem .8rem; text-align: left }"""
@@ -119,8 +119,8 @@ def classify(classifier: fewnode.FewShotClassifier, graph: fewnode.Graph, accura
         f"before and {100 * (learned.ece_after or 0):.1f} % after calibration"
     )
     confusion = counts / counts.sum(1, keepdim=True)
-    z = embedding_of(embed(classifier.model, classifier.graph), graph.num_nodes)  # type: ignore[arg-type]
-    places = picture_of(z[nodes[some]])
+    seen = embeddings_of(embed(classifier.model, classifier.graph), graph.num_nodes)  # type: ignore[arg-type]
+    places = picture_of(torch.cat([part[nodes[some]].float() for part in seen], 1))
     return Findings(accuracy, classifier.model.card["curve"], confusion, places, kind[nodes][some], words, text)
 
 

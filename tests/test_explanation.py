@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import own_graph
-from fewnode.explanation import embedding_of, without_edge
+from fewnode.explanation import embeddings_of, without_edge
 from fewnode.graph import Graph
 from fewnode.prediction import FewShotClassifier
 
@@ -74,9 +74,10 @@ def test_cutting_an_edge_cuts_both_directions_and_nothing_else():
     assert graph.num_edges == 3
 
 
-def test_embedding_is_found_in_whatever_a_method_returns():
+def test_embeddings_are_found_in_whatever_a_method_returns():
     rows = torch.zeros(3, 2)
-    assert embedding_of(rows, 3) is rows and embedding_of((torch.zeros(2, 2), rows), 3) is rows
-    assert embedding_of({"h": rows}, 3) is rows
+    for state in (rows, (torch.zeros(2, 2), rows), {"h": rows}, [rows, 5]):
+        (found,) = embeddings_of(state, 3)
+        assert found is rows
     with pytest.raises(TypeError, match="no tensor"):
-        embedding_of((1, 2), 3)
+        embeddings_of((1, 2), 3)

@@ -94,9 +94,9 @@ class Explainer:
         return float(p[best] - p[second])
 
     def _similarity(self, node: int, others: Tensor) -> Tensor:
-        z = embedding_of(self.state, self.graph.num_nodes)
-        centre = z.mean(0)
-        return F.cosine_similarity(z[node][None] - centre, z[others] - centre, dim=-1)
+        """Mean over the tensors the model sees the nodes by: cosine around the mean of all nodes."""
+        parts = embeddings_of(self.state, self.graph.num_nodes)
+        return torch.stack([_cosines(part, node, others) for part in parts]).mean(0)
 
     def _examples(self, node: int, best: int, second: int) -> tuple[Example, ...]:
         support = self.support
@@ -166,11 +166,15 @@ def without_edge(graph: Graph, a: int, b: int) -> Graph:
     return replace(graph, indptr=indptr, indices=graph.indices[keep], features=graph.x, _memo={})
 
 
-def embedding_of(state: Any, n: int) -> Tensor:
-    """The first tensor with a row for each node in what a method's ``embed`` returned."""
-    if isinstance(state, Tensor):
-        return state
-    for part in state.values() if isinstance(state, Mapping) else state:
-        if isinstance(part, Tensor) and part.ndim == 2 and len(part) == n:
-            return part
-    raise TypeError(f"embed returned {type(state).__name__}, which holds no tensor with one row per node")
+def embeddings_of(state: Any, n: int) -> list[Tensor]:
+    """The matrices with a row for each node in what a method's ``embed`` returned."""
+    parts = [state] if isinstance(state, Tensor) else list(state.values() if isinstance(state, Mapping) else state)
+    found = [part for part in parts if isinstance(part, Tensor) and part.ndim == 2 and len(part) == n]
+    if not found:
+        raise TypeError(f"embed returned {type(state).__name__}, which holds no tensor with one row per node")
+    return found
+
+
+def _cosines(z: Tensor, node: int, others: Tensor) -> Tensor:
+    centre = z.mean(0, dtype=torch.float32)
+    return F.cosine_similarity(z[node][None] - centre, z[others] - centre, dim=-1)
