@@ -19,7 +19,7 @@ from fewnode.storage import atomic_write
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")
-GRIDS = ("paper_table", "ablation", "support_size", "query_size", "shots")
+GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NOTHING = "No rows are stored yet.\n"
 
@@ -45,7 +45,7 @@ def _chapter(tables: list[Table]) -> str:
 
 
 def _summary(boards: list[Table]) -> str:
-    wanted = [board for board in boards if board.name in ("leaderboard_5w3s_10q", "leaderboard_5w5s_10q")]
+    wanted = [board for board in boards if board.name in ("leaderboard_5w1s_10q", "leaderboard_5w5s_10q")]
     return (
         "\n".join([f"{board.title}:\n\n{board.markdown()}" for board in wanted] + [f"{MARKS}\n"]) if wanted else NOTHING
     )
