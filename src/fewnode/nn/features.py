@@ -62,12 +62,12 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     indptr, indices, values = csr_parts(x)
     values = torch.where(values > 1, 1 + values.clamp(min=1).log(), values) * idf[indices.long()]
     rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
-    squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.square())
+    squared = torch.zeros(len(x), device=x.device, dtype=values.dtype).index_add_(0, rows, values.square())
     return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
 
 
 def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> Tensor:
     """The main directions [F, rank] of the rows of a sparse or dense matrix: its leading right singular vectors."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
-    start = random_block(x.shape[1], rank).to(x.device) if start is None else start
+    start = random_block(x.shape[1], rank).to(x) if start is None else start
     return main_directions(lambda v: back @ (x @ v), start, rank)[1]
