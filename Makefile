@@ -33,6 +33,11 @@ help:
 	$(PIP) --editable .
 	@touch $@
 
+# The quickstart's page has figures: matplotlib.
+.venv/report.stamp: .venv/base.stamp
+	$(PIP) --editable '.[report]'
+	@touch $@
+
 .venv/dev.stamp: .venv/base.stamp
 	@echo "Installing the development extras"
 	$(PIP) --editable '.[dev]'
@@ -42,7 +47,7 @@ install: .venv/base.stamp
 
 dev: .venv/dev.stamp
 
-quickstart: install
+quickstart: .venv/report.stamp
 	$(PY) examples/quickstart.py
 
 test: lint types unit examples

@@ -84,10 +84,10 @@ def fit_own(args: argparse.Namespace) -> int:
     from ..options import parse_options
     from ..prediction import FewShotClassifier
     from ..source import Source
-    from .training import _pair, notes_said
+    from .training import pair, notes_said
 
     check_folder(args.out, args.force)
-    options = parse_options(args.method, dict(_pair(text) for text in args.set))
+    options = parse_options(args.method, dict(pair(text) for text in args.set))
     columns = {name: value for name in COLUMNS if (value := getattr(args, name)) is not None}
     source = Source.of(args.edges, args.nodes, args.features, **columns)
     graph = source.read()

@@ -68,7 +68,7 @@ def train_method(args: argparse.Namespace) -> int:
 
     method = one_of("method", args.method, names())  # wrong names are answered before torch is imported
     dataset = catalog.entry(args.dataset).name
-    given = dict(_pair(text) for text in args.set)
+    given = dict(pair(text) for text in args.set)
     folder = _usable(Path(args.out), args.resume)
     try:
         say(f"Preparing {method} ...")
@@ -93,7 +93,7 @@ def train_method(args: argparse.Namespace) -> int:
     return 130 if stopped else 0
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise InputError(f"--set {text!r}: write option=value, for example --set hidden_channels=32")

@@ -74,11 +74,11 @@ def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, bridges:
     rows, place = torch.unique(pairs, return_inverse=True)
     centre, source = place.split([len(centres), len(neighbour)])
     node = rows % n
-    inner = _inner_arcs(graph, rows, node) if induced else None
+    inner = inner_arcs(graph, rows, node) if induced else None
     return Cut(rows // n, node, centre, target, source, inner, bridges)
 
 
-def _inner_arcs(graph: Graph, rows: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
+def inner_arcs(graph: Graph, rows: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
     """Arcs between rows of one group, as row numbers. Undirected edges are looked for from the end with fewer
     neighbours only: a hub that is everybody's neighbour would otherwise be read whole in every group."""
     owner, neighbour = sparse.gather_neighbours(graph if graph.directed else _upward(graph), node)

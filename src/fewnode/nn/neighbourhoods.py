@@ -14,7 +14,7 @@ from .. import sparse
 from ..csr import csr_parts, csr_tensor
 from ..graph import Graph
 from ..walks import hashed
-from .ego import _inner_arcs
+from .ego import inner_arcs
 
 TWO_STEP_WALKS = 1 << 21  # of all nodes whose subgraphs are cut at a time: bounds the memory that takes
 
@@ -129,7 +129,7 @@ def _cut(graph: Graph, centres: Tensor, cap: int, self_loops: bool) -> tuple[Ten
     n = graph.num_nodes
     keys, middle = _two_hops(graph, centres, cap)
     node = keys % n
-    target, source = _inner_arcs(graph, keys, node)
+    target, source = inner_arcs(graph, keys, node)
     if self_loops:
         every = torch.arange(len(keys), device=keys.device)
         target, source = torch.cat([target, every]), torch.cat([source, every])
