@@ -84,7 +84,7 @@ def fit_own(args: argparse.Namespace) -> int:
     from ..options import parse_options
     from ..prediction import FewShotClassifier
     from ..source import Source
-    from .training import pair, notes_said
+    from .training import notes_said, pair
 
     check_folder(args.out, args.force)
     options = parse_options(args.method, dict(pair(text) for text in args.set))
