@@ -35,7 +35,7 @@ help:
 
 # The quickstart's page has figures: matplotlib.
 .venv/report.stamp: .venv/base.stamp
-	$(PIP) --editable '.[report]'
+	$(PIP) --quiet --editable '.[report]'
 	@touch $@
 
 .venv/dev.stamp: .venv/base.stamp
