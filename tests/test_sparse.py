@@ -67,6 +67,10 @@ def test_smoothing_equals_the_recursion_written_out(small):
     for _ in range(4):
         z = 0.8 * a @ z + 0.2 * h
     torch.testing.assert_close(sparse.ppr_smooth(operator, h, steps=4, restart=0.2), z, atol=1e-6, rtol=1e-6)
+    leaf = h.clone().requires_grad_()
+    smoothed = sparse.ppr_smooth(operator, leaf, steps=4, restart=0.2)
+    torch.testing.assert_close(smoothed, z, atol=1e-6, rtol=1e-6)
+    assert torch.autograd.gradcheck(lambda h: sparse.ppr_smooth(operator, h, steps=2), leaf)
     assert torch.equal(sparse.ppr_smooth(operator, h, steps=0), h)
 
 

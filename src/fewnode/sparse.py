@@ -133,5 +133,8 @@ def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 
     """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
     z = h
     for _ in range(steps):
-        z = torch.add(operator @ z, h, alpha=restart / (1 - restart)).mul(1 - restart)
+        if h.requires_grad:
+            z = (1 - restart) * (operator @ z) + restart * h
+        else:  # one fused pass over memory instead of three
+            z = torch.addmm(h, operator.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
     return z
