@@ -1,7 +1,8 @@
 """Why TENT collapses at its printed settings: one change at a time, validation accuracy over steps.
 
-    python benchmarks/tent_stability.py run [data set ...]     adds missing rows to results/tent_stability.jsonl
-    python benchmarks/tent_stability.py table                  prints them
+    python benchmarks/tent_stability.py run [data set ...]     adds missing rows to benchmarks/rows/tent_stability.jsonl
+    python benchmarks/tent_stability.py diagnose               what happens inside in the first 60 steps
+    python benchmarks/tent_stability.py table                  prints all rows
     python benchmarks/tent_stability.py figure                 draws docs/figures/tent_stability.svg
 
 The printed settings leave open how deep the MLP of a GIN layer is; both readings are among the rows.
@@ -16,10 +17,12 @@ from typing import Any
 import torch
 
 import fewnode
+from fewnode.methods._tent_paper import PaperTENT, temperatures
+from fewnode.methods.tent import PAPER_TRAINING, TENT
 from fewnode.tasks import TaskSampler
 
 HERE = Path(__file__).resolve().parent.parent
-ROWS = HERE / "results" / "tent_stability.jsonl"
+ROWS = HERE / "benchmarks" / "rows" / "tent_stability.jsonl"
 FIGURE = HERE / "docs" / "figures" / "tent_stability.svg"
 DATASETS = (
     "cora_full_knnfeat",
@@ -32,7 +35,7 @@ DATASETS = (
     "lastfm_asia_nofeat",
 )
 STEPS, CHECK = 300, 20
-PRINTED: dict[str, Any] = {"normalize": False, "learning_rate": 0.05}
+PRINTED: dict[str, Any] = {"normalize": False, "learning_rate": 0.05, "clip": None}
 SETTINGS: dict[str, dict[str, Any]] = {
     "printed": PRINTED,
     "ours": {},
@@ -45,14 +48,22 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "printed, GCN": PRINTED | {"backbone": "gcn"},
     "printed, H normalised": PRINTED | {"normalize": True},
     "ours, MLP of two maps": {"mlp_layers": 2},
-    "ours, MLP of two maps, learning rate 0.05": {"mlp_layers": 2, "learning_rate": 0.05},
+    "ours, H not normalised": {"normalize": False},
+    "ours, learning rate 0.05": {"learning_rate": 0.05},
+    "ours, not clipped": {"clip": None},
 }
-EVERYWHERE = ("printed", "printed, H normalised", "ours")  # the others on the first data set only
+EVERYWHERE = (
+    "printed",
+    "ours",
+    "ours, H not normalised",
+    "ours, learning rate 0.05",
+    "ours, not clipped",
+)  # the others on the first data set only
 
 
 def run(datasets: list[str]) -> None:
     """Add the rows that are missing."""
-    done = {(row["dataset"], row["settings"]) for row in read()}
+    done = {(row["dataset"], row["settings"]) for row in read() if "settings" in row}
     for dataset in datasets:
         names = SETTINGS if dataset == DATASETS[0] else EVERYWHERE
         for name in names:
@@ -97,6 +108,50 @@ def measure(dataset: str, name: str) -> dict[str, Any]:
     return row | {"curve": curve}
 
 
+def diagnose(dataset: str = DATASETS[0], steps: int = 60) -> None:
+    """Train the same way by hand for a few steps, and add rows of what the forward pass looks like then."""
+    graph, split = fewnode.load_dataset(dataset)
+    view = fewnode.training_view(graph, split)
+    for name in ("printed", "printed, H normalised", "printed, MLP of two maps", "ours"):
+        torch.manual_seed(0)
+        options = dict(SETTINGS[name])
+        rate = options.pop("learning_rate", PAPER_TRAINING.learning_rate)
+        clip = options.pop("clip", PAPER_TRAINING.clip)
+        model = TENT(graph.num_features, base_classes=split.base, variant="paper", **options)
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=PAPER_TRAINING.weight_decay)
+        tasks = fewnode.draw_tasks(view.y, split.base, 5, 5, 10, steps, 0)
+        rows = [inside(model, view, tasks)]
+        for step in range(steps):
+            optimizer.zero_grad()
+            loss = model.loss(view, tasks[step : step + 1])
+            if not torch.isfinite(loss):
+                break
+            loss.backward()
+            if clip is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+        rows.append(inside(model, view, tasks))
+        with ROWS.open("a", encoding="utf-8") as file:
+            for at, row in zip((0, steps), rows, strict=True):
+                file.write(json.dumps({"dataset": dataset, "diagnosis": name, "step": at} | row) + "\n")
+                print(dataset, name, at, row, flush=True)
+
+
+@torch.no_grad()
+def inside(model: TENT, graph: Any, tasks: Any) -> dict[str, float]:
+    """Means over the tasks: length of a prototype, largest tau of a task, cosine between queries of a task."""
+    core = model.core
+    assert isinstance(core, PaperTENT)
+    _, prototypes, supports, queries = core.embed_tasks(graph, core.embed(graph), tasks)
+    queries = torch.nn.functional.normalize(queries, dim=-1)
+    found = {
+        "prototype_norm": prototypes.norm(dim=-1).mean(),
+        "largest_tau": temperatures(prototypes, supports, tasks).amax(1).mean(),
+        "query_cosine": (queries @ queries.transpose(1, 2)).mean(),
+    }
+    return {name: float(f"{value.item():.3g}") for name, value in found.items()}
+
+
 def read() -> list[dict[str, Any]]:
     if not ROWS.exists():
         return []
@@ -104,6 +159,8 @@ def read() -> list[dict[str, Any]]:
 
 
 def describe(row: dict[str, Any]) -> str:
+    if "diagnosis" in row:
+        return json.dumps(row)
     best = max((accuracy for _, accuracy in row["curve"]), default=float("nan"))
     last = row["curve"][-1][1] if row["curve"] else float("nan")
     novel = f"{100 * row['novel']:.1f}" if "novel" in row else f"({row['ended']} after step {row['last_step']})"
@@ -121,7 +178,7 @@ def figure() -> None:
     matplotlib.rcParams |= {"svg.hashsalt": "fewnode", "font.size": 8, "svg.fonttype": "none"}
     from matplotlib import pyplot
 
-    rows = {(row["dataset"], row["settings"]): row for row in read()}
+    rows = {(row["dataset"], row["settings"]): row for row in read() if "settings" in row}
     shown = [name for name in DATASETS if (name, "ours") in rows]
     canvas, axes = pyplot.subplots(2, 4, figsize=(9.5, 4.4), sharex=True, sharey=True, layout="constrained")
     for axis, dataset in zip(axes.flat, shown, strict=False):
@@ -145,6 +202,8 @@ if __name__ == "__main__":
     command, *names = sys.argv[1:] or ["table"]
     if command == "run":
         run(names or list(DATASETS))
+    elif command == "diagnose":
+        diagnose()
     elif command == "figure":
         figure()
     else:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..nn.adapters import Adapter
-from ..nn.ego import cut
+from ..nn.ego import Cut, cut, degrees
 from ..nn.encoders import GCN, GIN, xavier
 from ..nn.heads import class_means, cosine_scores, euclidean_scores
 from ..nn.local import LocalGNN
@@ -25,6 +25,24 @@ class State(NamedTuple):
 
     h: Tensor
     whole: Tensor | None
+
+    def read(self, wanted: list[tuple[Tensor, bool]]) -> list[Tensor]:
+        """Rows of ``h`` at some nodes, or of ``whole`` where the flag says so. Without ``whole`` all are read at once:
+        on the way back, every reading costs a pass over all nodes."""
+        if self.whole is None:
+            nodes = [part for part, _ in wanted]
+            return list(self.h.index_select(0, torch.cat(nodes)).split([len(part) for part in nodes]))
+        return [(self.whole if summed else self.h).index_select(0, part) for part, summed in wanted]
+
+
+class Embedded(NamedTuple):
+    """Tasks in both spaces: ``h`` at the queries [T, M, d_h]; then, by the second network, prototypes [T, N, d_s],
+    supports as their class's weights see them [T, S, d_s], and queries [T, M, d_s]."""
+
+    first: Tensor
+    prototypes: Tensor
+    supports: Tensor
+    queries: Tensor
 
 
 class PaperTENT(Method):
@@ -72,20 +90,22 @@ class PaperTENT(Method):
         return F.layer_norm(h, h.shape[1:]) if self.normalize else h
 
     def score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
-        reach = (graph.degree[tasks.support] + 1).sum(1) + (graph.degree[tasks.query] + 1).sum(1)
-        size = max(1, ROWS // int(reach.max()))
-        parts = [self._match(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)]
-        return torch.cat(parts)
+        reach = 1 + degrees(graph, torch.cat([tasks.support, tasks.query], 1))
+        size = max(1, ROWS // int(reach.sum(1).max()))
+        parts = (tasks[at : at + size] for at in range(0, len(tasks), size))
+        return torch.cat([self.match(self.embed_tasks(graph, state, part), part) for part in parts])
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         # One task reads the neighbours of few nodes: gathering those beats a product over all edges.
         state = State(self.first_step(graph), None) if len(tasks) == 1 else self.embed(graph)
-        matching = cross_entropy(self.score(graph, state, tasks), tasks)
-        return matching + self.gamma * self.classifier.loss(graph, state.h, tasks.query.flatten())
+        embedded = self.embed_tasks(graph, state, tasks)
+        matching = cross_entropy(self.match(embedded, tasks), tasks)
+        globally = self.classifier.loss(embedded.first.flatten(0, 1), graph.y[tasks.query.flatten()])
+        return matching + self.gamma * globally
 
-    def _match(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
-        prototypes, supports = self.prototypes(graph, state, tasks)
-        queries = self.queries(graph, state, tasks)
+    def match(self, embedded: Embedded, tasks: Tasks) -> Tensor:
+        """The scores [T, M, N]."""
+        _, prototypes, supports, queries = embedded
         if not self.task_adaptation:
             return euclidean_scores(queries, prototypes)
         return cosine_scores(queries, prototypes) / temperatures(prototypes, supports, tasks)[:, None]
@@ -95,33 +115,40 @@ class PaperTENT(Method):
         theta = self.gnn.theta
         return theta.expand(len(context), -1) if self.adapter is None else self.adapter(context, theta)
 
-    def prototypes(self, graph: Graph, state: State, tasks: Tasks) -> tuple[Tensor, Tensor]:
-        """The class prototypes [T, N, d] and the supports as their class's network sees them [T, S, d]."""
-        classes = tasks.n_tasks * tasks.n_way
-        first = torch.arange(tasks.n_tasks, device=graph.device)[:, None] * tasks.n_way
-        group = (first + tasks.support_y).flatten()
-        virtual = class_means(state.h[tasks.support], tasks.support_y, tasks.n_way).flatten(0, 1)
-        bridges = classes if self.node_adaptation else 0
-        induced = self.node_adaptation and self.ego_hops == 1
-        ego = cut(graph, tasks.support.flatten(), group, induced=induced, bridges=bridges)
-        out = self.gnn(graph, ego, *state, self.adapted(virtual), virtual=virtual if bridges else None)
-        supports = out[: len(group)].unflatten(0, tasks.support.shape)
-        if not bridges:
-            return class_means(supports, tasks.support_y, tasks.n_way), supports
-        return out[len(group) :].unflatten(0, (tasks.n_tasks, tasks.n_way)), supports
+    def embed_tasks(self, graph: Graph, state: State, tasks: Tasks) -> Embedded:
+        """Cut out the graphs around supports and queries, read what they need, run the second network on them."""
+        (ego, around), task = self._cuts(graph, tasks, summed=state.whole is not None)
+        nodes = [(tasks.support.flatten(), False), (tasks.query.flatten(), False)]
+        rows = state.read([*nodes, (ego.reads(), ego.summed), (around.reads(), around.summed)])
+        support, query = rows[0].unflatten(0, tasks.support.shape), rows[1].unflatten(0, tasks.query.shape)
+        prototypes, supports = self._classes(graph, ego, rows[2], support, tasks)
+        queries = self.gnn(graph, around, rows[3], self.adapted(support.mean(1)), weights_of=task)
+        return Embedded(query, prototypes, supports, queries.unflatten(0, tasks.query.shape))
 
-    def queries(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
-        """The queries as the network adapted to all supports of their task sees them, [T, M, d]."""
-        nodes = tasks.query.flatten()
-        task = torch.arange(tasks.n_tasks, device=graph.device).repeat_interleave(tasks.query.shape[1])
-        theta = self.adapted(state.h[tasks.support].mean(1))
-        if self.query_hops > 1:  # two hops hold all that two layers reach: the cut-out graph is as good as the whole
-            around = cut(graph, nodes, task, induced=False)
-            out = self.gnn(graph, around, *state, theta)
-        else:
-            around = cut(graph, nodes, torch.arange(len(nodes), device=graph.device), induced=True)
-            out = self.gnn(graph, around, *state, theta, weights_of=task)
-        return out.unflatten(0, tasks.query.shape)
+    def _cuts(self, graph: Graph, tasks: Tasks, summed: bool) -> tuple[tuple[Cut, Cut], Tensor | None]:
+        """Class-ego graphs (or supports in the original graph) and subgraphs of queries; which task these are of."""
+        task = torch.arange(len(tasks), device=graph.device)[:, None]
+        classes = (task * tasks.n_way + tasks.support_y).flatten()
+        bridges = len(tasks) * tasks.n_way if self.node_adaptation else 0
+        induced = self.node_adaptation and self.ego_hops == 1
+        support, query = tasks.support.flatten(), tasks.query.flatten()
+        ego = cut(graph, support, classes, induced=induced, summed=summed, bridges=bridges)
+        of_query = task.expand_as(tasks.query).flatten()
+        if self.query_hops > 1:  # two hops hold all that two layers reach: queries of a task need no graph of their own
+            return (ego, cut(graph, query, of_query, induced=False, summed=summed)), None
+        each = torch.arange(len(query), device=graph.device)
+        return (ego, cut(graph, query, each, induced=True)), of_query
+
+    def _classes(self, graph: Graph, ego: Cut, values: Tensor, support: Tensor, tasks: Tasks) -> tuple[Tensor, Tensor]:
+        """Prototypes [T, N, d] and supports [T, S, d] by the networks adapted to their classes."""
+        virtual = class_means(support, tasks.support_y, tasks.n_way).flatten(0, 1)
+        bridge = (virtual, support.flatten(0, 1)) if ego.bridges else None
+        out = self.gnn(graph, ego, values, self.adapted(virtual), bridge=bridge)
+        supports, prototypes = out.split([len(ego.centre), ego.bridges])
+        supports = supports.unflatten(0, tasks.support.shape)
+        if not ego.bridges:
+            return class_means(supports, tasks.support_y, tasks.n_way), supports
+        return prototypes.unflatten(0, (len(tasks), tasks.n_way)), supports
 
 
 def temperatures(prototypes: Tensor, supports: Tensor, tasks: Tasks) -> Tensor:
@@ -150,10 +177,9 @@ class BaseClassifier(nn.Module):
         self.linear = xavier(nn.Linear(channels, len(base_classes)))
         self.register_buffer("base", torch.tensor(sorted(base_classes)), persistent=False)
 
-    def loss(self, graph: Graph, h: Tensor, nodes: Tensor) -> Tensor:
-        """Mean cross-entropy at those ``nodes [B]`` whose label is one of the base classes."""
-        y = graph.y[nodes]
+    def loss(self, h: Tensor, y: Tensor) -> Tensor:
+        """Mean cross-entropy at those nodes, ``h [B, d]``, whose class ``y [B]`` is one of the base classes."""
         column = torch.searchsorted(self.base, y).clamp(max=len(self.base) - 1)
         target = torch.where(self.base[column] == y, column, -1)
-        total = F.cross_entropy(self.linear(h[nodes]), target, ignore_index=-1, reduction="sum")
+        total = F.cross_entropy(self.linear(h), target, ignore_index=-1, reduction="sum")
         return total / (target >= 0).sum().clamp(min=1)

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from .. import sparse
 from ..graph import Graph
-from ..nn.ego import cut
+from ..nn.ego import cut, degrees
 from ..nn.heads import class_means, cosine_scores, logistic_scores
 from ..nn.local import Blocks, LocalGNN
 from ..tasks import Tasks
@@ -44,7 +44,7 @@ class ReleasedTENT(Method):
     def embed(self, graph: Graph) -> Tensor:
         """The linear layer over the row-normalised A + I, [N, hidden_channels]."""
         h = sparse.project(graph, self.weight)
-        return (h + sparse.adjacency(graph) @ h) / _closed_degree(graph, h) + self.bias
+        return (h + sparse.adjacency(graph) @ h) / (1 + graph.degree)[:, None] + self.bias
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
         h = F.normalize(state, dim=1)
@@ -53,7 +53,7 @@ class ReleasedTENT(Method):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         h = self.embed(graph)
         matching = cross_entropy(self.match(graph, h, tasks), tasks)
-        return matching + self.gamma * self.classifier.loss(graph, h, (graph.y >= 0).nonzero().squeeze(1))
+        return matching + self.gamma * self.classifier.loss(h, graph.y)
 
     def match(self, graph: Graph, h: Tensor, tasks: Tasks) -> Tensor:
         """The scores of the training loss, [T, M, N]."""
@@ -73,18 +73,14 @@ class ReleasedTENT(Method):
         its subgraph take from it.
         """
         nodes = tasks.query.flatten()
-        near = cut(graph, nodes, torch.arange(len(nodes), device=graph.device), induced=False)
+        near = cut(graph, nodes, torch.arange(len(nodes), device=graph.device), induced=False, summed=True)
         around = cut(graph, near.node, near.group, induced=True)
         assert around.inner is not None
         target, source = around.inner
-        share = 1 / _closed_degree(graph, h).index_select(0, around.node)
+        share = 1 / (1 + degrees(graph, around.node))[:, None].to(h.dtype)
         task = around.group // tasks.query.shape[1]
-        z = torch.relu(Blocks(task, len(tasks))(around.closed_sums(graph, h) * share, first))
+        z = torch.relu(Blocks(task, len(tasks))(around.closed_sums(h.index_select(0, around.node)) * share, first))
         taken = share.index_add(0, source, share.index_select(0, target))
         sums = h.new_zeros(len(nodes), z.shape[1]).index_add(0, around.group, z * taken)
         sizes = torch.bincount(around.group, minlength=len(nodes))
         return (sums / sizes[:, None]).unflatten(0, tasks.query.shape)
-
-
-def _closed_degree(graph: Graph, like: Tensor) -> Tensor:
-    return (1 + graph.degree)[:, None].to(like.dtype)

@@ -13,9 +13,9 @@ from ..graph import Graph
 class Cut:
     """Cut-out graphs, one per group, as one list of R rows sorted by group: the C centres and their neighbours.
 
-    A node is one row in each group it belongs to. All arcs into the centres are listed; arcs among all rows of a
-    group only where the cut is induced, otherwise the rows keep every neighbour they have in the graph. A bridged
-    cut has G more rows at the end, one virtual node per group, joined to all centres of its group.
+    A node is one row in each group it belongs to. All arcs into the centres are listed; other rows have the neighbours
+    they have inside (``inner``), or all they have in the graph (``outer``, or neither where the values come summed up
+    already). A bridged cut has G more rows at the end: virtual nodes, each joined to its group's centres.
     """
 
     group: Tensor  # [R] which cut-out graph the row belongs to
@@ -23,8 +23,18 @@ class Cut:
     centre: Tensor  # [C] the row of each centre
     target: Tensor  # [L] arcs into the centres: which centre, ...
     source: Tensor  # [L] ... and the row it comes from
-    inner: tuple[Tensor, Tensor] | None  # target and source rows of all arcs, if induced
+    inner: tuple[Tensor, Tensor] | None = None  # all arcs inside: target and source row
+    outer: tuple[Tensor, Tensor] | None = None  # all arcs into the rows: target row and source node
     bridges: int = 0  # G if bridged
+
+    @property
+    def summed(self) -> bool:
+        """Whether the values at the rows must be closed sums already."""
+        return self.inner is None and self.outer is None
+
+    def reads(self) -> Tensor:
+        """The nodes whose values are needed: those of the rows, then those of outer arcs."""
+        return self.node if self.outer is None else torch.cat([self.node, self.outer[1]])
 
     def group_of_rows(self) -> Tensor:
         """The group of every row, virtual nodes last, [R] or [R + G]."""
@@ -34,25 +44,30 @@ class Cut:
         """The group of every centre, virtual nodes last, [C] or [C + G]."""
         return torch.cat([self.group[self.centre], torch.arange(self.bridges, device=self.group.device)])
 
-    def closed_sums(
-        self, graph: Graph, h: Tensor, whole: Tensor | None = None, virtual: Tensor | None = None
-    ) -> Tensor:
-        """Own value plus that of the neighbours, at every row, from ``h [N, d]`` at nodes and ``virtual [G, d]``
-        at virtual nodes. ``whole = h + A h`` saves the sums of a cut that is not induced, if it is at hand."""
+    def closed_sums(self, values: Tensor, bridge: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """Own value plus that of the neighbours, at every row, from the ``values`` at ``reads()``; a bridged cut also
+        needs those at its virtual nodes [G, d] and its centres [C, d]."""
+        sums = values
         if self.inner is not None:
             target, source = self.inner
-            own = h.index_select(0, self.node)
-            sums = own.index_add(0, target, own.index_select(0, source))
-        elif whole is not None:
-            sums = whole.index_select(0, self.node)
-        else:
-            target, neighbour = sparse.gather_neighbours(graph, self.node)
-            sums = h.index_select(0, self.node).index_add(0, target, h.index_select(0, neighbour))
-        if virtual is None:
+            sums = values.index_add(0, target, values.index_select(0, source))
+        elif self.outer is not None:
+            own, others = values.split([len(self.node), len(self.outer[1])])
+            sums = own.index_add(0, self.outer[0], others)
+        if bridge is None:
             return sums
+        virtual, centres = bridge
         group = self.group[self.centre]
-        bridge = virtual.index_add(0, group, h.index_select(0, self.node[self.centre]))
-        return torch.cat([sums.index_add(0, self.centre, virtual.index_select(0, group)), bridge])
+        joined = sums.index_add(0, self.centre, virtual.index_select(0, group))
+        return torch.cat([joined, virtual.index_add(0, group, centres)])
+
+    def closed_counts(self, graph: Graph, dtype: torch.dtype) -> Tensor:
+        """How many values each closed sum adds up, [R, 1] or [R + G, 1]."""
+        ones = torch.ones(len(self.reads()), 1, dtype=dtype, device=self.node.device)
+        if self.summed:
+            ones = ones + degrees(graph, self.node)[:, None]
+        bridge = ones.new_ones(self.bridges, 1), ones.new_ones(len(self.centre), 1)
+        return self.closed_sums(ones, bridge if self.bridges else None)
 
     def centre_sums(self, z: Tensor) -> Tensor:
         """Own value plus that of the neighbours, at centres and virtual nodes, from values ``z`` at the rows."""
@@ -65,9 +80,12 @@ class Cut:
         return torch.cat([sums + virtual.index_select(0, group), virtual.index_add(0, group, own)])
 
 
-def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, bridges: int = 0) -> Cut:
+def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, summed: bool = False, bridges: int = 0) -> Cut:
     """Cut out, for every group, its centres and their neighbours: nodes ``centres [C]`` of groups ``group [C]``.
-    ``bridges`` is the number of groups if each gets a virtual node, else 0."""
+
+    ``induced``: only arcs inside count. Otherwise all arcs of the graph do; ``summed`` promises values that are closed
+    sums already. ``bridges`` is the number of groups if each gets a virtual node, else 0.
+    """
     n = graph.num_nodes
     target, neighbour = sparse.gather_neighbours(graph, centres)
     pairs = torch.cat([group * n + centres, group[target] * n + neighbour])
@@ -75,7 +93,13 @@ def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, bridges:
     centre, source = place.split([len(centres), len(neighbour)])
     node = rows % n
     inner = inner_arcs(graph, rows, node) if induced else None
-    return Cut(rows // n, node, centre, target, source, inner, bridges)
+    outer = None if induced or summed else sparse.gather_neighbours(graph, node)
+    return Cut(rows // n, node, centre, target, source, inner, outer, bridges)
+
+
+def degrees(graph: Graph, nodes: Tensor) -> Tensor:
+    """How many neighbours each of the nodes has, without a pass over all nodes."""
+    return (graph.indptr[nodes + 1] - graph.indptr[nodes]).long()
 
 
 def inner_arcs(graph: Graph, rows: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:

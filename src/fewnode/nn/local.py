@@ -46,36 +46,29 @@ class LocalGNN(nn.Module):
         self,
         graph: Graph,
         cut: Cut,
-        h: Tensor,
-        whole: Tensor | None,
+        values: Tensor,
         theta: Tensor,
         *,
         weights_of: Tensor | None = None,
-        virtual: Tensor | None = None,
+        bridge: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """Outputs at the centres and then at the virtual nodes of the cut, [C + G, out].
 
-        Inputs are ``h [N, in]`` at nodes, ``whole = h + A h`` or None, and ``virtual [G, in]`` at virtual nodes; group
-        ``g`` of the cut uses the weights ``theta[weights_of[g]]``, by default ``theta[g]``, of ``[W, size]``.
+        ``values`` and ``bridge`` as in ``Cut.closed_sums``. Group ``g`` of the cut uses the weights
+        ``theta[weights_of[g]]``, by default ``theta[g]``, of ``theta [W, size]``.
         """
+        first, second = self.unpack(theta)
         rows, outputs = cut.group_of_rows(), cut.group_of_outputs()
         if weights_of is not None:
             rows, outputs = weights_of[rows], weights_of[outputs]
-        first, second = self.unpack(theta)
-        sums = cut.closed_sums(graph, h, whole, virtual)
+        sums = cut.closed_sums(values, bridge)
         if self.mean:
-            sums = sums / self._counts(graph, cut, h)
+            sums = sums / cut.closed_counts(graph, values.dtype)
         z = torch.relu(Blocks(rows, len(theta))(sums, first))
         sums = cut.centre_sums(z)
         if self.mean:
             sums = sums / cut.centre_sums(torch.ones_like(z[:, :1]))
         return Blocks(outputs, len(theta))(sums, second)
-
-    @staticmethod
-    def _counts(graph: Graph, cut: Cut, h: Tensor) -> Tensor:
-        ones = h.new_ones(graph.num_nodes, 1)
-        virtual = h.new_ones(cut.bridges, 1) if cut.bridges else None
-        return cut.closed_sums(graph, ones, ones + graph.degree[:, None], virtual)
 
 
 class Blocks:
@@ -89,6 +82,9 @@ class Blocks:
     """
 
     def __init__(self, group: Tensor, n_groups: int) -> None:
+        self.single = n_groups == 1
+        if self.single:  # then the rows are one block as they are
+            return
         counts = torch.bincount(group, minlength=n_groups)
         self.width = min(128, max(4, 1 << (len(group) // n_groups).bit_length()))
         blocks = (counts + self.width - 1) // self.width
@@ -101,9 +97,15 @@ class Blocks:
 
     def __call__(self, rows: Tensor, linears: Linears) -> Tensor:
         """Run ``rows [R, in]`` through the linear maps of their groups, ReLU between them: [R, out]."""
+        if self.single:
+            return self._chain(rows[None], linears)[0]
         room = rows.new_zeros(len(self.group) * self.width, rows.shape[1])
         x = room.index_copy(0, self.slot, rows).view(len(self.group), self.width, -1)
+        own = [(w.index_select(0, self.group), b.index_select(0, self.group)) for w, b in linears]
+        return self._chain(x, own).flatten(0, 1).index_select(0, self.slot)
+
+    @staticmethod
+    def _chain(x: Tensor, linears: Linears) -> Tensor:
         for step, (weight, bias) in enumerate(linears):
-            x = torch.relu(x) if step else x
-            x = torch.baddbmm(bias.index_select(0, self.group), x, weight.index_select(0, self.group))
-        return x.flatten(0, 1).index_select(0, self.slot)
+            x = torch.baddbmm(bias, torch.relu(x) if step else x, weight)
+        return x
