@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ def add_commands(commands: Any) -> None:
     )
     train.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
     train.add_argument("--resume", action="store_true", help="go on where a training in DIR was stopped")
+    train.add_argument("--inductive", action="store_true", help="train without the nodes of the novel classes")
+    train.add_argument("--tensorboard", metavar="DIR", help="write the training curves there too (extra [log])")
     train.add_argument(
         "--ranks",
         choices=("1", "auto"),
@@ -80,7 +82,7 @@ def train_method(args: argparse.Namespace) -> int:
         graph, split = load_dataset(dataset, args.data_dir)
         shape: dict[str, Any] = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
         with ranks() if args.ranks == "auto" else nullcontext(0) as rank, notes_said(), TrainingBar() as bar:
-            shape["callback"] = None if rank else bar
+            shape |= {"callback": None if rank else _told_all(bar, args.tensorboard), "inductive": args.inductive}
             model = fit(method, graph, split, **shape, device=args.device, resume=folder, **options)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing new is kept") from None
@@ -91,6 +93,21 @@ def train_method(args: argparse.Namespace) -> int:
     stopped = any(note.startswith("interrupted") for note in model.card["notes"])
     emit(args, {"folder": str(folder), "interrupted": stopped, **_told(model.card)}, _draw_training)
     return 130 if stopped else 0
+
+
+def _told_all(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
+    """What is told of every step: the bar, and TensorBoard if it is wanted."""
+    if log is None:
+        return bar
+    from ..tensorboard import TensorBoardLog
+
+    written = TensorBoardLog(log)
+
+    def tell(progress: Any) -> None:
+        bar(progress)
+        written(progress)
+
+    return tell
 
 
 def pair(text: str) -> tuple[str, str]:
