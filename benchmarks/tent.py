@@ -57,13 +57,19 @@ def synthetic(nodes: int, edges: int, features: int, words: int, classes: int) -
 
 def seconds(work: Callable[[], Any], repeats: int) -> float:
     """Median time of one call, after one to warm up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return medians([work], repeats)[0]
+
+
+def medians(works: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """Median times of several calls made in turn, so that what else the machine does meets them alike."""
+    times: list[list[float]] = [[] for _ in works]
+    for turn in range(repeats + 1):
+        for work, taken in zip(works, times, strict=True):
+            start = time.perf_counter()
+            work()
+            if turn:
+                taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in times]
 
 
 class Bench:
@@ -108,8 +114,7 @@ def measure(size: str) -> dict[str, float]:
     """All figures of one size, in this process."""
     bench = Bench(synthetic(**SIZES[size]))
     repeats = 60 if size == "cora_full" else 5
-    step = seconds(bench.step, repeats)
-    bare = seconds(bench.bare, repeats)
+    step, bare = medians([bench.step, bench.bare], repeats)
     found = {"steps_per_second": 1 / step, "over_bare": step / bare, "tasks_500_seconds": bench.score_seconds(500)}
     predict_scores(bench.model, bench.graph, bench.draw(500))
     return found | {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}

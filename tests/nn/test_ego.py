@@ -1,5 +1,6 @@
 """Cut-out graphs: which rows, which arcs, and what a hub costs."""
 
+import pytest
 import torch
 
 from fewnode.graph import Graph
@@ -23,11 +24,21 @@ def arcs(graph: Graph, centres: list[int], group: list[int]) -> set[tuple[int, i
 
 
 def test_rows_are_the_centres_and_their_neighbours_once_per_group() -> None:
-    ego = cut(star(5), torch.tensor([1, 2, 2, 6]), torch.tensor([0, 0, 1, 1]), induced=False)
+    ego = cut(star(5), torch.tensor([1, 2, 2, 6]), torch.tensor([0, 0, 1, 1]), induced=True)
     rows = set(zip(ego.group.tolist(), ego.node.tolist(), strict=True))
     assert rows == {(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3), (1, 6)}
     assert len(ego.node) == len(rows)
     assert ego.node[ego.centre].tolist() == [1, 2, 2, 6]
+
+
+def test_a_bridged_cut_joins_every_support_however_it_is_reached() -> None:
+    """Nodes 1 and 2 are neighbours: each is a centre and a neighbour of the other, but one row."""
+    ego = cut(star(5), torch.tensor([1, 2]), torch.tensor([0, 0]), induced=False, bridges=1)
+    assert len(ego.node) == len(set(ego.node.tolist()))
+    values = torch.ones(len(ego.reads()), 1)
+    sums = ego.closed_sums(values, (torch.full((1, 1), 100.0), torch.ones(2, 1)))
+    assert sums[ego.centre].flatten().tolist() == [1 + 2 + 100, 1 + 3 + 100]
+    assert sums[-1] == 102
 
 
 def test_inner_arcs_are_those_between_rows_of_one_group() -> None:
@@ -50,11 +61,16 @@ def test_a_hub_is_not_read_whole_in_every_group() -> None:
     assert upward.num_edges == graph.num_edges
 
 
-def test_blocks_give_each_row_the_weights_of_its_group() -> None:
+@pytest.mark.parametrize("rows_at_once", [0, 10**6], ids=["in blocks", "one by one"])
+@pytest.mark.parametrize("n_groups", [1, 4])
+def test_blocks_give_each_row_the_weights_of_its_group(
+    n_groups: int, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Blocks, "FEW", rows_at_once)
     random = torch.Generator().manual_seed(0)
-    group = torch.randint(4, (300,), generator=random)
+    group = torch.randint(n_groups, (300,), generator=random)
     group[group == 2] = 3  # a group may be empty, another large
-    rows, weight = torch.randn(300, 3, generator=random), torch.randn(4, 3, 2, generator=random)
-    bias = torch.randn(4, 1, 2, generator=random)
+    rows, weight = torch.randn(300, 3, generator=random), torch.randn(n_groups, 3, 2, generator=random)
+    bias = torch.randn(n_groups, 1, 2, generator=random)
     expected = torch.stack([row @ weight[g] + bias[g, 0] for row, g in zip(rows, group, strict=True)])
-    torch.testing.assert_close(Blocks(group, 4)(rows, [(weight, bias)]), expected)
+    torch.testing.assert_close(Blocks(group, n_groups)(rows, [(weight, bias)]), expected)

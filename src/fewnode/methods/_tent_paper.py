@@ -11,7 +11,7 @@ from ..nn.adapters import Adapter
 from ..nn.ego import Cut, cut, degrees
 from ..nn.encoders import GCN, GIN, xavier
 from ..nn.heads import class_means, cosine_scores, euclidean_scores
-from ..nn.local import LocalGNN
+from ..nn.local import LocalGNN, Part
 from ..sparse import adjacency
 from ..tasks import Tasks
 from .method import Method, cross_entropy
@@ -21,18 +21,11 @@ SMALLEST_TAU = 0.01  # a class whose supports all coincide with its prototype wo
 
 
 class State(NamedTuple):
-    """What one pass over the graph leaves: ``h [N, d]`` and, where many tasks share it, ``whole = h + A h``."""
+    """What one pass over the graph leaves: ``h [N, d]`` and ``whole = h + A h``; or, for a single task, ``h``
+    before it is normalised, and None."""
 
     h: Tensor
     whole: Tensor | None
-
-    def read(self, wanted: list[tuple[Tensor, bool]]) -> list[Tensor]:
-        """Rows of ``h`` at some nodes, or of ``whole`` where the flag says so. Without ``whole`` all are read at once:
-        on the way back, every reading costs a pass over all nodes."""
-        if self.whole is None:
-            nodes = [part for part, _ in wanted]
-            return list(self.h.index_select(0, torch.cat(nodes)).split([len(part) for part in nodes]))
-        return [(self.whole if summed else self.h).index_select(0, part) for part, summed in wanted]
 
 
 class Embedded(NamedTuple):
@@ -81,13 +74,20 @@ class PaperTENT(Method):
         self.ego_hops, self.query_hops, self.gamma = ego_hops, query_hops, gamma
 
     def embed(self, graph: Graph) -> State:
-        h = self.first_step(graph)
+        h = self._normalized(self.phi(graph))
         return State(h, h + adjacency(graph) @ h)
 
-    def first_step(self, graph: Graph) -> Tensor:
-        """The first-step embedding ``H [N, d]``."""
-        h = self.phi(graph)
+    def _normalized(self, h: Tensor) -> Tensor:
         return F.layer_norm(h, h.shape[1:]) if self.normalize else h
+
+    def _read(self, state: State, wanted: list[tuple[Tensor, bool]]) -> list[Tensor]:
+        """Rows of ``h`` at some nodes, or of ``whole`` where the flag says so. Without ``whole`` all are read at once,
+        as on the way back every reading costs a pass over all nodes, and only then normalised."""
+        if state.whole is None:
+            nodes = [part for part, _ in wanted]
+            rows = self._normalized(state.h.index_select(0, torch.cat(nodes)))
+            return list(rows.split([len(part) for part in nodes]))
+        return [(state.whole if summed else state.h).index_select(0, part) for part, summed in wanted]
 
     def score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
         reach = 1 + degrees(graph, torch.cat([tasks.support, tasks.query], 1))
@@ -96,8 +96,8 @@ class PaperTENT(Method):
         return torch.cat([self.match(self.embed_tasks(graph, state, part), part) for part in parts])
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        # One task reads the neighbours of few nodes: gathering those beats a product over all edges.
-        state = State(self.first_step(graph), None) if len(tasks) == 1 else self.embed(graph)
+        # One task reads few nodes: gathering and normalising those beats a pass over all nodes and edges.
+        state = State(self.phi(graph), None) if len(tasks) == 1 else self.embed(graph)
         embedded = self.embed_tasks(graph, state, tasks)
         matching = cross_entropy(self.match(embedded, tasks), tasks)
         globally = self.classifier.loss(embedded.first.flatten(0, 1), graph.y[tasks.query.flatten()])
@@ -117,38 +117,35 @@ class PaperTENT(Method):
 
     def embed_tasks(self, graph: Graph, state: State, tasks: Tasks) -> Embedded:
         """Cut out the graphs around supports and queries, read what they need, run the second network on them."""
-        (ego, around), task = self._cuts(graph, tasks, summed=state.whole is not None)
+        ego, around, task = self._cuts(graph, tasks, summed=state.whole is not None)
         nodes = [(tasks.support.flatten(), False), (tasks.query.flatten(), False)]
-        rows = state.read([*nodes, (ego.reads(), ego.summed), (around.reads(), around.summed)])
+        rows = self._read(state, [*nodes, (ego.reads(), ego.summed), (around.reads(), around.summed)])
         support, query = rows[0].unflatten(0, tasks.support.shape), rows[1].unflatten(0, tasks.query.shape)
-        prototypes, supports = self._classes(graph, ego, rows[2], support, tasks)
-        queries = self.gnn(graph, around, rows[3], self.adapted(support.mean(1)), weights_of=task)
-        return Embedded(query, prototypes, supports, queries.unflatten(0, tasks.query.shape))
-
-    def _cuts(self, graph: Graph, tasks: Tasks, summed: bool) -> tuple[tuple[Cut, Cut], Tensor | None]:
-        """Class-ego graphs (or supports in the original graph) and subgraphs of queries; which task these are of."""
-        task = torch.arange(len(tasks), device=graph.device)[:, None]
-        classes = (task * tasks.n_way + tasks.support_y).flatten()
-        bridges = len(tasks) * tasks.n_way if self.node_adaptation else 0
-        induced = self.node_adaptation and self.ego_hops == 1
-        support, query = tasks.support.flatten(), tasks.query.flatten()
-        ego = cut(graph, support, classes, induced=induced, summed=summed, bridges=bridges)
-        of_query = task.expand_as(tasks.query).flatten()
-        if self.query_hops > 1:  # two hops hold all that two layers reach: queries of a task need no graph of their own
-            return (ego, cut(graph, query, of_query, induced=False, summed=summed)), None
-        each = torch.arange(len(query), device=graph.device)
-        return (ego, cut(graph, query, each, induced=True)), of_query
-
-    def _classes(self, graph: Graph, ego: Cut, values: Tensor, support: Tensor, tasks: Tasks) -> tuple[Tensor, Tensor]:
-        """Prototypes [T, N, d] and supports [T, S, d] by the networks adapted to their classes."""
         virtual = class_means(support, tasks.support_y, tasks.n_way).flatten(0, 1)
-        bridge = (virtual, support.flatten(0, 1)) if ego.bridges else None
-        out = self.gnn(graph, ego, values, self.adapted(virtual), bridge=bridge)
-        supports, prototypes = out.split([len(ego.centre), ego.bridges])
+        theta = self.adapted(torch.cat([virtual, support.mean(1)]))  # one row for each class, then for each task
+        bridge = (virtual, rows[0]) if ego.bridges else None
+        classes = torch.arange(len(virtual), device=graph.device)
+        parts = [Part(ego, rows[2], classes, bridge), Part(around, rows[3], len(virtual) + task)]
+        near, queries = self.gnn(graph, parts, theta)
+        supports, prototypes = near.split([len(ego.centre), ego.bridges])
         supports = supports.unflatten(0, tasks.support.shape)
         if not ego.bridges:
-            return class_means(supports, tasks.support_y, tasks.n_way), supports
-        return prototypes.unflatten(0, (len(tasks), tasks.n_way)), supports
+            prototypes = class_means(supports, tasks.support_y, tasks.n_way)
+        prototypes = prototypes.reshape(len(tasks), tasks.n_way, -1)
+        return Embedded(query, prototypes, supports, queries.unflatten(0, tasks.query.shape))
+
+    def _cuts(self, graph: Graph, tasks: Tasks, summed: bool) -> tuple[Cut, Cut, Tensor]:
+        """Class-ego graphs (or supports in the original graph), subgraphs of queries, and the task of each of these."""
+        task = torch.arange(len(tasks), device=graph.device)
+        classes = (task[:, None] * tasks.n_way + tasks.support_y).flatten()
+        bridges = len(tasks) * tasks.n_way if self.node_adaptation else 0
+        induced = self.node_adaptation and self.ego_hops == 1
+        ego = cut(graph, tasks.support.flatten(), classes, induced=induced, summed=summed, bridges=bridges)
+        query, its_task = tasks.query.flatten(), task.repeat_interleave(tasks.query.shape[1])
+        if self.query_hops > 1:  # two hops hold all that two layers reach: queries of a task need no graph of their own
+            return ego, cut(graph, query, its_task, induced=False, summed=summed), task
+        each = torch.arange(len(query), device=graph.device)
+        return ego, cut(graph, query, each, induced=True), its_task
 
 
 def temperatures(prototypes: Tensor, supports: Tensor, tasks: Tasks) -> Tensor:

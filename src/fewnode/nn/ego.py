@@ -11,11 +11,11 @@ from ..graph import Graph
 
 @dataclass(frozen=True)
 class Cut:
-    """Cut-out graphs, one per group, as one list of R rows sorted by group: the C centres and their neighbours.
+    """Cut-out graphs, one per group, as one list of R rows: the C centres and their neighbours.
 
-    A node is one row in each group it belongs to. All arcs into the centres are listed; other rows have the neighbours
-    they have inside (``inner``), or all they have in the graph (``outer``, or neither where the values come summed up
-    already). A bridged cut has G more rows at the end: virtual nodes, each joined to its group's centres.
+    All arcs into the centres are listed. Other rows have the neighbours they have inside (``inner``), or all they have
+    in the graph (``outer``, or neither where the values come summed up already). A bridged cut has G more rows at the
+    end: virtual nodes, each joined to its group's centres.
     """
 
     group: Tensor  # [R] which cut-out graph the row belongs to
@@ -86,15 +86,18 @@ def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, summed: 
     ``induced``: only arcs inside count. Otherwise all arcs of the graph do; ``summed`` promises values that are closed
     sums already. ``bridges`` is the number of groups if each gets a virtual node, else 0.
     """
-    n = graph.num_nodes
     target, neighbour = sparse.gather_neighbours(graph, centres)
-    pairs = torch.cat([group * n + centres, group[target] * n + neighbour])
-    rows, place = torch.unique(pairs, return_inverse=True)
+    every, its_group = torch.cat([centres, neighbour]), torch.cat([group, group[target]])
+    if not induced and not bridges:  # then a node may be several rows of a group: cheaper than sorting them out
+        place = torch.arange(len(every), device=every.device)
+        outer = None if summed else sparse.gather_neighbours(graph, every)
+        return Cut(its_group, every, place[: len(centres)], target, place[len(centres) :], None, outer)
+    rows, place = torch.unique(its_group * graph.num_nodes + every, return_inverse=True)
     centre, source = place.split([len(centres), len(neighbour)])
-    node = rows % n
+    node = rows % graph.num_nodes
     inner = inner_arcs(graph, rows, node) if induced else None
     outer = None if induced or summed else sparse.gather_neighbours(graph, node)
-    return Cut(rows // n, node, centre, target, source, inner, outer, bridges)
+    return Cut(rows // graph.num_nodes, node, centre, target, source, inner, outer, bridges)
 
 
 def degrees(graph: Graph, nodes: Tensor) -> Tensor:

@@ -105,7 +105,7 @@ def drop(h: Tensor, rate: float) -> Tensor:
         return h
     words = torch.empty((h.numel() + 3) // 4, dtype=torch.int64, device=h.device).random_(-(2**63), None)
     bits = words.view(torch.int16)[: h.numel()].view(h.shape)
-    return h * (bits >= round(rate * 2**16) - 2**15).to(h.dtype).div_(1 - rate)
+    return h * ((bits >= round(rate * 2**16) - 2**15) * (1 / (1 - rate)))
 
 
 def xavier(linear: nn.Linear) -> nn.Linear:

@@ -1,5 +1,6 @@
 """A two-layer graph network on cut-out graphs with other weights for each group, all groups in one product."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -9,6 +10,16 @@ from ..graph import Graph
 from .ego import Cut
 
 Linears = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A cut, the values it reads and those of its bridge (see ``Cut.closed_sums``), and whose weights it uses."""
+
+    cut: Cut
+    values: Tensor
+    weights: Tensor  # [groups of the cut] a row of theta for each
+    bridge: tuple[Tensor, Tensor] | None = None
 
 
 class LocalGNN(nn.Module):
@@ -42,48 +53,44 @@ class LocalGNN(nn.Module):
         half = len(linears) // 2
         return linears[:half], linears[half:]
 
-    def forward(
-        self,
-        graph: Graph,
-        cut: Cut,
-        values: Tensor,
-        theta: Tensor,
-        *,
-        weights_of: Tensor | None = None,
-        bridge: tuple[Tensor, Tensor] | None = None,
-    ) -> Tensor:
-        """Outputs at the centres and then at the virtual nodes of the cut, [C + G, out].
-
-        ``values`` and ``bridge`` as in ``Cut.closed_sums``. Group ``g`` of the cut uses the weights
-        ``theta[weights_of[g]]``, by default ``theta[g]``, of ``theta [W, size]``.
-        """
+    def forward(self, graph: Graph, parts: list[Part], theta: Tensor) -> list[Tensor]:
+        """For each part the outputs at the centres and then at the virtual nodes of its cut, [C + G, out]; ``theta
+        [W, size]`` holds the weights of all parts."""
         first, second = self.unpack(theta)
-        rows, outputs = cut.group_of_rows(), cut.group_of_outputs()
-        if weights_of is not None:
-            rows, outputs = weights_of[rows], weights_of[outputs]
-        sums = cut.closed_sums(values, bridge)
+        sums = [part.cut.closed_sums(part.values, part.bridge) for part in parts]
         if self.mean:
-            sums = sums / cut.closed_counts(graph, values.dtype)
-        z = torch.relu(Blocks(rows, len(theta))(sums, first))
-        sums = cut.centre_sums(z)
+            counts = [part.cut.closed_counts(graph, theta.dtype) for part in parts]
+            sums = [total / count for total, count in zip(sums, counts, strict=True)]
+        rows = torch.cat([part.weights[part.cut.group_of_rows()] for part in parts])
+        hidden = torch.relu(Blocks(rows, len(theta))(torch.cat(sums), first))
+        pairs = list(zip(parts, hidden.split([len(part) for part in sums]), strict=True))
+        sums = [part.cut.centre_sums(z) for part, z in pairs]
         if self.mean:
-            sums = sums / cut.centre_sums(torch.ones_like(z[:, :1]))
-        return Blocks(outputs, len(theta))(sums, second)
+            counts = [part.cut.centre_sums(torch.ones_like(z[:, :1])) for part, z in pairs]
+            sums = [total / count for total, count in zip(sums, counts, strict=True)]
+        outputs = torch.cat([part.weights[part.cut.group_of_outputs()] for part in parts])
+        out = Blocks(outputs, len(theta))(torch.cat(sums), second)
+        return list(out.split([len(part) for part in sums]))
 
 
 class Blocks:
     """Rows of many groups in blocks of equal size: another matrix for each group is then one batched product.
 
-    A large group takes several blocks instead of widening everybody's: hubs cost what they hold.
+    A large group takes several blocks instead of widening everybody's: hubs cost what they hold. A few rows are
+    blocks of one each, and the rows of a single group one block, without any arranging.
 
     Args:
         group: [R] the group of each row, in any order.
         n_groups: how many groups there are.
     """
 
+    FEW = 256
+
     def __init__(self, group: Tensor, n_groups: int) -> None:
+        self.slot: Tensor | None = None
         self.single = n_groups == 1
-        if self.single:  # then the rows are one block as they are
+        self.group = group
+        if self.single or len(group) <= self.FEW:
             return
         counts = torch.bincount(group, minlength=n_groups)
         self.width = min(128, max(4, 1 << (len(group) // n_groups).bit_length()))
@@ -98,14 +105,16 @@ class Blocks:
     def __call__(self, rows: Tensor, linears: Linears) -> Tensor:
         """Run ``rows [R, in]`` through the linear maps of their groups, ReLU between them: [R, out]."""
         if self.single:
-            return self._chain(rows[None], linears)[0]
+            return _chain(rows[None], linears)[0]
+        own = [(weight.index_select(0, self.group), bias.index_select(0, self.group)) for weight, bias in linears]
+        if self.slot is None:
+            return _chain(rows[:, None], own)[:, 0]
         room = rows.new_zeros(len(self.group) * self.width, rows.shape[1])
         x = room.index_copy(0, self.slot, rows).view(len(self.group), self.width, -1)
-        own = [(w.index_select(0, self.group), b.index_select(0, self.group)) for w, b in linears]
-        return self._chain(x, own).flatten(0, 1).index_select(0, self.slot)
+        return _chain(x, own).flatten(0, 1).index_select(0, self.slot)
 
-    @staticmethod
-    def _chain(x: Tensor, linears: Linears) -> Tensor:
-        for step, (weight, bias) in enumerate(linears):
-            x = torch.baddbmm(bias, torch.relu(x) if step else x, weight)
-        return x
+
+def _chain(x: Tensor, linears: Linears) -> Tensor:
+    for step, (weight, bias) in enumerate(linears):
+        x = torch.baddbmm(bias, torch.relu(x) if step else x, weight)
+    return x
