@@ -1,9 +1,14 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from fewnode import Tasks, evaluate, fit, training_view
+from fewnode.datasets import planted
 from fewnode.errors import InputError
+from fewnode.methods import _tent_gated as module
+from fewnode.methods.method import cross_entropy
 from fewnode.nn.heads import class_means, cosine_scores
 from fewnode.nn.looks import LOOKS, NEAR, WORDS
 from fewnode.tasks import draw_tasks
@@ -11,28 +16,58 @@ from oracles import tent_gated as oracle
 
 
 @pytest.fixture(scope="module")
+def small():
+    return planted(300, 12, features=60, difficulty=0.3, seed=1)
+
+
+@pytest.fixture(scope="module")
 def fitted(tiny):
     return fit("tent", *tiny, n_way=3, k_shot=2, steps=0, rank=32)
 
 
-def test_scores_equal_the_loops_with_unequal_shots(tiny, fitted):
-    graph, _ = tiny
-    core = fitted.core
-    torch.manual_seed(0)
+@pytest.mark.parametrize("circle", [True, False])
+def test_scores_equal_the_loops_with_unequal_shots(small, circle):
+    model = fit("tent", *small, n_way=3, k_shot=2, steps=0, rank=8, task_adaptation=circle)
+    graph, core = small[0], model.core
     with torch.no_grad():
-        saved = [weight.clone() for weight in core.parameters()]
-        core.gate.copy_(torch.randn_like(core.gate))
-        core.power.fill_(0.7)
-    supports = {0: [3, 10, 11], 1: [40], 2: [100, 200]}
-    tasks = Tasks([[3, 10, 11, 40, 100, 200]], [[0, 0, 0, 1, 2, 2]], [[5, 6]])
+        core.gate.copy_(torch.randn(len(core.gate), generator=torch.Generator().manual_seed(0)))
+    supports = {0: [3, 10, 11], 1: [40], 2: [50, 60]}
+    tasks = Tasks([[3, 10, 11, 40, 50, 60]], [[0, 0, 0, 1, 2, 2]], [[5, 6]])
     plain = core.embed(graph)
     whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
+    looks = [look.double() for look in (*plain, *whitened)]
+    nearest = module._nearest(graph.num_nodes) if circle else 0
+    assert nearest == (3 if circle else 0)
     for at, query in enumerate((5, 6)):
-        expected = oracle.score([*plain, *whitened], core.gate, 0.7, core.sharpness.item(), query, supports)
-        torch.testing.assert_close(fitted(graph, tasks)[0, at], expected, atol=1e-4, rtol=1e-4)
+        expected = oracle.score(looks, core.gate.double(), core.sharpness.item(), query, supports, nearest)
+        torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_circles_are_a_share_of_the_graph_up_to_a_number_wherever_they_are_looked_for():
+    assert [module._nearest(n) for n in (10, 1_000, 10_000, 20_000, 100_000)] == [1, 10, 100, 100, 20]
+
+
+def test_a_large_graph_is_searched_by_a_sample_that_stays_the_same(tiny, fitted, monkeypatch):
+    graph, split = tiny
+    monkeypatch.setattr(module, "POOL", 100)
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 70, 0)  # more tasks than are scored at a time
+    fresh = [replace(graph, _memo={}) for _ in range(2)]
     with torch.no_grad():
-        for weight, value in zip(core.parameters(), saved, strict=True):
-            weight.copy_(value)
+        scores = [fitted(one, tasks) for one in fresh]
+    torch.testing.assert_close(*scores)
+    assert len(fresh[0]._memo["pool"][2]) == 100
+
+
+def test_a_trained_gate_is_not_served_another_ones_pool(tiny):
+    graph, split = tiny
+    model = fit("tent", graph, split, n_way=3, k_shot=1, steps=0)
+    tasks = draw_tasks(graph.y, split.novel, 3, 1, 4, 5, 0)
+    with torch.no_grad():
+        before = model(graph, tasks)
+        model.core.gate.add_(torch.arange(10.0))
+        after = model(graph, tasks)
+        torch.testing.assert_close(model(replace(graph, _memo={}), tasks), after, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(before, after)
 
 
 def test_without_its_adaptations_it_is_the_centred_floor(tiny):
@@ -48,7 +83,7 @@ def test_without_its_adaptations_it_is_the_centred_floor(tiny):
 
 def test_the_gate_starts_at_the_floors_look(fitted):
     weight = torch.softmax(fitted.core.gate, 0)
-    assert weight.argmax() == NEAR and weight[NEAR] > 0.6 and fitted.core.power.item() == 0
+    assert weight.argmax() == NEAR and weight[NEAR] > 0.6
 
 
 def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
@@ -58,20 +93,19 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
     tasks = draw_tasks(graph.y, split.base, 5, 2, 3, 1, 0)
     fold = core.whitening.fold_of_class[view.y]
     state = core.embed(view)
-    got = core._loss_within_folds(view, state, core._plain(state, tasks), tasks)
+    z, q = (core._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query))
+    plain = cross_entropy(core._match_joined(z[: len(LOOKS)], q[: len(LOOKS)], tasks), tasks)
     losses = []
     for f in fold[tasks.support[0]].unique().tolist():
         keep_s, keep_q = fold[tasks.support[0]] == f, fold[tasks.query[0]] == f
         support_y = tasks.support_y[0][keep_s].unique(return_inverse=True)[1]
         query_y = tasks.query_y[0][keep_q].unique(return_inverse=True)[1]
         part = Tasks(tasks.support[:, keep_s], support_y[None], tasks.query[:, keep_q], query_y[None])
-        looks = [core.whitening(number, state[number], fold) for number in range(len(WORDS))]
-        kernels = core._plain([*state, *looks], part) + [
-            (look[part.support] @ look[part.support].mT, look[part.query] @ look[part.support].mT) for look in looks
-        ]
-        scores = core._match(kernels, part)  # power is 0, so that tau over more classes does not matter
-        losses.append(F.cross_entropy(scores[0], part.query_y[0], reduction="sum"))
-    torch.testing.assert_close(got, sum(losses) / tasks.query.shape[1], atol=1e-4, rtol=1e-4)
+        whitened = [F.normalize(state[v] @ core.whitening.fold_matrices[f, v], dim=1) for v in range(len(WORDS))]
+        z, q = ([look[nodes] for look in (*state, *whitened)] for nodes in (part.support, part.query))
+        losses.append(F.cross_entropy(core._match_joined(z, q, part)[0], part.query_y[0], reduction="sum"))
+    within = sum(losses) / tasks.query.shape[1]
+    torch.testing.assert_close(core.loss(view, tasks), (plain + 2 * within) / 3, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("switch", ["node_adaptation", "class_adaptation", "task_adaptation"])
@@ -80,7 +114,7 @@ def test_each_adaptation_can_be_left_out(tiny, switch):
     model = fit("tent", graph, split, n_way=3, k_shot=2, steps=5, rank=32, **{switch: False})
     expected = {"node_adaptation": 2, "class_adaptation": len(LOOKS), "task_adaptation": len(LOOKS) + len(WORDS)}
     assert len(model.core.gate) == expected[switch]
-    assert model.core.power.requires_grad == (switch != "task_adaptation")
+    assert model.core.task_adaptation == (switch != "task_adaptation")
     assert evaluate(model, graph, split.novel, n_way=3, k_shot=2).accuracy > 0.6
 
 

@@ -57,3 +57,36 @@ def test_refitting_is_not_served_from_memory(words):
     first = reduced(words)
     reduced.basis.mul_(2)
     torch.testing.assert_close(reduced(words), 2 * first)
+
+
+def topics(classes, seed):
+    """Rows of four words out of the ten that belong to their class."""
+    own = np.random.default_rng(seed)
+    rows = np.zeros((30 * len(classes), 100), np.float32)
+    for at, row in enumerate(rows):
+        row[10 * classes[at % len(classes)] + own.permutation(10)[:4]] = 1
+    return Graph.from_edges(np.zeros((2, 0), int), sp.csr_matrix(rows))
+
+
+def test_words_of_classes_that_came_later_are_seen_beyond_the_basis():
+    old, both = topics([0, 1, 2, 3], 0), topics([0, 1, 2, 3, 8, 9], 1)
+    reduced = ReducedFeatures(100, 12).fit(old)
+    assert reduced.beyond(old).shape == (120, 0)  # nothing is beyond what was fitted
+    new = torch.arange(180) % 6 >= 4
+    assert float(reduced(both)[new].abs().max()) < 1e-3  # the basis is blind to them
+    extra = reduced.beyond(both)
+    assert extra.shape[1] >= 2 and float(extra[new].norm(dim=1).min()) > 0.3
+    assert float(extra[~new].norm(dim=1).max()) < 0.3
+
+
+def test_a_few_strange_nodes_do_not_change_the_directions():
+    reduced = ReducedFeatures(100, 12).fit(topics([0, 1, 2, 3], 0))
+    few = topics([8], 1).subgraph(torch.arange(30) < 2)
+    assert reduced.beyond(few).shape == (2, 0)
+
+
+def test_a_complete_basis_has_nothing_beyond():
+    old, other = topics([0, 1], 0), topics([4, 5], 1)
+    assert ReducedFeatures(100, 100).fit(old).beyond(other).shape[1] <= 20
+    dense = Graph.from_edges([[0], [1]], np.random.default_rng(0).normal(size=(50, 6)).astype("float32"))
+    assert ReducedFeatures(6, 256).fit(dense).beyond(dense).shape == (50, 0)

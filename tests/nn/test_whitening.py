@@ -57,3 +57,13 @@ def test_large_classes_do_not_decide_alone(monkeypatch):
     y = torch.tensor([0] * 10 + [1] * 2 + [2] * 5 + [-1] * 4)
     chosen = sample_per_class(y, torch.tensor([0, 1]))
     assert torch.bincount(y[chosen]).tolist() == [3, 2]
+
+
+def test_directions_no_base_class_had_count_as_those_they_vary_least_in():
+    z, y = stretched()
+    whitening = Whitening(1, 3, tuple(range(6)))
+    whitening.fit([z], y)
+    wide = F.pad(z, (0, 2), value=0.5)
+    largest = torch.linalg.eigvalsh(whitening.matrices[0]).max()
+    expected = F.normalize(torch.cat([z @ whitening.matrices[0], wide[:, 3:] * largest], 1), dim=1)
+    torch.testing.assert_close(whitening(0, wide), expected)

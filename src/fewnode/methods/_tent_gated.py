@@ -2,26 +2,28 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.heads import class_means, one_hot
+from ..nn.heads import class_means
 from ..nn.looks import LOOKS, NEAR, WORDS, Looks
 from ..nn.whitening import Whitening
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
 
-Kernel = tuple[Tensor, Tensor]  # inner products of supports with supports [T, S, S], of queries with supports [T, M, S]
-LEAST_SPREAD = 0.05  # keeps tau away from zero where the supports of a class coincide
-TAU_PULL = 0.1
+POOL = 10_000  # nodes among which the circle of a class is looked for: all nodes, or a random sample of a larger graph
+NEAREST, SHARE = 200, 0.01  # nodes in a circle: as many of the graph as these allow, of which the pool has its part
+TASKS = 64  # scored at a time: a node is ten looks wide
+WORTH = 2.0  # the circle of a class counts as much as two further examples
 
 
 class GatedTENT(Method):
-    """Nearest class mean by a kernel that is a gated sum of inner products, one for each look at the nodes.
+    """Nearest class mean by cosine; a node is its looks side by side, each as long as the root of its gate.
 
     *Node level*: a gate weighs the looks (words or links, near or far), starting at that of the training-free floor.
     *Class level*: the looks at words also come whitened by the covariance within base classes, so that directions in
-    which members of a class differ anyway count less; the gate decides how much. *Task level*: scores are divided by
-    tau, the spread of a class's supports relative to the task's, to a learned power that starts at zero.
+    which members of a class differ anyway count less; the gate decides how much. *Task level*: the mean of a class is
+    drawn towards its circle, the nodes of the graph nearest to it, whatever they are labelled.
     """
 
     training_settings = Training(
@@ -54,8 +56,8 @@ class GatedTENT(Method):
         self.whitened = [look for look in self.used if look < len(WORDS)] if class_adaptation else []
         self.first = [start if look == NEAR else 0.0 for look in self.used] + [0.0] * len(self.whitened)
         self.pull = pull
+        self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
-        self.power = nn.Parameter(torch.zeros(1), requires_grad=task_adaptation)
         self.sharpness = nn.Parameter(torch.full((1,), 2.3))  # the logarithm of the scores' scale
 
     def prepare(self, graph: Graph) -> None:
@@ -66,53 +68,78 @@ class GatedTENT(Method):
         return self.looks(graph)
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        return self._match(self._plain(state, tasks) + self._whitened(state, tasks), tasks)
+        return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
+
+    def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
+        z, q = (self._joined(self._parts(state, nodes)) for nodes in (tasks.support, tasks.query))
+        means = _means(z, tasks)
+        if self.task_adaptation:
+            pool = graph.memo("pool", lambda: self._pool(graph, state), owner=self.gate)
+            means = drawn_towards(means, tasks.shots(), circles(means, pool, _nearest(graph.num_nodes)))
+        return self._match(q, means)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
-        classes, each whitened by what the other folds taught, as a novel class will be."""
+        classes, each whitened by what the other folds taught, as a novel class will be. Without circles, for speed."""
         state = self.embed(graph)
-        plain = self._plain(state, tasks)
-        loss = cross_entropy(self._match(plain, tasks), tasks)
-        if self.whitened:
-            loss = (loss + 2 * self._loss_within_folds(graph, state, plain, tasks)) / 3
-        away = self.gate - self.gate.new_tensor(self.first)
-        return loss + self.pull * away.square().sum() + TAU_PULL * self.power.square().sum()
-
-    def _loss_within_folds(self, graph: Graph, state: list[Tensor], plain: list[Kernel], tasks: Tasks) -> Tensor:
         fold = self.whitening.fold_of_class[graph.y]
-        scores = self._match(plain + self._whitened(state, tasks, fold), tasks)
-        of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
-        elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
-        return cross_entropy(scores.masked_fill(elsewhere, -1e4), tasks)
+        z, q = (self._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query))
+        plain = len(self.used)
+        loss = cross_entropy(self._match_joined(z[:plain], q[:plain], tasks), tasks)
+        if self.whitened:
+            scores = _within_folds(self._match_joined(z, q, tasks), fold, tasks)
+            loss = (loss + 2 * cross_entropy(scores, tasks)) / 3
+        away = self.gate - self.gate.new_tensor(self.first)
+        return loss + self.pull * away.square().sum()
 
-    def _plain(self, state: list[Tensor], tasks: Tasks) -> list[Kernel]:
-        return [_kernel(state[look][tasks.support].float(), state[look][tasks.query].float()) for look in self.used]
+    def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> list[Tensor]:
+        """Each look at ``nodes [...]``, then each whitened one, ``[..., rank]``."""
+        rows = [state[look][nodes].float() for look in self.used]
+        own = None if fold is None else fold[nodes]
+        return rows + [self.whitening(look, rows[self.used.index(look)], own) for look in self.whitened]
 
-    def _whitened(self, state: list[Tensor], tasks: Tasks, fold: Tensor | None = None) -> list[Kernel]:
-        kernels = []
-        for look in self.whitened:
-            z, q = (
-                self.whitening(look, state[look][nodes].float(), None if fold is None else fold[nodes])
-                for nodes in (tasks.support, tasks.query)
-            )
-            kernels.append(_kernel(z, q))
-        return kernels
+    def _joined(self, parts: list[Tensor]) -> Tensor:
+        weights = torch.softmax(self.gate[: len(parts)], 0).sqrt()
+        return torch.cat([weight * part for weight, part in zip(weights, parts, strict=True)], -1)
 
-    def _match(self, kernels: list[Kernel], tasks: Tasks) -> Tensor:
-        """Cosine of each query to the mean of each class's supports in the mixed space, over tau to its power."""
-        weight = torch.softmax(self.gate[: len(kernels)], 0)
-        among, across = (sum(w * kernel[side] for w, kernel in zip(weight, kernels, strict=True)) for side in (0, 1))
-        length = among.diagonal(dim1=1, dim2=2).clamp(min=1e-6).rsqrt()  # every support gets the same say in its mean
-        among, across = among * length[:, :, None] * length[:, None], across * length[:, None]
-        means = class_means(among, tasks.support_y, tasks.n_way)  # [T, N, S]: class mean times support
-        member = one_hot(tasks.support_y, tasks.n_way, means.dtype)
-        share = member / member.sum(1, keepdim=True)
-        norm = (means * share.transpose(1, 2)).sum(2).clamp(min=1e-4)
-        spread = (1 - norm).clamp(min=0).add(LEAST_SPREAD).sqrt()
-        tau = spread / spread.mean(1, keepdim=True)
-        return (across @ share) / (norm.sqrt() * tau**self.power)[:, None] * self.sharpness.exp()
+    @torch.no_grad()
+    def _pool(self, graph: Graph, state: list[Tensor]) -> Tensor:
+        """The nodes among which circles are looked for, ``[P, d]``, of length one."""
+        n = graph.num_nodes
+        everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
+        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device))), dim=-1)
+
+    def _match_joined(self, z: list[Tensor], q: list[Tensor], tasks: Tasks) -> Tensor:
+        return self._match(self._joined(q), _means(self._joined(z), tasks))
+
+    def _match(self, q: Tensor, means: Tensor) -> Tensor:
+        return q @ means.transpose(1, 2) * self.sharpness.exp()
 
 
-def _kernel(z: Tensor, q: Tensor) -> Kernel:
-    return z @ z.transpose(1, 2), q @ z.transpose(1, 2)
+def _means(z: Tensor, tasks: Tasks) -> Tensor:
+    """Directions ``[T, N, d]`` of the means of each class's supports ``z [T, S, d]``, which all have the same say."""
+    return F.normalize(class_means(F.normalize(z, dim=-1), tasks.support_y, tasks.n_way), dim=-1)
+
+
+def circles(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
+    """Directions ``[T, N, d]`` of the mean of the ``nearest`` rows of ``pool [P, d]`` to each class ``[T, N, d]``."""
+    chosen = (means.flatten(0, 1) @ pool.t()).topk(nearest, sorted=False).indices
+    together = F.embedding_bag(chosen, pool, mode="mean")
+    return F.normalize(together, dim=-1).view_as(means)
+
+
+def drawn_towards(means: Tensor, shots: Tensor, circle: Tensor) -> Tensor:
+    """Directions between the means of classes and their circles: ``shots [T, N]`` examples against ``WORTH``."""
+    return F.normalize(shots[..., None] * means + WORTH * circle, dim=-1)
+
+
+def _nearest(num_nodes: int) -> int:
+    """How many nodes of the pool make a circle."""
+    return max(1, round(min(NEAREST, SHARE * num_nodes) * min(1, POOL / num_nodes)))
+
+
+def _within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
+    """``scores [T, M, N]`` without the classes of other folds than the query's."""
+    of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
+    elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
+    return scores.masked_fill(elsewhere, -1e4)

@@ -8,6 +8,8 @@ from ..errors import InputError
 from ..graph import Graph
 from ..spectral import main_directions, random_block
 
+CLEARLY = 1.5  # subspace iteration leaves up to 1.2 of the weakest direction's strength outside the basis
+
 
 class ReducedFeatures(nn.Module):
     """TF-IDF and a truncated SVD for bags of words; the main directions around the mean for dense features.
@@ -19,12 +21,14 @@ class ReducedFeatures(nn.Module):
     idf: Tensor
     centre: Tensor
     basis: Tensor
+    weakest: Tensor  # the squared singular value of the last direction of the basis
 
     def __init__(self, in_channels: int, rank: int = 256) -> None:
         super().__init__()
         self.register_buffer("idf", torch.ones(in_channels))
         self.register_buffer("centre", torch.zeros(in_channels))
         self.register_buffer("basis", torch.zeros(in_channels, min(rank, in_channels)))
+        self.register_buffer("weakest", torch.zeros(()))
 
     def fit(self, graph: Graph) -> "ReducedFeatures":
         """Learn rarities and directions from all rows of the graph's features."""
@@ -33,13 +37,38 @@ class ReducedFeatures(nn.Module):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(x.mean(0))
-        self.basis.copy_(row_directions(self._weighted(x), self.basis.shape[1]))
+        values, directions = row_directions(self._weighted(x), self.basis.shape[1])
+        self.basis.copy_(directions)
+        self.weakest.copy_(values.min().clamp(min=1e-6 * values.max()))
         return self
 
     def forward(self, graph: Graph) -> Tensor:
+        self._check(graph)
+        return graph.memo("reduced", lambda: self._weighted(graph.x) @ self.basis, owner=self.basis)
+
+    def beyond(self, graph: Graph) -> Tensor:
+        """Coordinates ``[N, up to rank]`` of another graph along directions that the basis lacks: words of classes that
+        the fitted graph did not have. Only directions clearly stronger than the weakest of the basis count, so the
+        fitted graph has none, and a graph of a few nodes has none either."""
+        self._check(graph)
+        return graph.memo("beyond", lambda: self._beyond(self._weighted(graph.x)), owner=self.basis)
+
+    def _beyond(self, x: Tensor) -> Tensor:
+        def leftover(v: Tensor) -> Tensor:
+            return v - self.basis @ (self.basis.T @ v)
+
+        back = transposed(x) if x.layout == torch.sparse_csr else x.T
+        for rank in (8, self.basis.shape[1]):  # mostly there are few or none, which the narrow search finds out cheaply
+            start = random_block(x.shape[1], rank).to(self.basis)
+            values, directions = main_directions(lambda v: leftover(back @ (x @ leftover(v))), start, rank)
+            strong = values > CLEARLY * self.weakest
+            if int(strong.sum()) < rank:
+                break
+        return x @ directions[:, strong]
+
+    def _check(self, graph: Graph) -> None:
         if graph.num_features != len(self.idf):
             raise InputError(f"the model knows {len(self.idf)} feature columns, the graph has {graph.num_features}")
-        return graph.memo("reduced", lambda: self._weighted(graph.x) @ self.basis, owner=self.basis)
 
     def _weighted(self, x: Tensor) -> Tensor:
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
@@ -66,8 +95,9 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
 
 
-def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> Tensor:
-    """The main directions [F, rank] of the rows of a sparse or dense matrix: its leading right singular vectors."""
+def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The main directions [F, rank] of the rows of a sparse or dense matrix, after their strengths: its leading right
+    singular vectors, after the squared singular values."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
     start = random_block(x.shape[1], rank).to(x) if start is None else start
-    return main_directions(lambda v: back @ (x @ v), start, rank)[1]
+    return main_directions(lambda v: back @ (x @ v), start, rank)

@@ -16,12 +16,13 @@ ROOM = 2 << 30  # bytes that all looks may take in single precision; beyond that
 
 
 class Looks(nn.Module):
-    """Six matrices ``[N, rank]`` of unit rows, each centred on the graph's mean.
+    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean.
 
     *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is taken two steps
     away without the node itself (what a heterophilous graph needs), smoothed *near* (personalised PageRank, restart
     0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was fitted
-    on; its links get coordinates of their own, so that only inner products of links have a meaning across graphs.
+    on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
+    products of links have a meaning across graphs.
     """
 
     def __init__(self, in_channels: int, rank: int = 256) -> None:
@@ -39,7 +40,7 @@ class Looks(nn.Module):
 
     def _make(self, graph: Graph, words: Tensor) -> list[Tensor]:
         normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
-        words = self._padded(words)
+        words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
         links = self._padded(reduced_links(graph, normal, self.rank, words))
         half = 4 * len(LOOKS) * self.rank * graph.num_nodes > ROOM
 
@@ -73,7 +74,7 @@ def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> 
     waves = torch.randn(words.shape[1], width, generator=generator).to(graph.device)
     shift = (7 * torch.rand(width, generator=generator)).to(graph.device)
     start = torch.cos(4 * F.normalize(words, dim=1) @ waves + shift)
-    return weighted @ row_directions(weighted, rank, start)
+    return weighted @ row_directions(weighted, rank, start)[1]
 
 
 def centred(h: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ class Whitening(nn.Module):
     """
 
     matrices: Tensor
+    largest: Tensor  # eigenvalues of the matrices
     fold_matrices: Tensor
     fold_of_class: Tensor
 
@@ -26,6 +27,7 @@ class Whitening(nn.Module):
         self.shrinkage = shrinkage
         self.base = sorted(base_classes)
         self.register_buffer("matrices", torch.zeros(looks, rank, rank))
+        self.register_buffer("largest", torch.zeros(looks))
         self.register_buffer("fold_matrices", torch.zeros(self.folds, looks, rank, rank), persistent=False)
         table = torch.full((max(self.base, default=0) + 2,), -1)  # the last entry is looked up by the unknown class -1
         self.register_buffer("fold_of_class", table, persistent=False)
@@ -45,14 +47,21 @@ class Whitening(nn.Module):
             scatter = torch.stack([away[fold == f].T @ away[fold == f] for f in range(self.folds)])
             sizes = torch.bincount(fold, minlength=self.folds).double()
             self.matrices[number] = self._root(scatter.sum(0), sizes.sum())
+            self.largest[number] = torch.linalg.matrix_norm(self.matrices[number], 2)
             for f in range(self.folds):
                 rest = self._root(scatter.sum(0) - scatter[f], sizes.sum() - sizes[f])
                 self.fold_matrices[f, number] = rest
 
     def forward(self, look: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
-        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by what the other folds taught."""
+        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by what the other folds taught.
+
+        Columns beyond ``rank`` are directions in which no base class was ever seen to vary, so they count as those in
+        which base classes vary least.
+        """
         if fold is None:
-            return F.normalize(z @ self.matrices[look], dim=-1)
+            matrix = self.matrices[look]
+            known, new = z[..., : len(matrix)] @ matrix, z[..., len(matrix) :]
+            return F.normalize(torch.cat([known, new * self.largest[look]], -1), dim=-1)
         whitened = torch.zeros_like(z)
         for f in range(self.folds):
             rows = fold == f
