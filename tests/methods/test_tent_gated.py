@@ -93,8 +93,7 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
     tasks = draw_tasks(graph.y, split.base, 5, 2, 3, 1, 0)
     fold = core.whitening.fold_of_class[view.y]
     state = core.embed(view)
-    z, q = (core._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query))
-    plain = cross_entropy(core._match_joined(z[: len(LOOKS)], q[: len(LOOKS)], tasks), tasks)
+    plain = cross_entropy(cosines(core, state, tasks), tasks)
     losses = []
     for f in fold[tasks.support[0]].unique().tolist():
         keep_s, keep_q = fold[tasks.support[0]] == f, fold[tasks.query[0]] == f
@@ -102,10 +101,16 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
         query_y = tasks.query_y[0][keep_q].unique(return_inverse=True)[1]
         part = Tasks(tasks.support[:, keep_s], support_y[None], tasks.query[:, keep_q], query_y[None])
         whitened = [F.normalize(state[v] @ core.whitening.fold_matrices[f, v], dim=1) for v in range(len(WORDS))]
-        z, q = ([look[nodes] for look in (*state, *whitened)] for nodes in (part.support, part.query))
-        losses.append(F.cross_entropy(core._match_joined(z, q, part)[0], part.query_y[0], reduction="sum"))
+        scores = cosines(core, [*state, *whitened], part)
+        losses.append(F.cross_entropy(scores[0], part.query_y[0], reduction="sum"))
     within = sum(losses) / tasks.query.shape[1]
     torch.testing.assert_close(core.loss(view, tasks), (plain + 2 * within) / 3, atol=1e-4, rtol=1e-4)
+
+
+def cosines(core, looks, tasks):
+    """Scores of queries by explicit vectors: gated looks side by side."""
+    joined = core._joined(looks)
+    return joined[tasks.query] @ module._means(joined[tasks.support], tasks).mT * core.sharpness.exp()
 
 
 @pytest.mark.parametrize("switch", ["node_adaptation", "class_adaptation", "task_adaptation"])

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.heads import class_means
+from ..nn.heads import class_means, one_hot
 from ..nn.looks import LOOKS, NEAR, WORDS, Looks
 from ..nn.whitening import Whitening
 from ..tasks import Tasks
@@ -76,18 +76,17 @@ class GatedTENT(Method):
         if self.task_adaptation:
             pool = graph.memo("pool", lambda: self._pool(graph, state), owner=self.gate)
             means = drawn_towards(means, tasks.shots(), circles(means, pool, _nearest(graph.num_nodes)))
-        return self._match(q, means)
+        return q @ means.mT * self.sharpness.exp()
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
         classes, each whitened by what the other folds taught, as a novel class will be. Without circles, for speed."""
-        state = self.embed(graph)
         fold = self.whitening.fold_of_class[graph.y]
-        z, q = (self._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query))
+        among, across = self._products(self.embed(graph), tasks, fold)
         plain = len(self.used)
-        loss = cross_entropy(self._match_joined(z[:plain], q[:plain], tasks), tasks)
+        loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
-            scores = _within_folds(self._match_joined(z, q, tasks), fold, tasks)
+            scores = _within_folds(self._gated(among, across, tasks), fold, tasks)
             loss = (loss + 2 * cross_entropy(scores, tasks)) / 3
         away = self.gate - self.gate.new_tensor(self.first)
         return loss + self.pull * away.square().sum()
@@ -109,11 +108,21 @@ class GatedTENT(Method):
         everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
         return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device))), dim=-1)
 
-    def _match_joined(self, z: list[Tensor], q: list[Tensor], tasks: Tasks) -> Tensor:
-        return self._match(self._joined(q), _means(self._joined(z), tasks))
+    @torch.no_grad()
+    def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
+        """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
+        z, q = (torch.stack(self._parts(state, nodes, fold)) for nodes in (tasks.support, tasks.query))
+        return z @ z.mT, q @ z.mT
 
-    def _match(self, q: Tensor, means: Tensor) -> Tensor:
-        return q @ means.transpose(1, 2) * self.sharpness.exp()
+    def _gated(self, among: Tensor, across: Tensor, tasks: Tasks) -> Tensor:
+        """The scores without circles from inner products: what is learned are a few weights of large products, so
+        nothing has to be followed back through the nodes."""
+        weights = torch.softmax(self.gate[: len(among)], 0)
+        among, across = (torch.einsum("v,vtab->tab", weights, part) for part in (among, across))
+        length = among.diagonal(dim1=1, dim2=2).clamp(min=1e-12).rsqrt()
+        member = one_hot(tasks.support_y, tasks.n_way, among.dtype) * length[:, :, None]
+        norm = ((among @ member) * member).sum(1).clamp(min=1e-12).sqrt()
+        return across @ member / norm[:, None] * self.sharpness.exp()
 
 
 def _means(z: Tensor, tasks: Tasks) -> Tensor:

@@ -36,7 +36,7 @@ class MAML(Adapting):
     """
 
     training_settings = Training(
-        learning_rate=1e-3, weight_decay=5e-4, steps=300, tasks_per_step=8, check_every=20, patience=5
+        learning_rate=1e-3, weight_decay=5e-4, steps=300, tasks_per_step=8, check_every=20, patience=5, clip=1.0
     )
 
     def __init__(
@@ -50,7 +50,7 @@ class MAML(Adapting):
         hidden_channels: int = 64,
         out_channels: int = 64,
         inner_steps: int = 10,
-        inner_rate: float = 0.5,
+        inner_rate: float = 0.2,
         first_order: bool = True,
     ) -> None:
         super().__init__()
