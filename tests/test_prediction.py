@@ -74,6 +74,17 @@ def test_tent_is_the_default_and_trains():
     assert np.isfinite(np.asarray(classifier.adapt(own_graph.examples()).predict_proba([0, "n1"]))).all()
 
 
+def test_a_head_of_one_width_is_replaced_for_any_number_of_classes(tmp_path):
+    options = {"head": "wide", "rank": 6, "hidden_channels": 5, "out_channels": 4, "inner_steps": 2}
+    fitted = FewShotClassifier("maml", n_way=2, k_shot=2, steps=2, **options).fit(own_graph.graph())
+    found = np.asarray(fitted.adapt(own_graph.examples(), among="all").predict_proba(range(20)))
+    assert found.shape[1] > 2
+    fitted.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    loaded.adapt(own_graph.examples(), among="all")
+    np.testing.assert_allclose(np.asarray(loaded.predict_proba(range(20))), found, atol=1e-5)
+
+
 def test_among_all_also_offers_known_classes(classifier):
     found = classifier.adapt(own_graph.examples(), among="all").predict_proba()
     assert set(found.classes) == {*own_graph.TRADES, *own_graph.NEW}

@@ -136,6 +136,7 @@ class FewShotClassifier:
 
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
+        model.rehead()  # the user's classes may be any number
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
         self.support = self.calibration = self._state = None
 

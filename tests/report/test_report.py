@@ -64,7 +64,8 @@ def test_the_leaderboard_has_a_row_for_every_method_and_two_floors(rows):
     tables = {table.name: table for table in leaderboards(gather(rows))}
     table = tables["leaderboard_5w5s_10q"]
     names = [line[0] for line in table.rows]
-    assert set(names) == {"TENT", "PN", "MAML", "GPN", "G-Meta", "floor: logistic, raw", "floor: logistic, smoothed"}
+    methods = {"TENT", "TENT, the paper's equations", "PN", "MAML", "GPN", "G-Meta"}
+    assert set(names) == methods | {"floor: logistic, raw", "floor: logistic, smoothed"}
     assert names[-2:] == ["floor: logistic, smoothed", "floor: logistic, raw"]
     assert list(table.columns) == ["method", "Coauthor-CS", "Cora-full (kNN)", "WordNet"] and len(table.strong) == 3
 
@@ -88,8 +89,11 @@ def test_published_numbers_stand_beside_ours(rows):
 def test_ablation_classes_and_every_cell(rows):
     cells = gather(rows)
     (table,) = ablations(cells)
-    assert list(table.columns)[3:] == ["TENT\\C", "TENT\\N", "TENT\\T"] and len(table.rows) == 3
-    assert all(float(line[5].split()[0]) < -3 for line in table.rows)
+    assert list(table.columns)[4:] == [f"without {level} level" for level in ("class", "node", "task")]
+    assert {line[2] for line in table.rows} == {"TENT", "TENT, the paper's equations"} and len(table.rows) == 4
+    assert all(float(line[6].split()[0]) < -3 for line in table.rows if line[2] == "TENT")
+    assert [line[5] for line in table.rows if line[2] != "TENT"] == ["–"]  # not every part was left out there
+    assert float(next(line[4] for line in table.rows if line[2] != "TENT").split()[0]) < -15
     assert "class 0" in difficulties(cells)[0].rows[0][2]
     lines = list(csv.DictReader(io.StringIO(every_cell(cells))))
     assert len(lines) == len(cells)

@@ -139,6 +139,7 @@ def _story(model: Method, graph: Graph) -> Row:
         "notes": card.get("notes", []),
         "training_free": model.training_settings is None,
         "task_transductive": model.task_transductive,
+        "uses_labels": model.uses_labels,
         "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
         "graph": graph.fingerprint[:16],
     }

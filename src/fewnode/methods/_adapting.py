@@ -86,9 +86,14 @@ class TaskHead(nn.Module):
             )
         return dict(zip(HEAD, (self.linear.weight, self.linear.bias), strict=True))
 
-    def rehead(self, n_way: int, model: Method) -> None:
-        """Become a head for another number of classes, starting at zero; the model's card takes note."""
+    def rehead(self, n_way: int | None, model: Method) -> None:
+        """Become a head for another number of classes, or for any number, starting at zero; the card takes note."""
         if self.linear is None or n_way == self.n_way:
+            return
+        if n_way is None:
+            self.linear = None
+            if hasattr(model, "card"):
+                model.card["options"] = {**model.card["options"], "head": "zero"}
             return
         self.n_way = n_way
         self.linear = nn.Linear(self.channels, n_way).to(self.linear.weight)

@@ -50,7 +50,7 @@ class MAML(Adapting):
         hidden_channels: int = 64,
         out_channels: int = 64,
         inner_steps: int = 10,
-        inner_rate: float = 0.2,
+        inner_rate: float = 0.3,
         first_order: bool = True,
     ) -> None:
         super().__init__()
@@ -74,8 +74,9 @@ class MAML(Adapting):
         weights = weights_of(self.encoder)
         return weights | self.head.start(n_way, next(iter(weights.values())))
 
-    def rehead(self, n_way: int) -> None:
-        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them."""
+    def rehead(self, n_way: int | None = None) -> None:
+        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them. Without a
+        number it becomes a "zero" head, which takes any."""
         self.head.rehead(n_way, self)
 
     def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:

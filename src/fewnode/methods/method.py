@@ -41,6 +41,7 @@ class Method(nn.Module):
 
     training_settings: Training | None = Training()  # None: there is nothing to train; an instance may have its own
     task_transductive: ClassVar[bool] = False  # True: the queries of a task influence each other's scores
+    uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
     card: dict[str, Any]  # where a fitted model comes from; written by fit, kept by save
 
     def prepare(self, graph: Graph) -> None:
@@ -54,6 +55,9 @@ class Method(nn.Module):
 
     def forward(self, graph: Graph, tasks: Tasks) -> Tensor:
         return self.score(graph, self.embed(graph), tasks)
+
+    def rehead(self, n_way: int | None = None) -> None:
+        """Get ready for tasks of ``n_way`` classes, or of any number. Nothing to do, unless a head is of one width."""
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""

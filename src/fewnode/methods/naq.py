@@ -3,7 +3,7 @@
 Jung, Shin, Park: Unsupervised Episode Generation for Graph Meta-learning. ICML 2024.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -35,6 +35,7 @@ class NaQ(Method):
         features, rank: what the encoder gets, as in ``nn.graph_layers.Inputs``.
     """
 
+    uses_labels: ClassVar[bool] = False
     training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=4)
 
     def __init__(

@@ -4,7 +4,7 @@ TF-IDF and SVD as in latent semantic analysis (Deerwester et al., 1990), persona
 (Gasteiger et al., ICLR 2019), then nearest class mean, ridge or logistic regression.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -24,6 +24,7 @@ class Probe(Method):
     the ridge's weight on the norm and one over scikit-learn's C of the logistic regression.
     """
 
+    uses_labels: ClassVar[bool] = False
     training_settings = None
 
     def __init__(

@@ -95,8 +95,9 @@ class RALE(Method):
     def prepare(self, graph: Graph) -> None:
         self.features.fit(graph)
 
-    def rehead(self, n_way: int) -> None:
-        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them."""
+    def rehead(self, n_way: int | None = None) -> None:
+        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them. Without a
+        number it becomes a "zero" head, which takes any."""
         self.head.rehead(n_way, self)
 
     def embed(self, graph: Graph) -> State:

@@ -3,7 +3,7 @@
 Tan, Wang, Ding, Li, Liu: Transductive Linear Probing: A Novel Framework for Few-Shot Node Classification. LoG 2022.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ class TLP(Method):
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 
+    uses_labels: ClassVar[bool] = False
     training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 
     def __init__(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..results import Row
 
-ADAPTATIONS = ("node_adaptation", "class_adaptation", "task_adaptation")
+ADAPTATIONS = {"node_adaptation": "node", "class_adaptation": "class", "task_adaptation": "task"}
 SIZES = ("train_way", "train_shot", "train_query")
 
 
@@ -90,11 +90,21 @@ class Cell:
     @property
     def kind(self) -> str:
         """Where a cell belongs: ``ablation``, the name of a training size that was varied, or ``main``."""
-        if self.options and all(key in ADAPTATIONS for key in self.options):
+        if any(key in ADAPTATIONS for key in self.options):
             return "ablation"
-        if len(self.options) == 1 and (key := next(iter(self.options))) in SIZES:
-            return key
-        return "main"
+        varied = [key for key in self.options if key in SIZES]
+        return varied[0] if len(varied) == 1 else "main"
+
+    @property
+    def whole(self) -> str:
+        """The title of what is varied or cut down in the cell: the same method without such options."""
+        rest = {key: value for key, value in self.options.items() if key not in (*ADAPTATIONS, *SIZES)}
+        return title(self.method, rest)
+
+    @property
+    def without(self) -> str:
+        """The levels of adaptation that are switched off."""
+        return " and ".join(level for key, level in ADAPTATIONS.items() if self.options.get(key) is False)
 
 
 def gather(rows: Iterable[Row]) -> list[Cell]:

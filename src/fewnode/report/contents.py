@@ -71,21 +71,24 @@ def number(cell: Cell) -> str:
 
 
 def ablations(cells: Sequence[Cell]) -> list[Table]:
-    """What TENT loses without each of its adaptations."""
-    cut = by_problem(cell for cell in cells if cell.kind == "ablation")
-    whole = {cell.problem: cell for cell in cells if cell.kind == "main" and cell.method == "tent" and not cell.options}
-    titles = sorted({cell.title for found in cut.values() for cell in found})
-    rows = []
-    for problem in sorted(set(cut) & set(whole)):
-        full = whole[problem]
-        parts = {cell.title: _change(cell, full) for cell in cut[problem]}
-        rows.append(
-            [dataset_title(problem.dataset), problem.setting, number(full), *(parts.get(t, "–") for t in titles)]
-        )
-    note = (
-        f"TENT, and the change in points without a part; ≈: not distinguishable from none ({TEST.split(',')[0]}, 5 %)."
-    )
-    return [Table("ablation", "Ablation", ["data set", "tasks", "TENT", *titles], rows, note)] if rows else []
+    """What each form of TENT loses without each of its adaptations."""
+    cut = [cell for cell in cells if cell.kind == "ablation"]
+    whole = {(cell.problem, cell.title): cell for cell in cells if cell.kind == "main"}
+    levels = sorted({cell.without for cell in cut}, key=lambda level: (len(level.split()), level))
+    changes: dict[tuple[Problem, str], dict[str, str]] = {}
+    for cell in cut:
+        key = (cell.problem, cell.whole)
+        if key in whole:
+            changes.setdefault(key, {})[cell.without] = _change(cell, whole[key])
+    rows = [
+        [dataset_title(problem.dataset), problem.setting, title, number(whole[problem, title])]
+        + [parts.get(level, "–") for level in levels]
+        for (problem, title), parts in sorted(changes.items(), key=lambda item: (item[0][1], item[0][0]))
+    ]
+    test = TEST.split(",")[0]
+    note = f"The change in points without a level of adaptation; ≈: not distinguishable from none ({test}, 5 %)."
+    heads = ["data set", "tasks", "method", "whole", *(f"without {level} level" for level in levels)]
+    return [Table("ablation", "Ablation", heads, rows, note)] if rows else []
 
 
 def _change(cell: Cell, reference: Cell) -> str:
@@ -97,13 +100,13 @@ def sensitivities(cells: Sequence[Cell]) -> list[Table]:
     """How the sizes of the training tasks matter: one row for each data set and size that was varied."""
     part = [cell for cell in cells if cell.kind in SIZES]
     values = sorted({int(cell.options[cell.kind]) for cell in part})
-    found: dict[tuple[str, str, str], dict[int, str]] = {}
+    found: dict[tuple[str, ...], dict[int, str]] = {}
     for cell in part:
-        where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.kind)
+        where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, cell.kind)
         found.setdefault(where, {})[int(cell.options[cell.kind])] = number(cell)
     rows = [[*where, *(texts.get(value, "–") for value in values)] for where, texts in sorted(found.items())]
-    heads = ["data set", "tested on", "varied", *map(str, values)]
-    note = "TENT, trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
+    heads = ["data set", "tested on", "method", "varied", *map(str, values)]
+    note = "Trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
     return [Table("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
 
 
@@ -114,9 +117,9 @@ def costs(cells: Sequence[Cell]) -> list[Table]:
     for title in order_titles(main):
         own = [cell for cell in main if cell.title == title]
         seconds = [cell.seconds for cell in own]
-        sees = "task-transductive" if own[0].task_transductive else "one query at a time"
+        alone = "task-transductive" if own[0].task_transductive else "one query at a time"
         memory = max(cell.memory for cell in own) / 2**20
-        rows.append([title, str(len(own)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", sees])
+        rows.append([title, str(len(own)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", alone])
     heads = ["method", "cells", "median s", "most s", "peak MiB", "queries"]
     note = "Seconds of a training, its validation checks included; memory of the whole process, data included."
     return [Table("costs", "Time and memory", heads, rows, note)] if rows else []

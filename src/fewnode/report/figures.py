@@ -132,27 +132,27 @@ def _line(axis: Any, xs: Sequence[float], cells: Sequence[Cell], look: dict[str,
 
 def _ablation(cells: Sequence[Cell]) -> Figure | None:
     cut = [cell for cell in cells if cell.kind == "ablation"]
-    settings = {cell.problem for cell in cut}
-    whole = [cell for cell in cells if cell.problem in settings and cell.method == "tent" and not cell.options]
-    part = whole + cut
     if not cut:
         return None
-    titles = sorted({cell.title for cell in part})
-    datasets = sorted({problem.dataset for problem in settings}, key=dataset_title)
-    figure, axes = _panels(len(datasets))
-    for axis, dataset in zip(axes, datasets, strict=True):
-        problems = sorted(problem for problem in settings if problem.dataset == dataset)
-        for place, title in enumerate(titles):
-            own = {cell.problem: cell for cell in part if cell.title == title and cell.problem.dataset == dataset}
-            at = [x + 0.2 * place for x, problem in enumerate(problems) if problem in own]
-            bars = [own[problem] for problem in problems if problem in own]
+    groups = sorted({(cell.whole, cell.problem.dataset) for cell in cut})
+    levels = ["", *sorted({cell.without for cell in cut}, key=lambda level: (len(level.split()), level))]
+    figure, axes = _panels(len(groups))
+    for axis, (title, dataset) in zip(axes, groups, strict=True):
+        own = [cell for cell in cells if cell.whole == title and cell.problem.dataset == dataset]
+        problems = sorted({cell.problem for cell in own if cell.kind == "ablation"})
+        for place, level in enumerate(levels):
+            kind = "ablation" if level else "main"
+            bars = {cell.problem: cell for cell in own if cell.kind == kind and cell.without == level}
+            at = [x for x, problem in enumerate(problems) if problem in bars]
+            name = f"without {level} level" if level else "whole"
             axis.bar(
-                at, [100 * cell.accuracy for cell in bars], 0.18, yerr=[100 * cell.interval for cell in bars],
-                label=title, color=COLOURS[place], hatch=("", "//", "..", "xx")[place % 4], edgecolor="white",
+                [x + 0.2 * place for x in at], [100 * bars[problems[x]].accuracy for x in at], 0.18, label=name,
+                yerr=[100 * bars[problems[x]].interval for x in at],
+                color=COLOURS[place % len(COLOURS)], hatch=("", "//", "..", "xx")[place % 4], edgecolor="white",
             )  # fmt: skip
         axis.set_xticks([x + 0.3 for x in range(len(problems))], [f"{p.n_way}w{p.k_shot}s" for p in problems])
         axis.set_ylabel("accuracy (%)")
-        axis.set_title(dataset_title(dataset), fontsize=9)
+        axis.set_title(f"{title}: {dataset_title(dataset)}", fontsize=9)
     _legend(figure, axes)
     return figure
 
@@ -167,16 +167,20 @@ def _sensitivity(cells: Sequence[Cell]) -> Figure | None:
         "train_query": "queries of each",
     }
     part = [cell for cell in cells if cell.kind in sizes]
-    looks = _looks(sorted({_name(cell.problem) for cell in part}))
+    looks = _looks(sorted({_line_name(cell) for cell in part}))
     figure, axes = _panels(len(sizes))
     for axis, size in zip(axes, sizes, strict=True):
         for name, look in looks.items():
-            line = [cell for cell in part if cell.kind == size and _name(cell.problem) == name]
+            line = [cell for cell in part if cell.kind == size and _line_name(cell) == name]
             line.sort(key=lambda cell: int(cell.options[size]))
             _line(axis, [cell.options[size] for cell in line], line, look, name)
         axis.set_xlabel(words[size])
     _legend(figure, axes)
     return figure
+
+
+def _line_name(cell: Cell) -> str:
+    return f"{cell.whole}: {_name(cell.problem)}"
 
 
 def _classes(cells: Sequence[Cell]) -> Figure | None:
