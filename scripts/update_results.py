@@ -1,4 +1,5 @@
-"""Write the tables of README.md and docs/results.md from the rows under results/; ``--check`` only compares.
+"""Write the tables of README.md and docs/ from the rows under results/, and the figure of the shots; ``--check`` only
+compares the tables.
 
 A generated part stands between ``<!-- results:begin NAME -->`` and ``<!-- results:end -->``; the rest is prose.
 """
@@ -13,12 +14,14 @@ from fewnode import results
 from fewnode.datasets import catalog
 from fewnode.report.cells import Cell, dataset_title, gather
 from fewnode.report.contents import MARKS
-from fewnode.report.page import all_tables
+from fewnode.report.figures import draw_all
+from fewnode.report.page import all_tables, svg
 from fewnode.report.tables import Table
 from fewnode.storage import atomic_write
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/results.md")
+PAGES = ("README.md", "docs/results.md", "docs/tent.md")
+FIGURE = "docs/figures/shots.svg"
 GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NOTHING = "No rows are stored yet.\n"
@@ -57,7 +60,7 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
     text = (ROOT / "src/fewnode/grids/paper_table.toml").read_text(encoding="utf-8")
     grid, run = tomllib.loads(text), {cell.problem.dataset for cell in cells}
     absent = [dataset_title(name) for name in grid["datasets"] if name not in run]
-    lines = [f"Not run (the data were not at hand): {', '.join(absent)}."] if absent else []
+    lines = [f"Not run: {', '.join(absent)}."] if absent else []
     for name in run & set(catalog.names()):
         novel = len(catalog.entry(name).split[2])
         small = [setting for setting in grid["settings"] if int(setting.split("w")[0]) > novel]
@@ -69,6 +72,14 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
         if row["status"] != "ok"
     ]
     return "".join(f"- {line}\n" for line in sorted(lines)) or "Every data set of the grid was run.\n"
+
+
+def draw_shots(cells: list[Cell]) -> str | None:
+    """The curves of TENT and the best floors over the number of shots, as SVG."""
+    few = [cell for cell in cells if cell.problem.n_query == 5 and not cell.problem.inductive]
+    chosen = [cell for cell in few if cell.method == "probe" or (cell.method == "tent" and not cell.options)]
+    drawn = draw_all(chosen).get("shots")
+    return None if drawn is None else svg(drawn[1], "shots") + "\n"
 
 
 def updated(text: str, known: dict[str, Callable[[], str]]) -> str:
@@ -92,5 +103,8 @@ def outdated(root: Path = ROOT, write: bool = False) -> list[str]:
 if __name__ == "__main__":
     check = "--check" in sys.argv[1:]
     pages = outdated(write=not check)
+    if not check and (picture := draw_shots(gather(stored_rows(ROOT / "results")))):
+        with atomic_write(ROOT / FIGURE, "w") as file:
+            file.write(picture)
     print("\n".join(f"{page}: {'out of date' if check else 'written'}" for page in pages) or "all current")
     sys.exit(bool(pages) if check else 0)

@@ -10,6 +10,7 @@ import pytest
 from report.made_up import grid
 
 ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "docs/results.md", "docs/tent.md"]
 
 
 @pytest.fixture(scope="module")
@@ -27,18 +28,25 @@ def test_the_tables_are_current(script):
 
 
 def test_new_rows_make_them_outdated_until_written(script, tmp_path):
-    for name in ("README.md", "docs/results.md"):
+    for name in PAGES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "results").mkdir()
     (tmp_path / "results/paper_table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in grid()))
-    assert script.outdated(tmp_path) == ["README.md", "docs/results.md"]
-    assert script.outdated(tmp_path, write=True) == ["README.md", "docs/results.md"]
+    assert script.outdated(tmp_path) == PAGES
+    assert script.outdated(tmp_path, write=True) == PAGES
     assert script.outdated(tmp_path) == []
-    readme, page = ((tmp_path / name).read_text() for name in ("README.md", "docs/results.md"))
+    readme, page, tent = ((tmp_path / name).read_text() for name in PAGES)
     assert (
         "5-way 5-shot:" in readme and "| GPN |" in readme and readme.endswith((ROOT / "README.md").read_text()[-200:])
     )
-    assert "Not run (the data were not at hand): DBLP" in page
+    assert "Not run: DBLP" in page
     assert "10w3s, 10w5s on Coauthor-CS, which has 5 novel classes" in page
-    assert "Failed: rale on cora_full_knnfeat" in page and "TENT\\\\N" in page
+    assert "Failed: rale on cora_full_knnfeat" in page and "without node level" in page
+    assert "Mean gain over the best training-free row" in tent and "without node level" in tent
+
+
+def test_the_figure_of_the_shots_is_drawn_from_rows(script):
+    picture = script.draw_shots(script.gather(grid()))
+    assert picture.startswith("<svg") and "TENT" in picture and "PN" not in picture
+    assert script.draw_shots([]) is None

@@ -11,7 +11,7 @@ from .. import __version__
 from ..results import Row
 from ..storage import atomic_write
 from .cells import Cell, dataset_title, gather
-from .contents import ablations, costs, difficulties, every_cell, leaderboards, sensitivities
+from .contents import ablations, costs, difficulties, every_cell, gains, leaderboards, sensitivities
 from .figures import Figure, draw_all
 from .published import side_by_side
 from .significance import TEST
@@ -61,6 +61,7 @@ def all_tables(cells: Sequence[Cell]) -> dict[str, list[Table]]:
     """The tables by chapter."""
     return {
         "leaderboard": leaderboards(cells),
+        "gains": gains(cells),
         "published": side_by_side(cells),
         "ablation": ablations(cells),
         "sensitivity": sensitivities(cells),
@@ -93,6 +94,7 @@ def svg(figure: Figure, name: str) -> str:
 
 CHAPTERS = {
     "leaderboard": ("Leaderboard", ("accuracy",)),
+    "gains": ("What TENT gains", ()),
     "published": ("Beside the published numbers", ()),
     "ablation": ("Ablation", ("ablation",)),
     "sensitivity": ("Sensitivity", ("sensitivity",)),
