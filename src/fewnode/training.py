@@ -2,7 +2,6 @@
 
 import inspect
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,17 +10,14 @@ from typing import Any
 import torch
 
 from . import methods, parallel
+from .episodes import Episodes, mix
 from .errors import InputError, one_of
-from .evaluation import evaluate
 from .graph import Graph
 from .methods.method import Method, Training
 from .options import own_options, training_options
 from .resumption import TrainingState
-from .tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
+from .tasks import ClassSplit, Tasks, random_bits, training_view
 from .versions import versions
-
-VALIDATION_TASKS = 100
-VALIDATION_SEED = 10**6  # another stream than any training seed's
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def fit(
         if model.training_settings is not None and split is not None:
             settings = replace(model.training_settings, **overrides)
             model.card["training"] = asdict(settings)
-            episodes = _Episodes(model.card, settings, view, seen, split)
+            episodes = Episodes(model.card, settings, view, seen, split)
             _train(model, view, settings, episodes, TrainingState(model, settings, resume), callback)
     return model.eval()
 
@@ -89,7 +85,7 @@ def _train(
     model: Method,
     view: Graph,
     settings: Training,
-    episodes: "_Episodes",
+    episodes: Episodes,
     state: TrainingState,
     callback: Callable[[Progress], None] | None,
 ) -> None:
@@ -124,11 +120,11 @@ def _train(
 
 
 def _block(
-    model: Method, view: Graph, settings: Training, episodes: "_Episodes", state: TrainingState, steps: int
+    model: Method, view: Graph, settings: Training, episodes: Episodes, state: TrainingState, steps: int
 ) -> Iterator[tuple[float, int]]:
     number = state.step // settings.check_every
     tasks = episodes.training_tasks(number, steps * settings.tasks_per_step).to(view.device)
-    torch.manual_seed(int(random_bits(_mix(model.card["seed"], number), 1)[0]) >> 1)  # dropout and what else is drawn
+    torch.manual_seed(int(random_bits(mix(model.card["seed"], number), 1)[0]) >> 1)  # dropout and what else is drawn
     model.train()
     for step in range(steps):
         at = step * settings.tasks_per_step
@@ -149,69 +145,6 @@ def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optim
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
     return value
-
-
-class _Episodes:
-    """Where training and validation tasks come from. Asked-for sizes that the classes cannot give are reduced to what
-    they have, and the model's card says so."""
-
-    def __init__(self, card: dict[str, Any], settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
-        self.seed: int = card["seed"]
-        self.n_way: int = card["n_way"]
-        self.notes: list[str] = card["notes"]
-        self.graph = graph
-        self.base = TaskSampler(view.y, split.base)
-        way, shot, query = settings.train_way, settings.train_shot, settings.train_query
-        asked = (way or card["n_way"], shot or card["k_shot"], query or card["n_query"])
-        shape = self._feasible("training", self.base, *asked)
-        if shape is None:
-            raise InputError(f"training needs two base classes with at least {asked[1] + 1} labelled nodes")
-        self.shape = shape
-        self.pool = self._validation_pool(split, card["n_way"], card["k_shot"], card["n_query"])
-
-    def training_tasks(self, block: int, n_tasks: int) -> Tasks:
-        return self.base.draw(*self.shape, n_tasks, _mix(self.seed, block))
-
-    def validate(self, model: Method) -> float | None:
-        return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
-
-    def _validation_pool(self, split: ClassSplit, n_way: int, k_shot: int, n_query: int) -> Tasks | None:
-        sampler = TaskSampler(self.graph.y, split.validation)
-        shape = self._feasible("validation", sampler, n_way, k_shot, n_query)
-        if shape is None:
-            self._say(
-                "there are no two validation classes large enough: nothing is selected, the last weights are kept"
-            )
-            return None
-        return draw_tasks(self.graph.y, split.validation, *shape, VALIDATION_TASKS, VALIDATION_SEED)
-
-    def _feasible(
-        self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
-    ) -> tuple[int, int, int] | None:
-        """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
-        sizes = sorted(sampler.size.tolist(), reverse=True)
-        ways = min(way, sum(size > shot for size in sizes))
-        if ways < 2:
-            return None
-        queries = min(query, sizes[ways - 1] - shot)
-        if (ways, queries) != (way, query):
-            kind = "base" if what == "training" else what
-            self._say(
-                f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
-                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
-                warn=what == "validation" or ways < self.n_way,  # to train with more ways than are tested is a wish
-            )
-        return ways, shot, queries
-
-    def _say(self, note: str, warn: bool = True) -> None:
-        self.notes.append(note)
-        if warn:
-            warnings.warn(note, stacklevel=2)
-
-
-def _mix(seed: int, block: int) -> int:
-    """A seed for each block of each run: two 64-bit halves of one Philox key, so no two are alike."""
-    return (block + 1 << 64) + seed
 
 
 def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
