@@ -35,7 +35,8 @@ tbody tr:hover > * { background: var(--tint) } td.strong { font-weight: 700; col
 .bad { color: #9a3412 }
 @media print { body { font-size: 10pt; max-width: none; padding: 0 } figure { break-inside: avoid }
   nav { display: none }
-  .wide { overflow: visible } table { font-size: 7.5pt } th, td { padding: .1rem .3rem; white-space: normal } }
+  .wide { overflow: visible } .wide svg { min-width: 0 !important; width: 100% } table { font-size: 7.5pt }
+  th, td { padding: .1rem .3rem; white-space: normal } }
 """
 
 
