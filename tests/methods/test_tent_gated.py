@@ -109,7 +109,8 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
 
 def cosines(core, looks, tasks):
     """Scores of queries by explicit vectors: gated looks side by side."""
-    joined = core._joined(looks)
+    lengths = torch.softmax(core.gate[: len(looks)], 0).sqrt()
+    joined = torch.cat([length * look for length, look in zip(lengths, looks, strict=True)], 1)
     return joined[tasks.query] @ module._means(joined[tasks.support], tasks).mT * core.sharpness.exp()
 
 

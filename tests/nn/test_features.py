@@ -90,3 +90,10 @@ def test_a_complete_basis_has_nothing_beyond():
     assert ReducedFeatures(100, 100).fit(old).beyond(other).shape[1] <= 20
     dense = Graph.from_edges([[0], [1]], np.random.default_rng(0).normal(size=(50, 6)).astype("float32"))
     assert ReducedFeatures(6, 256).fit(dense).beyond(dense).shape == (50, 0)
+
+
+def test_the_fitted_graph_has_nothing_beyond_even_where_all_directions_are_alike():
+    for size in (50, 400):
+        noise = np.random.default_rng(0).normal(size=(500, size)).astype("float32")
+        graph = Graph.from_edges([[0], [1]], noise)
+        assert ReducedFeatures(size, size // 2).fit(graph).beyond(graph).shape == (500, 0)

@@ -1,5 +1,7 @@
 """TENT as the project's default: a training-free classifier whose three adaptations are learned as small residuals."""
 
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -71,12 +73,11 @@ class GatedTENT(Method):
         return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        z, q = (self._joined(self._parts(state, nodes)) for nodes in (tasks.support, tasks.query))
-        means = _means(z, tasks)
+        means = _means(self._joined(self._parts(state, tasks.support)), tasks)
         if self.task_adaptation:
             pool = graph.memo("pool", lambda: self._pool(graph, state), owner=self.gate)
             means = drawn_towards(means, tasks.shots(), circles(means, pool, _nearest(graph.num_nodes)))
-        return q @ means.mT * self.sharpness.exp()
+        return self._cosines(self._parts(state, tasks.query), means) * self.sharpness.exp()
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
@@ -91,15 +92,26 @@ class GatedTENT(Method):
         away = self.gate - self.gate.new_tensor(self.first)
         return loss + self.pull * away.square().sum()
 
-    def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> list[Tensor]:
+    def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each look at ``nodes [...]``, then each whitened one, ``[..., rank]``."""
-        rows = [state[look][nodes].float() for look in self.used]
+        for look in self.used:
+            yield state[look][nodes].float()
         own = None if fold is None else fold[nodes]
-        return rows + [self.whitening(look, rows[self.used.index(look)], own) for look in self.whitened]
+        for look in self.whitened:
+            yield self.whitening(look, state[look][nodes].float(), own)
 
-    def _joined(self, parts: list[Tensor]) -> Tensor:
-        weights = torch.softmax(self.gate[: len(parts)], 0).sqrt()
-        return torch.cat([weight * part for weight, part in zip(weights, parts, strict=True)], -1)
+    def _joined(self, parts: Iterable[Tensor]) -> Tensor:
+        """The looks side by side, each as long as the root of its gate."""
+        lengths = torch.softmax(self.gate, 0).sqrt()
+        return torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], -1)
+
+    def _cosines(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
+        """``joined @ means.mT``, one look at a time: many queries side by side would take ten times the memory."""
+        lengths, total, at = torch.softmax(self.gate, 0).sqrt(), means.new_zeros(()), 0
+        for length, part in zip(lengths, parts, strict=True):
+            total = total + length * (part @ means[..., at : at + part.shape[-1]].mT)
+            at += part.shape[-1]
+        return total
 
     @torch.no_grad()
     def _pool(self, graph: Graph, state: list[Tensor]) -> Tensor:
@@ -111,7 +123,7 @@ class GatedTENT(Method):
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
         """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
-        z, q = (torch.stack(self._parts(state, nodes, fold)) for nodes in (tasks.support, tasks.query))
+        z, q = (torch.stack(list(self._parts(state, nodes, fold))) for nodes in (tasks.support, tasks.query))
         return z @ z.mT, q @ z.mT
 
     def _gated(self, among: Tensor, across: Tensor, tasks: Tasks) -> Tensor:

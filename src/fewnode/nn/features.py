@@ -8,7 +8,8 @@ from ..errors import InputError
 from ..graph import Graph
 from ..spectral import main_directions, random_block
 
-CLEARLY = 1.5  # subspace iteration leaves up to 1.2 of the weakest direction's strength outside the basis
+CLEARLY = 1.25  # times as strong as anything the fitted graph has outside the basis
+NARROW = 8  # directions of a first, cheap search
 
 
 class ReducedFeatures(nn.Module):
@@ -21,7 +22,7 @@ class ReducedFeatures(nn.Module):
     idf: Tensor
     centre: Tensor
     basis: Tensor
-    weakest: Tensor  # the squared singular value of the last direction of the basis
+    weakest: Tensor  # what is not clearly stronger than this did not make it into the basis
 
     def __init__(self, in_channels: int, rank: int = 256) -> None:
         super().__init__()
@@ -37,9 +38,11 @@ class ReducedFeatures(nn.Module):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(x.mean(0))
-        values, directions = row_directions(self._weighted(x), self.basis.shape[1])
+        weighted = self._weighted(x)
+        values, directions = row_directions(weighted, self.basis.shape[1])
         self.basis.copy_(directions)
-        self.weakest.copy_(values.min().clamp(min=1e-6 * values.max()))
+        beyond = self._leftover(weighted, NARROW)[0]  # the search for the basis may have missed what is as strong
+        self.weakest.copy_(torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max())
         return self
 
     def forward(self, graph: Graph) -> Tensor:
@@ -54,17 +57,22 @@ class ReducedFeatures(nn.Module):
         return graph.memo("beyond", lambda: self._beyond(self._weighted(graph.x)), owner=self.basis)
 
     def _beyond(self, x: Tensor) -> Tensor:
-        def leftover(v: Tensor) -> Tensor:
-            return v - self.basis @ (self.basis.T @ v)
-
-        back = transposed(x) if x.layout == torch.sparse_csr else x.T
-        for rank in (8, self.basis.shape[1]):  # mostly there are few or none, which the narrow search finds out cheaply
-            start = random_block(x.shape[1], rank).to(self.basis)
-            values, directions = main_directions(lambda v: leftover(back @ (x @ leftover(v))), start, rank)
+        for rank in (NARROW, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
+            values, directions = self._leftover(x, rank)
             strong = values > CLEARLY * self.weakest
             if int(strong.sum()) < rank:
                 break
         return x @ directions[:, strong]
+
+    def _leftover(self, x: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+        """The main directions of the rows of ``x`` at right angles to the basis, after their strengths."""
+
+        def outside(v: Tensor) -> Tensor:
+            return v - self.basis @ (self.basis.T @ v)
+
+        back = transposed(x) if x.layout == torch.sparse_csr else x.T
+        start = random_block(x.shape[1], rank).to(self.basis)
+        return main_directions(lambda v: outside(back @ (x @ outside(v))), start, rank)
 
     def _check(self, graph: Graph) -> None:
         if graph.num_features != len(self.idf):
