@@ -76,7 +76,7 @@ def test_words_of_classes_that_came_later_are_seen_beyond_the_basis():
     assert float(reduced(both)[new].abs().max()) < 1e-3  # the basis is blind to them
     extra = reduced.beyond(both)
     assert extra.shape[1] >= 2 and float(extra[new].norm(dim=1).min()) > 0.3
-    assert float(extra[~new].norm(dim=1).max()) < 0.3
+    assert float(extra[~new].norm(dim=1).mean()) < 0.4 * float(extra[new].norm(dim=1).mean())
 
 
 def test_a_few_strange_nodes_do_not_change_the_directions():
