@@ -69,14 +69,15 @@ def topics(classes, seed):
 
 
 def test_words_of_classes_that_came_later_are_seen_beyond_the_basis():
-    old, both = topics([0, 1, 2, 3], 0), topics([0, 1, 2, 3, 8, 9], 1)
+    old, later = topics([0, 1, 2, 3], 0), topics([8, 9], 1)
+    both = Graph.from_edges(np.zeros((2, 0), int), sp.vstack([old.features_scipy(), later.features_scipy()]).tocsr())
     reduced = ReducedFeatures(100, 12).fit(old)
     assert reduced.beyond(old).shape == (120, 0)  # nothing is beyond what was fitted
-    new = torch.arange(180) % 6 >= 4
+    new = torch.arange(180) >= 120
     assert float(reduced(both)[new].abs().max()) < 1e-3  # the basis is blind to them
     extra = reduced.beyond(both)
     assert extra.shape[1] >= 2 and float(extra[new].norm(dim=1).min()) > 0.3
-    assert float(extra[~new].norm(dim=1).mean()) < 0.4 * float(extra[new].norm(dim=1).mean())
+    assert float(extra[~new].norm(dim=1).max()) < 0.3
 
 
 def test_a_few_strange_nodes_do_not_change_the_directions():
