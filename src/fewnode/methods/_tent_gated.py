@@ -14,7 +14,7 @@ from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
 
 POOL = 10_000  # nodes among which the circle of a class is looked for: all nodes, or a random sample of a larger graph
-NEAREST, SHARE = 200, 0.01  # nodes in a circle: as many of the graph as these allow, of which the pool has its part
+SHARE = 0.01  # of the pool is the circle of a class
 TASKS = 64  # scored at a time: a node is ten looks wide
 WORTH = 2.0  # the circle of a class counts as much as two further examples
 
@@ -156,7 +156,7 @@ def drawn_towards(means: Tensor, shots: Tensor, circle: Tensor) -> Tensor:
 
 def _nearest(num_nodes: int) -> int:
     """How many nodes of the pool make a circle."""
-    return max(1, round(min(NEAREST, SHARE * num_nodes) * min(1, POOL / num_nodes)))
+    return max(1, round(SHARE * min(num_nodes, POOL)))
 
 
 def _within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
