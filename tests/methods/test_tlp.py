@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from fewnode.graph import Graph
+from fewnode.methods import tlp as module
 from fewnode.methods.tlp import TLP, contrast, disagreement
-from fewnode.nn.views import dropped_adjacency, random_view
+from fewnode.nn.views import cut_around, dropped_adjacency, random_view
 from fewnode.tasks import draw_tasks
 from oracles import gcn, tlp
 
@@ -44,6 +45,44 @@ def test_nothing_dropped_is_the_graph_itself():
     graph, model = gcn.small_graph(), make().eval()
     view = random_view(graph, 12, torch.float32, 0.0, 0.0)
     torch.testing.assert_close(model.encoder(model.inputs, graph, view=view), model.encoder(model.inputs, graph))
+
+
+def path(n: int) -> Graph:
+    features = torch.randn(n, 12, generator=torch.Generator().manual_seed(5))
+    return Graph.from_edges(torch.stack([torch.arange(n - 1), torch.arange(1, n)]), features, torch.zeros(n).long())
+
+
+def test_a_cut_holds_what_two_layers_read():
+    part, nodes = cut_around(path(20), torch.tensor([9, 0]))
+    assert nodes.tolist() == [0, 1, 2, 7, 8, 9, 10, 11]
+    assert gcn.pairs(part) == {(i, j) for i in range(8) for j in range(8) if abs(nodes[i] - nodes[j]) == 1}
+
+
+def test_a_cut_around_a_whole_component_is_embedded_as_in_the_graph():
+    line = path(24)
+    arcs = [(i, i + 1) for i in range(23) if i % 4 != 3]  # six pieces of four nodes
+    graph = Graph.from_edges(torch.tensor(arcs).t(), line.features_scipy(), line.y, num_nodes=24)
+    model = make().eval()
+    model.prepare(graph)
+    part, nodes = cut_around(graph, torch.tensor([1, 13, 14]))
+    assert len(nodes) == 8
+    view = random_view(part, 12, torch.float32, 0.0, 0.0, nodes)
+    whole = model.encoder(model.inputs, graph)
+    torch.testing.assert_close(model.encoder(model.inputs, graph, view=view), whole[nodes])
+
+
+@pytest.mark.parametrize("objective", ["bgrl", "grace"])
+def test_a_large_graph_is_trained_on_cuts(objective, monkeypatch):
+    graph = gcn.small_graph()
+    model = make(objective)
+    tasks = draw_tasks(graph.y, [0, 1], 2, 1, 1, 1)
+    losses = []
+    for limit in (graph.num_nodes, graph.num_nodes - 1):  # with a sample of all nodes the cut is the graph itself
+        monkeypatch.setattr(module, "WHOLE", limit)
+        torch.manual_seed(4)
+        model.sample = graph.num_nodes
+        losses.append(float(model.eval().loss(graph, tasks).detach()))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_the_target_follows_the_encoder():

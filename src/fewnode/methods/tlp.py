@@ -13,9 +13,11 @@ from ..errors import one_of
 from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs
 from ..nn.heads import logistic_scores
-from ..nn.views import random_view
+from ..nn.views import cut_around, random_view
 from ..tasks import Tasks
 from .method import Method, Training
+
+WHOLE = 50_000  # nodes: the views of a larger graph are of the surroundings of the nodes that are compared
 
 
 class TLP(Method):
@@ -30,7 +32,8 @@ class TLP(Method):
         edge_drop, feature_drop: probabilities of leaving out an edge or a feature column, for each of the two views.
         momentum: share of the old target network kept at a step (BGRL).
         temperature: of the contrast (GRACE).
-        sample: how many random nodes are compared at a step; the views are always of the whole graph.
+        sample: how many random nodes are compared at a step; the views of a graph of more than 50,000 nodes are
+            of what two layers read there, as BGRL trains on large graphs, those of a smaller one are of all of it.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 
@@ -81,8 +84,10 @@ class TLP(Method):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The self-supervised loss of two fresh views; the tasks are not looked at."""
         dtype = self.encoder.weight.dtype
-        one, two = (random_view(graph, self.inputs.width, dtype, *drop) for drop in self.drops)
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
+        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
+        one, two = (random_view(part, self.inputs.width, dtype, *drop, nodes) for drop in self.drops)
+        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
         first, second = (self.predictor(self.encoder(self.inputs, graph, view=view)[chosen]) for view in (one, two))
         if self.objective == "grace":
             return contrast(first, second, self.temperature)

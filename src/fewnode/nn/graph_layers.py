@@ -21,10 +21,12 @@ Features = Literal["reduced", "raw"]
 
 @dataclass(frozen=True)
 class View:
-    """A graph seen otherwise: another propagation over its nodes, and how much each input column counts, [width]."""
+    """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
+    column counts, [width]."""
 
     smooth: sparse.Operator
     columns: Tensor
+    nodes: Tensor | None = None
 
 
 class Inputs(nn.Module):
@@ -53,11 +55,13 @@ class Inputs(nn.Module):
         if self.reduced is not None:
             self.reduced.fit(graph)
 
-    def project(self, graph: Graph, weight: Tensor) -> Tensor:
-        """Inputs of all nodes times ``weight [width, d]``: [N, d]."""
+    def project(self, graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
+        """Inputs of ``nodes [P]``, by default of all, times ``weight [width, d]``: [P, d]."""
         if self.reduced is None:
-            return sparse.project(graph, weight)
-        return self._unit(graph).to(weight.dtype) @ weight
+            out = sparse.project(graph, weight)
+            return out if nodes is None else out[nodes]
+        x = self._unit(graph)
+        return (x if nodes is None else x[nodes]).to(weight.dtype) @ weight
 
     def smoothed(self, graph: Graph) -> Tensor | None:
         """Inputs after one propagation, [N, width], computed once; None for raw ones, which must be projected first."""
@@ -105,9 +109,9 @@ class GraphEncoder(nn.Module):
         self.dropout, self.radius = dropout, radius
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None, view: View | None = None) -> Tensor:
-        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]. A view is always of the whole graph."""
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]. With a view, all of its nodes."""
         if view is not None:
-            h = view.smooth @ inputs.project(graph, self.weight * view.columns[:, None])
+            h = view.smooth @ inputs.project(graph, self.weight * view.columns[:, None], view.nodes)
             return self._end(view.smooth @ self._middle(h))
         x = inputs.smoothed(graph)
         smooth = sparse.normalized_adjacency(graph)

@@ -1,5 +1,7 @@
 """Random views of a graph for self-supervised training: edges dropped, feature columns masked."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -7,15 +9,36 @@ from .. import sparse
 from ..csr import csr_parts, csr_tensor
 from ..graph import Graph
 from .graph_layers import View
+from .neighbourhoods import gather_rows
 
 
-def random_view(graph: Graph, width: int, dtype: torch.dtype, edge_drop: float, feature_drop: float) -> View:
+def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
+    """The graph induced on the nodes ``chosen [P]`` and all that two layers read there, without features; and which
+    nodes of the whole graph these are, in rising order."""
+    near = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
+    near[chosen] = True
+    for _ in range(2):
+        near[graph.indices[gather_rows(graph.indptr, near.nonzero()[:, 0])[1]].long()] = True
+    bare = replace(graph, features=None, node_names=None, feature_names=None, _memo={})
+    return bare.subgraph(near), near.nonzero()[:, 0]
+
+
+def random_view(
+    graph: Graph,
+    width: int,
+    dtype: torch.dtype,
+    edge_drop: float,
+    feature_drop: float,
+    nodes: Tensor | None = None,
+) -> View:
     """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
 
-    Drawn from torch's global random state, which the training loop seeds.
+    ``nodes`` says which nodes of a larger graph these are, if they are. Drawn from torch's global random state, which
+    the training loop seeds.
     """
     columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
-    return View(dropped_adjacency(graph, torch.rand(len(graph.indices), device=graph.device) >= edge_drop), columns)
+    kept = torch.rand(len(graph.indices), device=graph.device) >= edge_drop
+    return View(dropped_adjacency(graph, kept), columns, nodes)
 
 
 def dropped_adjacency(graph: Graph, keep: Tensor) -> sparse.Operator:
