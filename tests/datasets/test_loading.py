@@ -172,7 +172,16 @@ def test_a_file_put_into_the_named_folder_by_hand_is_found(toy: Entry, tmp_path:
     target = tmp_path / "cache/downloads/toy"
     target.mkdir(parents=True)
     (tmp_path / "data/raw/gpn_format/toy_test.mat").rename(target / "toy_test.mat")
-    assert load_dataset("toy")[0].num_nodes == 4
+    assert load_dataset("toy")[0].num_nodes == load_dataset("toy", fetch=False)[0].num_nodes == 4
+
+
+def test_no_connection_is_opened_where_nothing_may_be_fetched(
+    toy: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data/raw/gpn_format/toy_test.mat").unlink()
+    monkeypatch.setattr(download, "fetch", lambda *_, **__: pytest.fail("tried to fetch"))
+    with pytest.raises(InputError, match=r"^toy_test\.mat would be fetched first"):
+        load_dataset("toy", fetch=False)
 
 
 def test_a_file_without_an_address_says_where_to_put_it(toy: Entry, monkeypatch: pytest.MonkeyPatch) -> None:

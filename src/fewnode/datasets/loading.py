@@ -25,19 +25,23 @@ _LAYOUT = 1  # of the parsed files in the cache: another number makes them be pa
 
 
 def load_dataset(
-    name: str, data_dir: storage.PathLike | None = None, progress: download.Progress | None = None
+    name: str,
+    data_dir: storage.PathLike | None = None,
+    progress: download.Progress | None = None,
+    fetch: bool = True,
 ) -> tuple[Graph, ClassSplit]:
     """The graph and the class split of a data set of the catalog.
 
     Files are looked for in ``data_dir`` (else $FEWNODE_DATA), then in the cache, and fetched only then;
-    ``progress`` is told how far a fetch has come.
+    ``progress`` is told how far a fetch has come. Without ``fetch`` no connection is opened: files that are not at
+    hand are an error.
     """
     entry = catalog.entry(name)
     if entry.recipe:
         graph, _ = planted(**dict(entry.recipe))  # type: ignore[arg-type]  # whole numbers are written as such
         _check_counts(entry, graph, stored=graph.num_edges, where=Path("planted"))
         return graph, ClassSplit(*entry.split)
-    paths, checked = _locate(entry, _data_folder(entry, data_dir), progress)
+    paths, checked = _locate(entry, _data_folder(entry, data_dir), progress, fetch)
     arguments = _arguments(entry, paths, checked)
     graph = Graph.from_edges(**arguments)
     _check_counts(entry, graph, stored=arguments["edge_index"].shape[1], where=paths[0].parent)
@@ -56,7 +60,7 @@ def _data_folder(entry: Entry, data_dir: storage.PathLike | None) -> Path | None
 
 
 def _locate(
-    entry: Entry, folder: Path | None, progress: download.Progress | None
+    entry: Entry, folder: Path | None, progress: download.Progress | None, fetch: bool
 ) -> tuple[list[Path], tuple[File, ...]]:
     """Where the files are, and the content checks that apply to them."""
     if entry.bundled:
@@ -70,6 +74,9 @@ def _locate(
         if path.name == "edge.csv.gz" and path.parents[1].name in entry.folders:
             return [path.parents[1]], ()
     own = _cache_folder() / "downloads" / entry.name
+    missing = [file.name for file in entry.files if file.name not in found and not (own / file.name).exists()]
+    if missing and not fetch and entry.files[0].url is not None:
+        raise InputError(f"{', '.join(missing)} would be fetched first")
     fetched = (found.get(file.name) or download.fetch(file, own, progress=progress) for file in entry.files)
     return list(fetched), entry.files
 

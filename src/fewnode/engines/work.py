@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from ..datasets import load_dataset
-from ..errors import InputError
 from ..evaluation import predict_scores, summarize
 from ..experiments import TASK_SEED, TASKS, Run
 from ..graph import Graph
@@ -32,11 +31,7 @@ def open_dataset(name: str, data_dir: str | None = None, fetch: bool = True) -> 
     if name.endswith(".npz"):
         graph = Graph.from_npz(name)
         return graph, random_split(graph.y, min_size=2)
-    return load_dataset(name, data_dir, None if fetch else _refuse)
-
-
-def _refuse(file: str, *_: Any) -> None:
-    raise InputError(f"{file} would be fetched first")
+    return load_dataset(name, data_dir, fetch=fetch)
 
 
 def novel_sizes(name: str, data_dir: str | None = None, fetch: bool = True) -> list[int]:
