@@ -13,7 +13,6 @@ from pathlib import Path
 from fewnode import results
 from fewnode.datasets import catalog
 from fewnode.report.cells import Cell, dataset_title, gather
-from fewnode.report.contents import MARKS
 from fewnode.report.figures import draw_all
 from fewnode.report.page import all_tables, svg
 from fewnode.report.tables import Table
@@ -25,6 +24,8 @@ FIGURE = "docs/figures/shots.svg"
 GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NOTHING = "No rows are stored yet.\n"
+COMPARED = {"TENT": 2, "best other trained": 5, "best training-free": 3}  # and their columns in the table of gains
+READING = "5-way tasks. In brackets the standard deviation over training seeds; without it there is one seed."
 
 
 def stored_rows(folder: Path) -> list[results.Row]:
@@ -37,7 +38,7 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
     cells = gather(rows)
     tables = all_tables(cells)
     chapters = {name: (lambda group=group: _chapter(group)) for name, group in tables.items()}
-    return {"": lambda: _summary(tables["leaderboard"]), "missing": lambda: _missing(cells, rows), **chapters}
+    return {"": lambda: _summary(tables["gains"]), "missing": lambda: _missing(cells, rows), **chapters}
 
 
 def _chapter(tables: list[Table]) -> str:
@@ -47,11 +48,16 @@ def _chapter(tables: list[Table]) -> str:
     return "\n".join(texts + ([f"{tables[0].note}\n"] if shared else [])) or NOTHING
 
 
-def _summary(boards: list[Table]) -> str:
-    wanted = [board for board in boards if board.name in ("leaderboard_5w1s_10q", "leaderboard_5w5s_10q")]
-    return (
-        "\n".join([f"{board.title}:\n\n{board.markdown()}" for board in wanted] + [f"{MARKS}\n"]) if wanted else NOTHING
-    )
+def _summary(gains: list[Table]) -> str:
+    """One line for each data set: TENT, the best other trained method and the best floor, at one shot and at five."""
+    held = {(row[0], row[1]): row for table in gains for row in table.rows}
+    tasks = ("5-way 1-shot", "5-way 5-shot")
+    names = [name for name, setting in held if setting == tasks[0] and (name, tasks[1]) in held]
+    if not names:
+        return NOTHING
+    heads = ["data set"] + [f"{who}, {shots}" for shots in ("1 shot", "5 shots") for who in COMPARED]
+    lines = [[name] + [held[name, setting][COMPARED[who]] for setting in tasks for who in COMPARED] for name in names]
+    return f"{Table('summary', '', heads, lines, '').markdown()}\n{READING}\n"
 
 
 def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
