@@ -47,6 +47,9 @@ def test_project_equals_dense_product_and_passes_gradients_to_the_weight(kind):
     weight = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
     torch.testing.assert_close(sparse.project(graph, weight), torch.from_numpy(x).double() @ weight)
     assert torch.autograd.gradcheck(lambda w: sparse.project(graph, w).tanh(), weight)
+    some = torch.tensor([2, 0, 2, 1])
+    torch.testing.assert_close(sparse.project(graph, weight, some), sparse.project(graph, weight)[some])
+    assert torch.autograd.gradcheck(lambda w: sparse.project(graph, w, some).tanh(), weight)
 
 
 @given(edge_lists(), st.data())

@@ -20,6 +20,14 @@ def csr_parts(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return matrix.crow_indices(), matrix.col_indices(), matrix.values()
 
 
+def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """All entries of the rows ``[B]`` of a CSR matrix: for each, its position in ``rows`` and among the entries."""
+    start = indptr[rows].long()
+    count = indptr[rows + 1].long() - start
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)
+    return owner, torch.arange(len(owner), device=rows.device) + (start - count.cumsum(0) + count)[owner]
+
+
 def to_tensor(matrix: sp.csr_matrix | np.ndarray, device: torch.device | str = "cpu") -> Tensor:
     """Torch's form of a SciPy CSR matrix or a NumPy array, sharing memory where it can."""
     if isinstance(matrix, np.ndarray):

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from scipy import sparse as sp
 from torch import Tensor
+from torch.nn import functional as F
 
-from .csr import csr_tensor, transposed
+from .csr import csr_parts, csr_tensor, gather_rows, transposed
 from .graph import Graph
 
 
@@ -107,11 +108,18 @@ def normalized_adjacency(graph: Graph) -> Operator:
     return graph.memo("normalized_adjacency", build)
 
 
-def project(graph: Graph, weight: Tensor) -> Tensor:
-    """``x @ weight`` for dense or sparse features, ``weight [F, d]``; differentiable in the weight."""
+def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
+    """``x @ weight`` of ``nodes [P]``, by default of all, for dense or sparse features and ``weight [F, d]``;
+    differentiable in the weight."""
     if graph.x.layout != torch.sparse_csr:
-        return graph.x.to(weight.dtype) @ weight
-    return feature_operator(graph) @ weight
+        return (graph.x if nodes is None else graph.x[nodes]).to(weight.dtype) @ weight
+    if nodes is None:
+        return feature_operator(graph) @ weight
+    indptr, columns, values = csr_parts(graph.x)
+    owner, at = gather_rows(indptr, nodes)
+    first = torch.searchsorted(owner, torch.arange(len(nodes), device=nodes.device))
+    share = values[at].to(weight.dtype)
+    return F.embedding_bag(columns[at].long(), weight, first, mode="sum", per_sample_weights=share)
 
 
 def feature_operator(graph: Graph) -> Operator:
@@ -121,12 +129,8 @@ def feature_operator(graph: Graph) -> Operator:
 
 def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
     """All arcs into ``nodes [B]``: for each, its position in ``nodes`` and the neighbour's id, both [arcs]."""
-    start = graph.indptr[nodes].long()
-    count = graph.indptr[nodes + 1].long() - start
-    owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)
-    first = torch.cumsum(count, 0) - count
-    within = torch.arange(len(owner), device=nodes.device) - first[owner]
-    return owner, graph.indices[start[owner] + within].long()
+    owner, at = gather_rows(graph.indptr, nodes)
+    return owner, graph.indices[at].long()
 
 
 def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:

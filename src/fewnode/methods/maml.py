@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..csr import csr_parts
+from ..csr import csr_parts, gather_rows
 from ..graph import Graph
 from ..nn.encoders import xavier
 from ..nn.features import ReducedFeatures
 from ..nn.inner_loop import Weights, weights_of
-from ..nn.neighbourhoods import Neighbourhoods, Rows, WholeGraph, gather_rows
+from ..nn.neighbourhoods import Neighbourhoods, Rows, WholeGraph
 from ..sparse import normalized_adjacency
 from ._adapting import HEAD, Adapting, TaskHead, cross_entropy, unit_features
 from .method import Training

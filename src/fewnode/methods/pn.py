@@ -75,5 +75,4 @@ class LinearMap(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, out_channels)))
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        out = inputs.project(graph, self.weight)
-        return out if nodes is None else out[nodes]
+        return inputs.project(graph, self.weight, nodes)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import sparse
-from ..csr import csr_parts
+from ..csr import csr_parts, gather_rows
 from ..errors import one_of
 from ..graph import Graph
 from ..tasks import Tasks
@@ -58,8 +58,7 @@ class Inputs(nn.Module):
     def project(self, graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
         """Inputs of ``nodes [P]``, by default of all, times ``weight [width, d]``: [P, d]."""
         if self.reduced is None:
-            out = sparse.project(graph, weight)
-            return out if nodes is None else out[nodes]
+            return sparse.project(graph, weight, nodes)
         x = self._unit(graph)
         return (x if nodes is None else x[nodes]).to(weight.dtype) @ weight
 
@@ -152,10 +151,7 @@ def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
 def _rows(operator: sparse.Operator, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The entries in the rows ``nodes [P]`` of an operator: position in ``nodes``, column and value, [entries] each."""
     indptr, columns, values = csr_parts(operator.matrix)
-    start = indptr[nodes].long()
-    count = indptr[nodes + 1].long() - start
-    owner = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), count)
-    at = torch.arange(len(owner), device=nodes.device) + (start - count.cumsum(0) + count)[owner]
+    owner, at = gather_rows(indptr, nodes)
     return owner, columns[at].long(), values[at]
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import sparse
-from ..csr import csr_parts, csr_tensor
+from ..csr import csr_parts, csr_tensor, gather_rows
 from ..graph import Graph
 from ..walks import hashed
 from .ego import inner_arcs
@@ -164,14 +164,6 @@ def _two_hops(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, Tensor]:
     order = order[torch.argsort(group[order], stable=True)]
     place = torch.arange(len(keys), device=keys.device) - (sizes.cumsum(0) - sizes)[group]
     return keys[order[place < cap].sort().values], middle
-
-
-def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Positions of all entries of the given CSR rows [B]: for each, its position in ``rows`` and in the entries."""
-    start = indptr[rows].long()
-    count = indptr[rows + 1].long() - start
-    owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)
-    return owner, torch.arange(len(owner), device=rows.device) + (start - count.cumsum(0) + count)[owner]
 
 
 def _pointers(counts: Tensor) -> Tensor:

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from .. import sparse
-from ..csr import csr_parts, csr_tensor
+from ..csr import csr_parts, csr_tensor, gather_rows
 from ..graph import Graph
 from .graph_layers import View
-from .neighbourhoods import gather_rows
 
 
 def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
