@@ -7,9 +7,11 @@ Each row is one training at 5-way (fewer where a split has fewer novel classes),
 """
 
 import json
+import statistics
 import sys
 import warnings
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,33 +109,34 @@ def read() -> list[dict[str, Any]]:
     return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
 
 
-def table() -> None:
+def table() -> str:
     """Means over the splits; changes against the whole method."""
     found: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
     for row in read():
         found[row["graph"], row["shots"], row["split"]][row["what"]] = 100 * row["accuracy"]
     changes = [what for what in TRAINED if what != "tent"]
-    print("| graph | shots | TENT | gain over the best floor |", " | ".join(changes), "|")
-    print("| --- | ---: | ---: | ---: |" + " ---: |" * len(changes))
+    lines = ["| graph | shots | TENT | gain over the best floor | " + " | ".join(changes) + " |"]
+    lines.append("| --- | ---: | ---: | ---: |" + " ---: |" * len(changes))
     every = defaultdict(list)
     for name in (*REAL, *MADE):
         for shots in SHOTS:
             cells = [found[name, shots, split] for split in SPLITS]
             if not all(what in cell for cell in cells for what in (*FLOORS, *TRAINED)):
                 continue
-            whole = mean(cell["tent"] for cell in cells)
             gains = [mean(cell["tent"] - max(cell[floor] for floor in FLOORS) for cell in cells)]
             gains += [mean(cell[what] - cell["tent"] for cell in cells) for what in changes]
             every[shots].append(gains)
-            print(f"| {name} | {shots} | {whole:.1f} |", " | ".join(f"{gain:+.1f}" for gain in gains), "|")
-    for shots, rows in every.items():
-        means = [mean(column) for column in zip(*rows, strict=True)]
-        print(f"| mean | {shots} | |", " | ".join(f"{gain:+.1f}" for gain in means), "|")
+            lines.append(_line(name, shots, f"{mean(cell['tent'] for cell in cells):.1f}", gains))
+    lines += [_line("mean", shots, "", map(mean, zip(*rows, strict=True))) for shots, rows in every.items()]
+    return "\n".join(lines) + "\n"
 
 
-def mean(values: Any) -> float:
-    values = list(values)
-    return float(sum(values) / len(values))
+def _line(name: str, shots: int, whole: str, gains: Iterable[float]) -> str:
+    return f"| {name} | {shots} | {whole} | " + " | ".join(f"{gain:+.1f}" for gain in gains) + " |"
+
+
+def mean(values: Iterable[float]) -> float:
+    return statistics.fmean(values)
 
 
 if __name__ == "__main__":
@@ -141,6 +144,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
         run(sys.argv[2:] or [*MADE, *REAL])
     elif sys.argv[1:] == ["table"]:
-        table()
+        print(table(), end="")
     else:
         sys.exit(__doc__)
