@@ -1,14 +1,22 @@
 """The default TENT's scores of one query, written out with loops."""
 
+import math
+
 import torch
 from torch import Tensor
 
 
 def score(
-    looks: list[Tensor], gate: Tensor, sharpness: float, query: int, supports: dict[int, list[int]], nearest: int
+    looks: list[Tensor],
+    gate: Tensor,
+    sharpness: float,
+    reach: float,
+    query: int,
+    supports: dict[int, list[int]],
+    nearest: int,
 ):
     """Scores of a query for every class; ``looks`` are all matrices the gate weighs, whitened ones included. The circle
-    of a class is looked for among all nodes; with ``nearest`` 0 there are no circles."""
+    of a class is looked for among all nodes; with ``nearest`` 0 there is no task level: no circles, cosines only."""
     weight = torch.softmax(gate, 0)
 
     def inner(a: dict[int, Tensor], b: dict[int, Tensor]) -> Tensor:
@@ -23,19 +31,22 @@ def score(
     def unit(a: dict[int, Tensor]) -> dict[int, Tensor]:
         return {i: w / inner(a, a).sqrt() for i, w in a.items()}
 
-    def mean_direction(members: list[int]) -> dict[int, Tensor]:
-        return unit({i: unit({i: torch.tensor(1.0)})[i] / len(members) for i in members})
+    def mean(members: list[int]) -> dict[int, Tensor]:
+        return {i: unit({i: torch.tensor(1.0)})[i] / len(members) for i in members}
 
     scores = []
     for members in supports.values():
-        mean = mean_direction(members)
+        prototype = mean(members)
         if nearest:
             everyone = range(len(looks[0]))
-            alike = {i: inner(unit({i: torch.tensor(1.0)}), mean).item() for i in everyone}
-            circle = mean_direction(sorted(everyone, key=lambda i: -alike[i])[:nearest])
-            both = {i: len(members) * w for i, w in mean.items()}
+            alike = {i: inner(unit({i: torch.tensor(1.0)}), prototype).item() for i in everyone}
+            circle = unit(mean(sorted(everyone, key=lambda i: -alike[i])[:nearest]))
+            k = len(members)
+            prototype = {i: k / (k + 2) * w for i, w in prototype.items()}
             for i, w in circle.items():
-                both[i] = both.get(i, 0) + 2 * w
-            mean = unit(both)
-        scores.append(inner({query: torch.tensor(1.0)}, mean))
+                prototype[i] = prototype.get(i, 0) + 2 / (k + 2) * w
+        product, squared = inner({query: torch.tensor(1.0)}, prototype), inner(prototype, prototype)
+        cosine = product / squared.sqrt()
+        part = 1 / (1 + math.exp(-reach)) if nearest else 0
+        scores.append((1 - part) * cosine + part * (product - squared / 2))
     return torch.stack(scores) * torch.exp(torch.as_tensor(sharpness))

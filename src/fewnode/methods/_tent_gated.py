@@ -20,12 +20,13 @@ WORTH = 2.0  # the circle of a class counts as much as two further examples
 
 
 class GatedTENT(Method):
-    """Nearest class mean by cosine; a node is its looks side by side, each as long as the root of its gate.
+    """Nearest class mean; a node is its looks side by side, each as long as the root of its gate.
 
     *Node level*: a gate weighs the looks (words or links, near or far), starting at that of the training-free floor.
     *Class level*: the looks at words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; the gate decides how much. *Task level*: the mean of a class is
-    drawn towards its circle, the nodes of the graph nearest to it, whatever they are labelled.
+    drawn towards its circle, the nodes of the graph nearest to it, whatever they are labelled; and a learned part of
+    the score is the distance to that mean instead of the cosine, by which a class that is spread out reaches further.
     """
 
     training_settings = Training(
@@ -60,6 +61,7 @@ class GatedTENT(Method):
         self.pull = pull
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
+        self.reach = nn.Parameter(torch.full((1,), -2.0))  # the logit of the distance's part of the score
         self.sharpness = nn.Parameter(torch.full((1,), 2.3))  # the logarithm of the scores' scale
 
     def prepare(self, graph: Graph) -> None:
@@ -77,7 +79,7 @@ class GatedTENT(Method):
         if self.task_adaptation:
             pool = graph.memo("pool", lambda: self._pool(graph, state), owner=self.gate)
             means = drawn_towards(means, tasks.shots(), circles(means, pool, _nearest(graph.num_nodes)))
-        return self._cosines(self._parts(state, tasks.query), means) * self.sharpness.exp()
+        return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1))
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
@@ -105,7 +107,7 @@ class GatedTENT(Method):
         lengths = torch.softmax(self.gate, 0).sqrt()
         return torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], -1)
 
-    def _cosines(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
+    def _inner(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
         """``joined @ means.mT``, one look at a time: many queries side by side would take ten times the memory."""
         lengths, total, at = torch.softmax(self.gate, 0).sqrt(), means.new_zeros(()), 0
         for length, part in zip(lengths, parts, strict=True):
@@ -131,15 +133,26 @@ class GatedTENT(Method):
         nothing has to be followed back through the nodes."""
         weights = torch.softmax(self.gate[: len(among)], 0)
         among, across = (torch.einsum("v,vtab->tab", weights, part) for part in (among, across))
-        length = among.diagonal(dim1=1, dim2=2).clamp(min=1e-12).rsqrt()
-        member = one_hot(tasks.support_y, tasks.n_way, among.dtype) * length[:, :, None]
-        norm = ((among @ member) * member).sum(1).clamp(min=1e-12).sqrt()
-        return across @ member / norm[:, None] * self.sharpness.exp()
+        shrink = among.diagonal(dim1=1, dim2=2).clamp(min=1e-12).rsqrt()
+        member = one_hot(tasks.support_y, tasks.n_way, among.dtype)
+        member = member / member.sum(1, keepdim=True) * shrink[:, :, None]
+        lengths = ((among @ member) * member).sum(1).clamp(min=1e-12).sqrt()
+        return self._matched(across @ member, lengths)
+
+    def _matched(self, products: Tensor, lengths: Tensor) -> Tensor:
+        """Scores from ``products [T, M, N]`` of queries with class means, which are ``lengths [T, N]`` long: the more
+        the supports of a class differ the shorter is their mean. The cosine does not see that. Minus half the squared
+        distance (up to the query's own length) does: what is near to no class goes to the one that is spread out."""
+        lengths = lengths[:, None].clamp(min=1e-6)
+        scores = products / lengths
+        if self.task_adaptation:
+            scores = torch.lerp(scores, products - lengths.square() / 2, torch.sigmoid(self.reach))
+        return scores * self.sharpness.exp()
 
 
 def _means(z: Tensor, tasks: Tasks) -> Tensor:
-    """Directions ``[T, N, d]`` of the means of each class's supports ``z [T, S, d]``, which all have the same say."""
-    return F.normalize(class_means(F.normalize(z, dim=-1), tasks.support_y, tasks.n_way), dim=-1)
+    """The means ``[T, N, d]`` of each class's supports ``z [T, S, d]``, which all have the same say."""
+    return class_means(F.normalize(z, dim=-1), tasks.support_y, tasks.n_way)
 
 
 def circles(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
@@ -150,8 +163,9 @@ def circles(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
 
 
 def drawn_towards(means: Tensor, shots: Tensor, circle: Tensor) -> Tensor:
-    """Directions between the means of classes and their circles: ``shots [T, N]`` examples against ``WORTH``."""
-    return F.normalize(shots[..., None] * means + WORTH * circle, dim=-1)
+    """Points between the means of classes and their circles: ``shots [T, N]`` examples against ``WORTH``."""
+    shots = shots[..., None]
+    return (shots * means + WORTH * circle) / (shots + WORTH)
 
 
 def _nearest(num_nodes: int) -> int:
