@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 import fewnode
 from fewnode.graph import Graph
 from fewnode.methods._tent_gated import GatedTENT
@@ -44,6 +46,7 @@ TRAINED: dict[str, dict[str, Any]] = {
     "without node level": {"node_adaptation": False},
     "without class level": {"class_adaptation": False},
     "without task level": {"task_adaptation": False},
+    "cosines only": {},
     "gate starts level": {"start": 0.0},
 }
 FLOORS: dict[str, dict[str, Any]] = {
@@ -66,6 +69,13 @@ class Sharing(GatedTENT):
         self.whitening.fit(self.looks(graph)[: len(WORDS)], graph.y)
 
 
+class Cosines(Sharing):
+    """How far the supports of a class lie apart does not count."""
+
+    def _matched(self, products: Tensor, lengths: Tensor) -> Tensor:
+        return products / lengths[:, None] * self.sharpness.exp()
+
+
 def run(graphs: list[str]) -> None:
     """Add the rows that are missing."""
     done = {(row["graph"], row["split"], row["shots"], row["what"]) for row in read()}
@@ -83,7 +93,8 @@ def run(graphs: list[str]) -> None:
 def measure(graph: Graph, split: ClassSplit, shots: int, what: str) -> dict[str, Any]:
     n_way = min(5, len(TaskSampler(graph.y, split.novel).usable(shots + QUERIES)))
     tasks = draw_tasks(graph.y, split.novel, n_way, shots, QUERIES, TASKS, 0)
-    method, options = (Sharing, TRAINED[what]) if what in TRAINED else ("probe", FLOORS[what])
+    kind = Cosines if what == "cosines only" else Sharing
+    method, options = (kind, TRAINED[what]) if what in TRAINED else ("probe", FLOORS[what])
     model = fewnode.fit(method, graph, split, n_way=n_way, k_shot=shots, **options)
     result = fewnode.evaluate(model, graph, tasks=tasks)
     return {

@@ -40,7 +40,8 @@ def test_scores_equal_the_loops_with_unequal_shots(small, circle):
     nearest = module._nearest(graph.num_nodes) if circle else 0
     assert nearest == (3 if circle else 0)
     for at, query in enumerate((5, 6)):
-        expected = oracle.score(looks, core.gate.double(), core.sharpness.item(), core.reach.item(), query, supports, nearest)
+        learned = core.gate.double(), core.sharpness.item(), core.reach.item()
+        expected = oracle.score(looks, *learned, query, supports, nearest)
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -151,13 +152,13 @@ def test_the_part_of_the_distance_is_learned_and_belongs_to_the_task_level(tiny)
 
 
 def test_what_is_near_to_no_class_goes_to_the_one_that_is_spread_out(fitted):
-    core, products = fitted.core, torch.tensor([[[0.2, 0.1]]])
+    core, products = fitted.core, torch.tensor([[[0.3, 0.1]]])
     lengths = torch.tensor([[1.0, 0.4]])  # the supports of the first class agree, those of the second do not
     with torch.no_grad():
-        core.reach.fill_(-20.0)
-        torch.testing.assert_close(core._matched(products, lengths)[0, 0] / core.sharpness.exp(), torch.tensor([0.2, 0.25]))
-        core.reach.fill_(20.0)
-        torch.testing.assert_close(core._matched(products, lengths)[0, 0] / core.sharpness.exp(), torch.tensor([-0.3, 0.02]))
+        for reach, expected in ((20.0, [-0.2, 0.02]), (-20.0, [0.3, 0.25])):
+            core.reach.fill_(reach)
+            found = core._matched(products, lengths)[0, 0] / core.sharpness.exp()
+            torch.testing.assert_close(found, torch.tensor(expected))
         core.reach.fill_(-2.0)
 
 
