@@ -35,8 +35,8 @@ class TENT(Method):
     """Three levels of adaptation, in one of three forms.
 
     "gated", the default, starts as the training-free floor and learns small residuals: a gate over several looks at
-    each node, a whitening learned from the base classes, and class means drawn towards the unlabelled nodes around
-    them (docs/tent.md).
+    each node, a whitening learned from the base classes, class means drawn towards the unlabelled nodes around them,
+    and scores that weigh how widely a class is spread (docs/tent.md).
     "paper" follows the equations: a class is a virtual node joined to its supports; the network that embeds it is
     adapted to the class, the one that embeds the queries to the task, and scores are divided by how scattered each
     class is. Three departures from the printed settings, which stay near chance (docs/tent.md has the evidence): the
@@ -51,8 +51,8 @@ class TENT(Method):
         node_adaptation: False looks at the nodes in one way only (gated), or takes the supports' mean on the original
             graph as prototype (paper).
         class_adaptation: False leaves out the whitening (gated), or uses the same weights for all classes (paper).
-        task_adaptation: False leaves the unlabelled nodes around a class out (gated), or scores by minus the squared
-            Euclidean distance (paper).
+        task_adaptation: False leaves out the unlabelled nodes around a class and its spread (gated), or scores by minus
+            the squared Euclidean distance (paper).
         rank: width of each look (gated).
         gamma: weight of the loss over the base classes, ``L_N + gamma * L_CE`` (paper, released).
         hidden_channels, out_channels: ``d_h`` of the first-step embedding, ``d_s`` of prototypes and queries (paper,
