@@ -40,7 +40,7 @@ REAL = (
     "wordnet30_lexnames",
     "amazon_electronics_nofeat",
 )
-SPLITS, SHOTS, QUERIES, TASKS = (1, 2), (1, 5), 10, 500
+SPLITS, SHOTS, QUERIES, TASKS = (1, 2, 3), (1, 5), 10, 500
 TRAINED: dict[str, dict[str, Any]] = {
     "tent": {},
     "without node level": {"node_adaptation": False},
