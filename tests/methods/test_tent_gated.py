@@ -95,7 +95,7 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
     tasks = draw_tasks(graph.y, split.base, 5, 2, 3, 1, 0)
     fold = core.whitening.fold_of_class[view.y]
     state = core.embed(view)
-    plain = cross_entropy(cosines(core, state, tasks), tasks)
+    plain = cross_entropy(explicit_scores(core, state, tasks), tasks)
     losses = []
     for f in fold[tasks.support[0]].unique().tolist():
         keep_s, keep_q = fold[tasks.support[0]] == f, fold[tasks.query[0]] == f
@@ -103,13 +103,13 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
         query_y = tasks.query_y[0][keep_q].unique(return_inverse=True)[1]
         part = Tasks(tasks.support[:, keep_s], support_y[None], tasks.query[:, keep_q], query_y[None])
         whitened = [F.normalize(state[v] @ core.whitening.fold_matrices[f, v], dim=1) for v in range(len(WORDS))]
-        scores = cosines(core, [*state, *whitened], part)
+        scores = explicit_scores(core, [*state, *whitened], part)
         losses.append(F.cross_entropy(scores[0], part.query_y[0], reduction="sum"))
     within = sum(losses) / tasks.query.shape[1]
     torch.testing.assert_close(core.loss(view, tasks), (plain + 2 * within) / 3, atol=1e-4, rtol=1e-4)
 
 
-def cosines(core, looks, tasks):
+def explicit_scores(core, looks, tasks):
     """Scores of queries by explicit vectors: gated looks side by side."""
     lengths = torch.softmax(core.gate[: len(looks)], 0).sqrt()
     joined = torch.cat([length * look for length, look in zip(lengths, looks, strict=True)], 1)
