@@ -32,8 +32,8 @@ def test_scores_equal_the_loops_with_unequal_shots(small, circle):
     with torch.no_grad():
         core.gate.copy_(torch.randn(len(core.gate), generator=torch.Generator().manual_seed(0)))
         core.reach.fill_(0.4)
-    supports = {0: [3, 10, 11], 1: [40], 2: [50, 60]}
-    tasks = Tasks([[3, 10, 11, 40, 50, 60]], [[0, 0, 0, 1, 2, 2]], [[5, 6]])
+    supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}  # not two: both are equally near to their mean
+    tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
     plain = core.embed(graph)
     whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
     looks = [look.double() for look in (*plain, *whitened)]
