@@ -6,7 +6,7 @@ import torch
 from fewnode.graph import Graph
 from fewnode.methods import tlp as module
 from fewnode.methods.tlp import TLP, contrast, disagreement
-from fewnode.nn.views import cut_around, dropped_adjacency, random_view
+from fewnode.nn.views import cut_around, dropped_adjacency, random_view, read_around
 from fewnode.tasks import draw_tasks
 from oracles import gcn, tlp
 
@@ -44,7 +44,29 @@ def test_a_view_is_the_propagation_over_the_edges_kept(directed):
 def test_nothing_dropped_is_the_graph_itself():
     graph, model = gcn.small_graph(), make().eval()
     view = random_view(graph, 12, torch.float32, 0.0, 0.0)
-    torch.testing.assert_close(model.encoder(model.inputs, graph, view=view), model.encoder(model.inputs, graph))
+    chosen = torch.tensor([5, 0, 17])
+    seen = model.encoder.around(read_around(model.inputs, graph, view, chosen))
+    torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[chosen])
+
+
+@pytest.mark.parametrize("features", ["reduced", "raw"])
+def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
+    """Two dense convolutions over the whole view, with the masked columns of the inputs; values and slopes."""
+    graph = gcn.small_graph()
+    model = TLP(12, hidden_channels=8, out_channels=6, features=features).double()
+    model.prepare(graph)
+    torch.manual_seed(2)
+    view, chosen = random_view(graph, 12, torch.float64, 0.4, 0.3), torch.tensor([5, 0, 17, 5])
+    assert 0 < int(view.columns.sum()) < 12
+    encoder, smooth = model.encoder.eval(), view.smooth.matrix.to_dense().double()
+    x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * view.columns
+    h = encoder.middle(smooth @ x @ encoder.weight + encoder.bias)
+    expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
+    seen = encoder.around(read_around(model.inputs, graph, view, chosen))
+    torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-6)
+    slopes = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
+    for one, two in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
 
 
 def path(n: int) -> Graph:
@@ -68,7 +90,8 @@ def test_a_cut_around_a_whole_component_is_embedded_as_in_the_graph():
     assert len(nodes) == 8
     view = random_view(part, 12, torch.float32, 0.0, 0.0, nodes)
     whole = model.encoder(model.inputs, graph)
-    torch.testing.assert_close(model.encoder(model.inputs, graph, view=view), whole[nodes])
+    seen = model.encoder.around(read_around(model.inputs, graph, view, torch.arange(len(nodes))))
+    torch.testing.assert_close(seen, whole[nodes])
 
 
 @pytest.mark.parametrize("objective", ["bgrl", "grace"])

@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs
+from ..nn.graph_layers import Around, Features, GraphEncoder, Inputs
 from ..nn.heads import logistic_scores
-from ..nn.views import cut_around, random_view
+from ..nn.views import cut_around, random_view, read_around
 from ..tasks import Tasks
 from .method import Method, Training
 
-WHOLE = 50_000  # nodes: the views of a larger graph are of the surroundings of the nodes that are compared
+WHOLE = 50_000  # nodes: of a larger graph, only the surroundings of the nodes that are compared are cut out and seen
 
 
 class TLP(Method):
@@ -32,8 +32,8 @@ class TLP(Method):
         edge_drop, feature_drop: probabilities of leaving out an edge or a feature column, for each of the two views.
         momentum: share of the old target network kept at a step (BGRL).
         temperature: of the contrast (GRACE).
-        sample: how many random nodes are compared at a step; the views of a graph of more than 50,000 nodes are
-            of what two layers read there, as BGRL trains on large graphs, those of a smaller one are of all of it.
+        sample: how many random nodes are compared at a step; only they and the nodes next to them are embedded. The
+            edges of a graph of more than 50,000 nodes are dropped and counted only where two layers read.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 
@@ -83,19 +83,24 @@ class TLP(Method):
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The self-supervised loss of two fresh views; the tasks are not looked at."""
-        dtype = self.encoder.weight.dtype
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
-        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
-        one, two = (random_view(part, self.inputs.width, dtype, *drop, nodes) for drop in self.drops)
-        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
-        first, second = (self.predictor(self.encoder(self.inputs, graph, view=view)[chosen]) for view in (one, two))
+        one, two = self._views(graph, chosen)
+        first, second = (self.predictor(self.encoder.around(view)) for view in (one, two))
         if self.objective == "grace":
             return contrast(first, second, self.temperature)
         if self.training:
             self.follow()
         with torch.no_grad():
-            goals = [self.target(self.inputs, graph, view=view)[chosen] for view in (two, one)]
+            goals = [self.target.around(view) for view in (two, one)]
         return disagreement(first, goals[0]) + disagreement(second, goals[1])
+
+    def _views(self, graph: Graph, chosen: Tensor) -> list[Around]:
+        """What the encoders read around the nodes ``chosen [P]`` in each of two random views."""
+        dtype = self.encoder.weight.dtype
+        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
+        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
+        views = [random_view(part, self.inputs.width, dtype, *drop, nodes) for drop in self.drops]
+        return [read_around(self.inputs, graph, view, chosen) for view in views]
 
     @torch.no_grad()
     def follow(self) -> None:

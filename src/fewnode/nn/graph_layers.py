@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +19,27 @@ from .features import ReducedFeatures
 Features = Literal["reduced", "raw"]
 
 
-@dataclass(frozen=True)
-class View:
-    """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
-    column counts, [width]."""
+class Rows(NamedTuple):
+    """Entries of some rows of a sparse matrix: the position of the row, the column and the value, [entries] each, and
+    how many rows they are."""
 
-    smooth: sparse.Operator
-    columns: Tensor
-    nodes: Tensor | None = None
+    owner: Tensor
+    column: Tensor
+    share: Tensor
+    size: int
+
+    def __matmul__(self, h: Tensor) -> Tensor:
+        messages = self.share.to(h.dtype)[:, None] * h[self.column]
+        return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
+
+
+@dataclass(frozen=True)
+class Around:
+    """What two convolutions read to embed some nodes: ``first`` takes the first weight ``[width, d]`` to what the first
+    convolution has at the nodes next to them, [near, d]; ``rows`` then collects from these."""
+
+    first: Callable[[Tensor], Tensor]
+    rows: Rows
 
 
 class Inputs(nn.Module):
@@ -59,17 +72,18 @@ class Inputs(nn.Module):
         """Inputs of ``nodes [P]``, by default of all, times ``weight [width, d]``: [P, d]."""
         if self.reduced is None:
             return sparse.project(graph, weight, nodes)
-        x = self._unit(graph)
+        x = self.unit(graph)
         return (x if nodes is None else x[nodes]).to(weight.dtype) @ weight
 
     def smoothed(self, graph: Graph) -> Tensor | None:
         """Inputs after one propagation, [N, width], computed once; None for raw ones, which must be projected first."""
         if self.reduced is None:
             return None
-        x = self._unit(graph)
+        x = self.unit(graph)
         return graph.memo("smoothed", lambda: sparse.normalized_adjacency(graph) @ x, owner=x)
 
-    def _unit(self, graph: Graph) -> Tensor:
+    def unit(self, graph: Graph) -> Tensor:
+        """The reduced inputs of all nodes at length one, [N, width], computed once."""
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
         assert self.reduced is not None
         x: Tensor = self.reduced(graph)
@@ -107,22 +121,20 @@ class GraphEncoder(nn.Module):
         self.end: nn.Module = _normed(out_channels) if norm else nn.Identity()
         self.dropout, self.radius = dropout, radius
 
-    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None, view: View | None = None) -> Tensor:
-        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]. With a view, all of its nodes."""
-        if view is not None:
-            h = view.smooth @ inputs.project(graph, self.weight * view.columns[:, None], view.nodes)
-            return self._end(view.smooth @ self._middle(h))
+    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
         x = inputs.smoothed(graph)
         smooth = sparse.normalized_adjacency(graph)
         if x is None or nodes is None:
             h = smooth @ inputs.project(graph, self.weight) if x is None else x.to(self.weight.dtype) @ self.weight
             out = self._end(smooth @ self._middle(h))
             return out if nodes is None else out[nodes]
-        owner, neighbour, share = _rows(smooth, nodes)
-        near, position = torch.unique(neighbour, return_inverse=True)
-        h = self._middle(x[near].to(self.weight.dtype) @ self.weight)
-        messages = share.to(h.dtype)[:, None] * h[position]
-        return self._end(h.new_zeros(len(nodes), h.shape[1]).index_add(0, owner, messages))
+        near, rows = next_to(smooth, nodes)
+        return self.around(Around(x[near].to(self.weight.dtype).__matmul__, rows))
+
+    def around(self, read: Around) -> Tensor:
+        """Embed the nodes that are read around: [P, out_channels]."""
+        return self._end(read.rows @ self._middle(read.first(self.weight)))
 
     def _middle(self, h: Tensor) -> Tensor:
         h = F.dropout(self.middle(h + self.bias), self.dropout, self.training)
@@ -148,11 +160,19 @@ def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
     return nodes, Tasks(support.view(shapes[0]), tasks.support_y, query.view(shapes[1]), tasks.query_y, tasks.n_way)
 
 
-def _rows(operator: sparse.Operator, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The entries in the rows ``nodes [P]`` of an operator: position in ``nodes``, column and value, [entries] each."""
+def rows_of(operator: sparse.Operator, nodes: Tensor) -> Rows:
+    """The rows ``nodes [P]`` of an operator."""
     indptr, columns, values = csr_parts(operator.matrix)
     owner, at = gather_rows(indptr, nodes)
-    return owner, columns[at].long(), values[at]
+    return Rows(owner, columns[at].long(), values[at], len(nodes))
+
+
+def next_to(operator: sparse.Operator, nodes: Tensor) -> tuple[Tensor, Rows]:
+    """The nodes that the rows ``nodes [P]`` of an operator read, in rising order, and the rows with positions among
+    them for columns."""
+    rows = rows_of(operator, nodes)
+    near, position = torch.unique(rows.column, return_inverse=True)
+    return near, rows._replace(column=position)
 
 
 def _normed(channels: int) -> nn.Module:

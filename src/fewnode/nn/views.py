@@ -1,6 +1,6 @@
 """Random views of a graph for self-supervised training: edges dropped, feature columns masked."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -8,7 +8,17 @@ from torch import Tensor
 from .. import sparse
 from ..csr import csr_parts, csr_tensor, gather_rows
 from ..graph import Graph
-from .graph_layers import View
+from .graph_layers import Around, Inputs, Rows, next_to, rows_of
+
+
+@dataclass(frozen=True)
+class View:
+    """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
+    column counts, [width]."""
+
+    smooth: sparse.Operator
+    columns: Tensor
+    nodes: Tensor | None = None
 
 
 def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
@@ -38,6 +48,26 @@ def random_view(
     columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
     kept = torch.rand(len(graph.indices), device=graph.device) >= edge_drop
     return View(dropped_adjacency(graph, kept), columns, nodes)
+
+
+def read_around(inputs: Inputs, graph: Graph, view: View, chosen: Tensor) -> Around:
+    """What an encoder reads in a view to embed the nodes ``chosen [P]``, positions in the view.
+
+    Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
+    """
+    near, rows = next_to(view.smooth, chosen)
+    first = rows_of(view.smooth, near)
+    if inputs.reduced is None:
+        return Around(lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows)
+    x = _gathered(first, inputs.unit(graph), view.nodes) * view.columns
+    return Around(x.__matmul__, rows)
+
+
+def _gathered(rows: Rows, x: Tensor, nodes: Tensor | None) -> Tensor:
+    """``rows @ x`` by a sparse product, which is faster than messages where no gradient is wanted."""
+    column = rows.column if nodes is None else nodes[rows.column]
+    first = torch.searchsorted(rows.owner, torch.arange(rows.size + 1, device=x.device))
+    return csr_tensor(first, column, rows.share, (rows.size, len(x))) @ x
 
 
 def dropped_adjacency(graph: Graph, keep: Tensor) -> sparse.Operator:
