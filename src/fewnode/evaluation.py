@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from .errors import InputError
 from .graph import Graph
 from .methods.method import Method
+from .nn.graph_layers import renumbered
 from .tasks import Tasks, draw_tasks
 
 CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
@@ -73,8 +75,7 @@ def predict_scores(model: Method, graph: Graph, tasks: Tasks) -> Tensor:
     was_training = model.training
     model.eval()
     try:
-        state = model.embed(graph)
-        tasks = tasks.to(graph.device)
+        state, tasks = _embed(model, graph, tasks.to(graph.device))
         width = max((p.shape[-1] for p in model.parameters() if p.ndim), default=256)
         per_task = (tasks.query.shape[1] + tasks.support.shape[1]) * max(width, tasks.n_way, 256)
         size = max(1, CELLS // per_task)
@@ -87,3 +88,12 @@ def predict_scores(model: Method, graph: Graph, tasks: Tasks) -> Tensor:
             "the model's scores are not all finite: its weights or this graph's features are broken"
         )
     return scores
+
+
+def _embed(model: Method, graph: Graph, tasks: Tasks) -> tuple[Any, Tasks]:
+    """The pass over the graph and the tasks to score; over the nodes of the tasks alone, where it is much less."""
+    if model.local:
+        nodes, renamed = renumbered(tasks)
+        if 2 * int(graph.degree[nodes].sum()) < graph.num_nodes:
+            return model.embed(graph, nodes), renamed  # type: ignore[call-arg]  # that is what being local means
+    return model.embed(graph), tasks

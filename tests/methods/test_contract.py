@@ -5,8 +5,10 @@ import inspect
 import numpy as np
 import pytest
 import torch
+from scipy import sparse as sp
 
 from fewnode import ClassSplit, Graph, Tasks, draw_tasks, evaluate, fit, load, methods, save, training_view
+from fewnode.evaluation import predict_scores
 
 VARIANTS = {
     "tent": [{}, {"variant": "paper"}, {"variant": "released"}],
@@ -189,3 +191,26 @@ def test_beats_chance_after_a_few_seconds(name, options, world):
     model = fit(name, graph, split, n_way=N_WAY, k_shot=3, seed=0, **options, **budget)
     result = evaluate(model, graph, split.novel, n_way=N_WAY, k_shot=3, n_tasks=50)
     assert result.accuracy - 2 * result.interval > 1 / N_WAY
+
+
+@every_method
+def test_a_local_method_reads_only_what_is_near_the_tasks(name, options, world, monkeypatch):
+    """Few tasks on a large graph get the scores that a pass over all of it gives, without that pass."""
+    graph = world[0]
+    model = untrained(name, options, world)
+    if not model.local:
+        assert "nodes" not in inspect.signature(model.embed).parameters
+        return
+    copies = 40  # side by side, with no edge between them: two tasks then touch little of the graph
+    adjacency = graph.to_scipy().tocoo()
+    shift = graph.num_nodes * np.arange(copies)[:, None]
+    edges = np.stack([(part + shift).ravel() for part in (adjacency.col, adjacency.row)])
+    x = sp.vstack([graph.features_scipy()] * copies).tocsr()
+    large = Graph.from_edges(edges, x, np.tile(graph.y.numpy(), copies), num_nodes=copies * graph.num_nodes)
+    tasks = pool(world, n_tasks=2)
+    with torch.no_grad():
+        expected = model.eval().score(large, model.embed(large), tasks)
+    whole, asked = model.embed, []
+    monkeypatch.setattr(model, "embed", lambda graph, nodes=None: asked.append(nodes) or whole(graph, nodes))
+    torch.testing.assert_close(predict_scores(model, large, tasks), expected, rtol=1e-4, atol=1e-5)
+    assert [len(nodes) for nodes in asked] == [len(torch.unique(torch.cat([tasks.support, tasks.query], 1)))]

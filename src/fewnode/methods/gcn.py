@@ -4,6 +4,8 @@ Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks.
 and fine-tuned as in Chen, Liu, Kira, Wang, Huang: A Closer Look at Few-shot Classification. ICLR 2019.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -28,6 +30,7 @@ class GCN(Method):
         features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
     """
 
+    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, steps=500)
     classes: Tensor
 
@@ -55,8 +58,9 @@ class GCN(Method):
     def prepare(self, graph: Graph) -> None:
         self.inputs.fit(graph)
 
-    def embed(self, graph: Graph) -> Tensor:
-        out: Tensor = self.encoder(self.inputs, graph)
+    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
+        out: Tensor = self.encoder(self.inputs, graph, nodes)
         return out
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:

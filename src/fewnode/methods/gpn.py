@@ -3,6 +3,8 @@
 Ding, Wang, Li, Shu, Liu, Liu: Graph Prototypical Networks for Few-shot Learning on Attributed Networks. CIKM 2020.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -25,6 +27,7 @@ class GPN(Method):
         features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
     """
 
+    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     def __init__(

@@ -41,6 +41,7 @@ class Method(nn.Module):
 
     training_settings: Training | None = Training()  # None: there is nothing to train; an instance may have its own
     task_transductive: ClassVar[bool] = False  # True: the queries of a task influence each other's scores
+    local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds some nodes and reads only what is near them
     uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
     card: dict[str, Any]  # where a fitted model comes from; written by fit, kept by save
 

@@ -36,6 +36,7 @@ class NaQ(Method):
     """
 
     uses_labels: ClassVar[bool] = False
+    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=4)
 
     def __init__(
@@ -67,8 +68,9 @@ class NaQ(Method):
         self.inputs.fit(graph)
         self.neighbourhoods(graph)
 
-    def embed(self, graph: Graph) -> Tensor:
-        out: Tensor = self.encoder(self.inputs, graph)
+    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
+        out: Tensor = self.encoder(self.inputs, graph, nodes)
         return out
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:

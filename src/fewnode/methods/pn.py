@@ -3,6 +3,8 @@
 Snell, Swersky, Zemel: Prototypical Networks for Few-shot Learning. NeurIPS 2017.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,7 @@ class PN(Method):
         features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
     """
 
+    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     def __init__(

@@ -38,6 +38,7 @@ class TLP(Method):
     """
 
     uses_labels: ClassVar[bool] = False
+    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 
     def __init__(
@@ -73,8 +74,9 @@ class TLP(Method):
     def prepare(self, graph: Graph) -> None:
         self.inputs.fit(graph)
 
-    def embed(self, graph: Graph) -> Tensor:
-        out: Tensor = self.encoder(self.inputs, graph)
+    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
+        out: Tensor = self.encoder(self.inputs, graph, nodes)
         return F.normalize(out, dim=-1)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
