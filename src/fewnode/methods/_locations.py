@@ -30,15 +30,24 @@ class Locations(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, table: Tensor, nodes: Tensor, path: Tensor, length: Tensor, pool: Tensor, hub: Tensor, near: Tensor
+        self,
+        table: Tensor,
+        nodes: Tensor,
+        brief: Tensor,
+        path: Tensor,
+        length: Tensor,
+        pool: Tensor,
+        hub: Tensor,
+        near: Tensor,
     ) -> Tensor:
         """Embeddings [M, 3 * channels] of the nodes of one task.
 
-        ``table [V, in]`` holds the features of all nodes that occur; ``nodes [M]`` and ``path [P, L]`` index it. The
-        others are as in ``nn.paths.Listed``.
+        ``table [V, in]`` holds the features of all nodes that occur; ``nodes [M]``, ``brief [B, L]`` and ``path`` index
+        it. The others are as in ``nn.paths.Listed``.
         """
         g = unit(F.elu(self.content(table)))
-        paths = self.path(g[path], length)
+        short = len(brief)
+        paths = torch.cat([self.path(g[brief], length[:short]), self.path(g[path], length[short:])])
         relative = self.relative(pool @ paths, pool.sum(-1) > 0)
         absolute = self.absolute(paths[hub], near)
         return F.dropout(torch.cat([relative, absolute, g[nodes]], -1), self.dropout, self.training)

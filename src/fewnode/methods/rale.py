@@ -141,8 +141,8 @@ class RALE(Method):
         """What ``Locations`` takes for ``nodes [T, M]``."""
         ways = to_hubs(here, state.is_hub, self.n_hubs)
         listed = enlist(join(here, supports, self.n_paths), ways, target)
-        table, (nodes, path) = tabulate(state.x, nodes, listed.node)
-        return table, nodes, path, *listed[1:]
+        table, indexed = tabulate(state.x, nodes, listed.brief, listed.node)
+        return table, *indexed, *listed[2:]
 
 
 def tabulate(x: Tensor, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -106,11 +106,13 @@ def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
 class Listed(NamedTuple):
     """The paths of each task that exist, in one list, and how nodes read it.
 
-    ``node [T, P, L]``, ``length [T, P]`` (0 where the list is filled up); ``pool [T, M, N, P]`` averages, for each
-    node and class, the paths to each support and then the supports that have any (all zero: none has);
-    ``hub [T, M, H]`` are places of the paths to hubs, ``near [T, M, H]`` which of them exist.
+    Those that are no longer than a way to a hub come first, ``brief [T, B, L]``, then the others, ``node [T, P - B,
+    2L - 1]``; ``length [T, P]`` is 0 where the list is filled up. ``pool [T, M, N, P]`` averages, for each node and
+    class, the paths to each support and then the supports that have any (all zero: none has); ``hub [T, M, H]`` are
+    places of the paths to hubs, ``near [T, M, H]`` which of them exist.
     """
 
+    brief: Tensor
     node: Tensor
     length: Tensor
     pool: Tensor
@@ -121,20 +123,24 @@ class Listed(NamedTuple):
 def enlist(paths: Paths, ways: Paths, target: Tensor) -> Listed:
     """List paths to supports ``[T, M, S, K]`` and ways to hubs ``[T, M, H]``; classes ``target [T, S, N]``, one-hot.
 
-    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would.
+    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would. Most paths are brief, and
+    what attention does grows with the square of their length.
     """
-    longest = paths.node.shape[-1]
-    ways_node = torch.nn.functional.pad(ways.node, (0, longest - ways.node.shape[-1]))
+    longest, step = paths.node.shape[-1], ways.node.shape[-1]
+    ways_node = torch.nn.functional.pad(ways.node, (0, longest - step))
     length = torch.cat([paths.length.flatten(1), ways.length.flatten(1)], 1)
     node = torch.cat([paths.node.flatten(1, -2), ways_node.flatten(1, -2)], 1)
     there = length > 0
-    place = torch.where(there, there.cumsum(1) - 1, 0)
+    brief = there & (length <= step)
+    short, long = (max(1, int(part.sum(1).max())) for part in (brief, there & ~brief))
+    place = torch.where(brief, brief.cumsum(1), short + (there & ~brief).cumsum(1)) - 1
+    place, most = torch.where(there, place, 0), short + long
     task, at = there.nonzero().unbind(1)
-    most = max(1, int(there.sum(1).max()))
     listed = node.new_zeros(len(node), most, longest).index_put((task, place[task, at]), node[task, at])
     lengths = length.new_zeros(len(node), most).index_put((task, place[task, at]), length[task, at])
     hub = place[:, -ways.length[0].numel() :].view_as(ways.length)
-    return Listed(listed, lengths, _pool(paths.length > 0, place, target, most), hub, ways.length > 0)
+    pool = _pool(paths.length > 0, place, target, most)
+    return Listed(listed[:, :short, :step], listed[:, short:], lengths, pool, hub, ways.length > 0)
 
 
 def _pool(there: Tensor, place: Tensor, target: Tensor, most: int) -> Tensor:
