@@ -160,7 +160,7 @@ def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
     return nodes, Tasks(support.view(shapes[0]), tasks.support_y, query.view(shapes[1]), tasks.query_y, tasks.n_way)
 
 
-def rows_of(operator: sparse.Operator, nodes: Tensor) -> Rows:
+def take_rows(operator: sparse.Operator, nodes: Tensor) -> Rows:
     """The rows ``nodes [P]`` of an operator."""
     indptr, columns, values = csr_parts(operator.matrix)
     owner, at = gather_rows(indptr, nodes)
@@ -170,7 +170,7 @@ def rows_of(operator: sparse.Operator, nodes: Tensor) -> Rows:
 def next_to(operator: sparse.Operator, nodes: Tensor) -> tuple[Tensor, Rows]:
     """The nodes that the rows ``nodes [P]`` of an operator read, in rising order, and the rows with positions among
     them for columns."""
-    rows = rows_of(operator, nodes)
+    rows = take_rows(operator, nodes)
     near, position = torch.unique(rows.column, return_inverse=True)
     return near, rows._replace(column=position)
 

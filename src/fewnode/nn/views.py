@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import sparse
 from ..csr import csr_parts, csr_tensor, gather_rows
 from ..graph import Graph
-from .graph_layers import Around, Inputs, Rows, next_to, rows_of
+from .graph_layers import Around, Inputs, Rows, next_to, take_rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_around(inputs: Inputs, graph: Graph, view: View, chosen: Tensor) -> Aro
     Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
     """
     near, rows = next_to(view.smooth, chosen)
-    first = rows_of(view.smooth, near)
+    first = take_rows(view.smooth, near)
     if inputs.reduced is None:
         return Around(lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows)
     x = _gathered(first, inputs.unit(graph), view.nodes) * view.columns
