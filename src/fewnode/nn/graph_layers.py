@@ -29,7 +29,8 @@ class Rows(NamedTuple):
     size: int
 
     def __matmul__(self, h: Tensor) -> Tensor:
-        messages = self.share.to(h.dtype)[:, None] * h[self.column]
+        # index_select, not h[column]: the slope of the latter is summed up in an order that threads decide.
+        messages = self.share.to(h.dtype)[:, None] * h.index_select(0, self.column)
         return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
 
 
