@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from .. import sparse
 from ..graph import Graph
 from ..nn.ego import cut, degrees
-from ..nn.heads import class_means, cosine_scores, logistic_scores
+from ..nn.heads import class_means, cosine_scores, logistic_scores, rows_at
 from ..nn.local import Blocks, LocalGNN
 from ..tasks import Tasks
 from ._tent_paper import BaseClassifier
@@ -57,7 +57,7 @@ class ReleasedTENT(Method):
 
     def match(self, graph: Graph, h: Tensor, tasks: Tasks) -> Tensor:
         """The scores of the training loss, [T, M, N]."""
-        virtual = class_means(h[tasks.support], tasks.support_y, tasks.n_way)
+        virtual = class_means(rows_at(h, tasks.support), tasks.support_y, tasks.n_way)
         alpha, beta = self.adapter(virtual.mean(1)).chunk(2, dim=1)
         first, second = self.gnn.unpack((1 + alpha) * self.gnn.theta + beta)
         (weight, bias), (last_weight, last_bias) = first[0], second[0]

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
-from ..nn.heads import euclidean_scores
+from ..nn.heads import euclidean_scores, rows_at
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
 
@@ -59,8 +59,8 @@ class GPN(Method):
 
     def score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
         z, importance = state
-        weights = support_weights(importance[tasks.support], tasks.support_y, tasks.n_way)
-        return euclidean_scores(z[tasks.query], weights @ z[tasks.support])
+        weights = support_weights(rows_at(importance, tasks.support), tasks.support_y, tasks.n_way)
+        return euclidean_scores(rows_at(z, tasks.query), weights @ rows_at(z, tasks.support))
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         nodes, local = renumbered(tasks)

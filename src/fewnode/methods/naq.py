@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from ..errors import InputError, one_of
 from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
-from ..nn.heads import class_means, euclidean_scores, logistic_scores
+from ..nn.heads import class_means, euclidean_scores, logistic_scores, rows_at
 from ..nn.nearest import nearest_by_diffusion, nearest_by_features
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
@@ -84,8 +84,8 @@ class NaQ(Method):
         """Cross-entropy of label-free episodes, as many as there are tasks, which are not looked at."""
         nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))
         z = self.encoder(self.inputs, graph, nodes)
-        prototypes = class_means(z[episodes.support], episodes.support_y, episodes.n_way)
-        return cross_entropy(euclidean_scores(z[episodes.query], prototypes), episodes)
+        prototypes = class_means(rows_at(z, episodes.support), episodes.support_y, episodes.n_way)
+        return cross_entropy(euclidean_scores(rows_at(z, episodes.query), prototypes), episodes)
 
     def episodes(self, graph: Graph, n_tasks: int, n_way: int) -> Tasks:
         """Random supports, one for each class, and the nearest nodes of each as its queries."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
-from ..nn.heads import class_means, euclidean_scores
+from ..nn.heads import class_means, euclidean_scores, rows_at
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
 
@@ -62,8 +62,8 @@ class PN(Method):
         return out
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
-        prototypes = class_means(state[tasks.support], tasks.support_y, tasks.n_way)
-        return euclidean_scores(state[tasks.query], prototypes)
+        prototypes = class_means(rows_at(state, tasks.support), tasks.support_y, tasks.n_way)
+        return euclidean_scores(rows_at(state, tasks.query), prototypes)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         nodes, local = renumbered(tasks)
