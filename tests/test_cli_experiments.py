@@ -59,6 +59,13 @@ def test_a_dry_run_lists_and_does_nothing(run, own):
         assert words in text
 
 
+def test_names_without_commas_are_answered_with_how_to_write_them(run, capsys):
+    for words, hint in ((["--datasets", "cora", "wordnet"], "joined by commas: A,B"), (["--sedes", "3"], "--help")):
+        with pytest.raises(SystemExit) as stop:
+            run("run", "quick", *words)
+        assert stop.value.code == 2 and hint in capsys.readouterr().err
+
+
 def test_rows_are_kept_skipped_and_used_for_estimates(run, own, monkeypatch):
     monkeypatch.setattr(local, "execute", pretend())
     code, out, err = run("run", "own.toml", "--seeds", 1)

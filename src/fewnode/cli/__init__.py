@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 fine, 1 failed, 2 wrong input, 130 stopped by Ctrl-C."""
-    args = build_parser().parse_args(argv)
+    args = _parse(argv)
     try:
         code: int | None = args.run(args)
         sys.stdout.flush()
@@ -46,6 +46,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (OSError, FloatingPointError) as error:
         return _complain(str(error), 1)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = build_parser()
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        flags = any(word.startswith("-") for word in unknown)
+        hint = "fewnode COMMAND --help lists what there is" if flags else "several names are joined by commas: A,B"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)} ({hint})")
+    return args
 
 
 def _complain(message: str, code: int) -> int:
