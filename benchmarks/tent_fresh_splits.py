@@ -20,7 +20,6 @@ from torch import Tensor
 import fewnode
 from fewnode.graph import Graph
 from fewnode.methods._tent_gated import GatedTENT
-from fewnode.nn.looks import WORDS, Looks
 from fewnode.tasks import ClassSplit, TaskSampler, draw_tasks, random_split
 
 ROWS = Path(__file__).resolve().parent / "rows" / "tent_fresh_splits.jsonl"
@@ -56,20 +55,7 @@ FLOORS: dict[str, dict[str, Any]] = {
 }
 
 
-class Sharing(GatedTENT):
-    """The default TENT, which makes the looks at a graph once for all trainings: no label, hence no split, enters."""
-
-    made: tuple[Graph, Looks] | None = None
-
-    def prepare(self, graph: Graph) -> None:
-        held = Sharing.made
-        if held is None or held[0].indptr is not graph.indptr:
-            held = Sharing.made = graph, self.looks.fit(graph)
-        self.looks = held[1]
-        self.whitening.fit(self.looks(graph)[: len(WORDS)], graph.y)
-
-
-class Cosines(Sharing):
+class Cosines(GatedTENT):
     """How far the supports of a class lie apart does not count."""
 
     def _matched(self, products: Tensor, lengths: Tensor) -> Tensor:
@@ -93,7 +79,7 @@ def run(graphs: list[str]) -> None:
 def measure(graph: Graph, split: ClassSplit, shots: int, what: str) -> dict[str, Any]:
     n_way = min(5, len(TaskSampler(graph.y, split.novel).usable(shots + QUERIES)))
     tasks = draw_tasks(graph.y, split.novel, n_way, shots, QUERIES, TASKS, 0)
-    kind = Cosines if what == "cosines only" else Sharing
+    kind = Cosines if what == "cosines only" else GatedTENT
     method, options = (kind, TRAINED[what]) if what in TRAINED else ("probe", FLOORS[what])
     model = fewnode.fit(method, graph, split, n_way=n_way, k_shot=shots, **options)
     result = fewnode.evaluate(model, graph, tasks=tasks)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -57,6 +59,18 @@ def test_refitting_is_not_served_from_memory(words):
     first = reduced(words)
     reduced.basis.mul_(2)
     torch.testing.assert_close(reduced(words), 2 * first)
+
+
+def test_models_fitted_on_one_graph_share_what_is_made_from_it_until_one_is_changed(words):
+    fresh = replace(words, _memo={})
+    one, two, narrow = (ReducedFeatures(30, rank).fit(words) for rank in (10, 10, 5))
+    shared = one(words)
+    assert two(words) is shared and two.beyond(words) is one.beyond(words)
+    assert torch.equal(two.fit(fresh)(fresh), shared)
+    assert narrow(words).shape[1] == 5
+    two.load_state_dict({key: 2 * value for key, value in two.state_dict().items()})
+    torch.testing.assert_close(two(words), 2 * shared)  # rarities twice as large do not show in rows of length one
+    assert torch.equal(one(words), shared) and torch.equal(ReducedFeatures(30, 10).fit(words)(words), shared)
 
 
 def topics(classes, seed):

@@ -30,10 +30,17 @@ class ReducedFeatures(nn.Module):
         self.register_buffer("centre", torch.zeros(in_channels))
         self.register_buffer("basis", torch.zeros(in_channels, min(rank, in_channels)))
         self.register_buffer("weakest", torch.zeros(()))
+        self.copied: tuple[Tensor, int, Tensor] | None = None  # the basis, its version, what it is a copy of
 
     def fit(self, graph: Graph) -> "ReducedFeatures":
-        """Learn rarities and directions from all rows of the graph's features."""
-        x = graph.x
+        """Learn rarities and directions from all rows of the graph's features; a graph remembers them."""
+        learned = graph.memo(("reduction", self.basis.shape[1]), lambda: self._learn(graph.x))
+        for name, value in learned.items():
+            getattr(self, name).copy_(value)
+        self.copied = (self.basis, self.basis._version, learned["basis"])
+        return self
+
+    def _learn(self, x: Tensor) -> dict[str, Tensor]:
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
@@ -43,18 +50,26 @@ class ReducedFeatures(nn.Module):
         self.basis.copy_(directions)
         beyond = self._leftover(weighted, NARROW)[0]  # the search for the basis may have missed what is as strong
         self.weakest.copy_(torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max())
-        return self
+        return {name: part.clone() for name, part in self.named_buffers()}
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)
-        return graph.memo("reduced", lambda: self._weighted(graph.x) @ self.basis, owner=self.basis)
+        return graph.memo("reduced", lambda: self._weighted(graph.x) @ self.basis, owner=self._source())
 
     def beyond(self, graph: Graph) -> Tensor:
         """Coordinates ``[N, up to rank]`` of another graph along directions that the basis lacks: words of classes that
         the fitted graph did not have. Only directions clearly stronger than the weakest of the basis count, so the
         fitted graph has none, and a graph of a few nodes has none either."""
         self._check(graph)
-        return graph.memo("beyond", lambda: self._beyond(self._weighted(graph.x)), owner=self.basis)
+        return graph.memo("beyond", lambda: self._beyond(self._weighted(graph.x)), owner=self._source())
+
+    def _source(self) -> Tensor:
+        """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
+        share all that is made from it."""
+        if self.copied is None:
+            return self.basis
+        copy, version, original = self.copied
+        return original if copy is self.basis and copy._version == version else self.basis
 
     def _beyond(self, x: Tensor) -> Tensor:
         for rank in (NARROW, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
