@@ -73,7 +73,7 @@ def test_rows_are_kept_skipped_and_used_for_estimates(run, own, monkeypatch):
     assert "[3/3] tent on own.npz, 3w2s, seed 0:" in err and "not run: gone.npz" in err
     code, out, err = run("run", "own.toml", "--json")
     assert (json.loads(out)["done"], json.loads(out)["done_before"]) == (1, 3)
-    assert "1 runs to do, 3 done before. About 20 s with 1 at a time" in err
+    assert "1 run to do, 3 done before. About 20 s with 1 at a time" in err
     assert len((own / "results/own.jsonl").read_text().splitlines()) == 4
 
 

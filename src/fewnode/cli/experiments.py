@@ -37,6 +37,10 @@ def add_commands(commands: Any) -> None:
     run.set_defaults(run=run_grid)
 
 
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
 def _names(text: str) -> list[str]:
     return [name for name in text.replace(" ", "").split(",") if name]
 
@@ -131,7 +135,7 @@ def _document(plan: "Plan", rows: "list[Row]", path: Path) -> dict[str, Any]:
 
 
 def _say_plan(plan: "Plan", rows: "list[Row]", jobs: int) -> None:
-    say(f"{len(plan.todo)} runs to do, {len(plan.done)} done before. {_estimate(plan, rows, jobs)}")
+    say(f"{_runs(len(plan.todo))} to do, {len(plan.done)} done before. {_estimate(plan, rows, jobs)}")
     for dataset, reason in plan.not_run.items():
         say(f"not run: {dataset}: {reason}")
     for reason, count in Counter(reason for _, reason in plan.not_possible).items():
@@ -142,7 +146,7 @@ def _estimate(plan: "Plan", rows: "list[Row]", jobs: int) -> str:
     seconds, unknown = plan.seconds(rows)
     if not plan.todo or unknown == len(plan.todo):
         return "No earlier rows tell how long that takes." if plan.todo else ""
-    rest = f", not counting {unknown} runs of methods without earlier rows" if unknown else ""
+    rest = f", not counting {_runs(unknown)} of methods without earlier rows" if unknown else ""
     return f"About {clock(seconds / jobs)} with {jobs} at a time, judged by earlier rows{rest}."
 
 
@@ -171,7 +175,7 @@ def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows:
         table.add_row(dataset, method, settings, str(len({run.seed for run in runs})), str(len(runs)), about)
     if groups:
         console.print(table)
-    console.print(f"{len(plan.todo)} runs to do, {len(plan.done)} done before. {_estimate(plan, rows, 1)}")
+    console.print(f"{_runs(len(plan.todo))} to do, {len(plan.done)} done before. {_estimate(plan, rows, 1)}")
     for dataset, reason in document["not_run"].items():
         console.print(f"not run: {dataset}: {reason}", markup=False)
     for reason, count in Counter(item["reason"] for item in document["not_possible"]).items():
@@ -181,7 +185,7 @@ def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows:
 def _draw_end(console: "Console", document: dict[str, Any]) -> None:
     others = f", {document['elsewhere']} left to other processes" if document["elsewhere"] else ""
     failed = f", {len(document['failed'])} failed" if document["failed"] else ""
-    console.print(f"{document['done']} runs done{failed}{others}; rows in {document['results']}", soft_wrap=True)
+    console.print(f"{_runs(document['done'])} done{failed}{others}; rows in {document['results']}", soft_wrap=True)
     for item in document["failed"]:
         run = item["run"]
         place = f"{run['method']} on {run['dataset']}, {run['n_way']}w{run['k_shot']}s, seed {run['seed']}"
