@@ -52,6 +52,8 @@ def test_another_graph_gets_the_same_coordinates_and_another_width_is_refused(wo
     other = Graph.from_edges([[0], [1]], np.ones((2, 4)))
     with pytest.raises(InputError, match="knows 30 feature columns, the graph has 4"):
         reduced(other)
+    with pytest.raises(InputError, match="knows 30 feature columns, the graph has 4"):
+        ReducedFeatures(30, 10).fit(other)
 
 
 def test_refitting_is_not_served_from_memory(words):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
-from fewnode.nn.heads import class_means, cosine_scores, euclidean_scores, logistic_scores, ridge_scores, rows_at
+from fewnode.nn.heads import class_means, cosine_scores, euclidean_scores, logistic_scores, ridge_scores
 
 
 @pytest.fixture
@@ -15,24 +15,6 @@ def batch():
     z = centres[rows, y] + 0.5 * torch.randn(3, 6, 8, generator=generator, dtype=torch.float64)
     q = torch.randn(3, 5, 8, generator=generator, dtype=torch.float64)
     return z, y, q
-
-
-def test_rows_are_read_as_by_indexing_and_their_slope_does_not_depend_on_threads():
-    generator = torch.Generator().manual_seed(0)
-    nodes = torch.randint(40, (8, 500), generator=generator)  # each node many times: an unordered sum would show
-    pull = torch.randn(8, 500, 64, generator=generator)
-    h = torch.randn(40, 64, generator=generator, requires_grad=True)
-    before = torch.get_num_threads()
-    try:
-        slopes = []
-        for threads in (1, 2, 2, 2):
-            torch.set_num_threads(threads)
-            slopes += torch.autograd.grad(rows_at(h, nodes), h, pull)
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(rows_at(h, nodes), h[nodes]) and torch.equal(rows_at(h[:, 0], nodes), h[nodes][..., 0])
-    assert all(torch.equal(slopes[0], slope) for slope in slopes)
-    torch.testing.assert_close(slopes[0], torch.zeros(40, 64).index_add(0, nodes.flatten(), pull.flatten(0, 1)))
 
 
 def test_class_means_with_unequal_shots(batch):

@@ -7,7 +7,8 @@ from torch.nn import functional as F
 from .. import sparse
 from ..graph import Graph
 from ..nn.ego import cut, degrees
-from ..nn.heads import class_means, cosine_scores, logistic_scores, rows_at
+from ..nn.graph_layers import rows_at
+from ..nn.heads import class_means, cosine_scores, logistic_scores
 from ..nn.local import Blocks, LocalGNN
 from ..tasks import Tasks
 from ._tent_paper import BaseClassifier

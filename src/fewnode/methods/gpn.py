@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
-from ..nn.heads import euclidean_scores, rows_at
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..nn.heads import euclidean_scores
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
 

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
-from ..nn.heads import class_means, euclidean_scores, logistic_scores, rows_at
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..nn.heads import class_means, euclidean_scores, logistic_scores
 from ..nn.nearest import nearest_by_diffusion, nearest_by_features
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy

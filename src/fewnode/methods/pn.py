@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered
-from ..nn.heads import class_means, euclidean_scores, rows_at
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..nn.heads import class_means, euclidean_scores
 from ..tasks import Tasks
 from .method import Method, Training, cross_entropy
 

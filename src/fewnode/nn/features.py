@@ -34,13 +34,14 @@ class ReducedFeatures(nn.Module):
 
     def fit(self, graph: Graph) -> "ReducedFeatures":
         """Learn rarities and directions from all rows of the graph's features; a graph remembers them."""
-        learned = graph.memo(("reduction", self.basis.shape[1]), lambda: self._learn(graph.x))
-        for name, value in learned.items():
-            getattr(self, name).copy_(value)
-        self.copied = (self.basis, self.basis._version, learned["basis"])
+        self._check(graph)
+        size = self.basis.shape
+        fitted = graph.memo(("reduction", size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x))
+        self.load_state_dict(fitted.state_dict())
+        self.copied = (self.basis, self.basis._version, fitted.basis)
         return self
 
-    def _learn(self, x: Tensor) -> dict[str, Tensor]:
+    def _learn(self, x: Tensor) -> "ReducedFeatures":
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
@@ -50,7 +51,7 @@ class ReducedFeatures(nn.Module):
         self.basis.copy_(directions)
         beyond = self._leftover(weighted, NARROW)[0]  # the search for the basis may have missed what is as strong
         self.weakest.copy_(torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max())
-        return {name: part.clone() for name, part in self.named_buffers()}
+        return self
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)

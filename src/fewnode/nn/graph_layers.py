@@ -29,8 +29,7 @@ class Rows(NamedTuple):
     size: int
 
     def __matmul__(self, h: Tensor) -> Tensor:
-        # index_select, not h[column]: the slope of the latter is summed up in an order that threads decide.
-        messages = self.share.to(h.dtype)[:, None] * h.index_select(0, self.column)
+        messages = self.share.to(h.dtype)[:, None] * rows_at(h, self.column)
         return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
 
 
@@ -159,6 +158,12 @@ def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
     support, query = position.split(sizes)
     shapes = tasks.support.shape, tasks.query.shape
     return nodes, Tasks(support.view(shapes[0]), tasks.support_y, query.view(shapes[1]), tasks.query_y, tasks.n_way)
+
+
+def rows_at(h: Tensor, nodes: Tensor) -> Tensor:
+    """``h[nodes]``, rows of ``h [N, ...]`` at nodes of any shape. On the way back plain indexing sums in an order that
+    threads decide; this gives the same slope with any number of them."""
+    return h.index_select(0, nodes.flatten()).unflatten(0, nodes.shape)
 
 
 def take_rows(operator: sparse.Operator, nodes: Tensor) -> Rows:
