@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import torch
 
-from fewnode import Graph, draw_tasks, planted, sparse
+from fewnode import Graph, draw_tasks, planted
+from fewnode.graph import operators
 from fewnode.nn.features import ReducedFeatures
 
 SIZES = {  # nodes, classes, average degree, columns, words per node
@@ -43,10 +44,10 @@ def kernels(graph: Graph) -> dict[str, tuple[Callable[[], object], Callable[[], 
     """Each kernel and the bare product it is compared with."""
     h = torch.randn(graph.num_nodes, 16)
     weight = torch.randn(graph.num_features, 16)
-    operator = sparse.normalized_adjacency(graph)
+    operator = operators.normalized_adjacency(graph)
     bare = operator.matrix
     features = graph.x
-    sparse_x = sparse.feature_operator(graph)
+    sparse_x = operators.feature_operator(graph)
     nodes = torch.randint(graph.num_nodes, (5_000,), generator=torch.Generator().manual_seed(0))
     return {
         "A @ H": (lambda: operator @ h, lambda: bare @ h),
@@ -58,8 +59,8 @@ def kernels(graph: Graph) -> dict[str, tuple[Callable[[], object], Callable[[], 
             forward_backward(lambda w: sparse_x @ w, weight),
             forward_backward(lambda w: features @ w, weight),
         ),
-        "neighbours of 5,000 nodes": (lambda: sparse.gather_neighbours(graph, nodes), lambda: bare @ h),
-        "12 PPR steps": (lambda: sparse.ppr_smooth(operator, h), lambda: bare @ h),
+        "neighbours of 5,000 nodes": (lambda: operators.gather_neighbours(graph, nodes), lambda: bare @ h),
+        "12 PPR steps": (lambda: operators.ppr_smooth(operator, h), lambda: bare @ h),
     }
 
 

@@ -1,4 +1,4 @@
-"""Speed and memory of TENT (paper variant), 5-way 5-shot with 10 queries per class unless stated.
+"""Speed and memory of TENT (the paper's equations), 5-way 5-shot with 10 queries per class unless stated.
 
     python benchmarks/tent.py                sizes of Cora-full and OGBN-arxiv, and how costs grow
     python benchmarks/tent.py million        a million nodes and ten million edges
@@ -20,9 +20,8 @@ import numpy as np
 import torch
 from scipy import sparse as sp
 
-from fewnode import sparse
-from fewnode.evaluation import predict_scores
-from fewnode.graph import Graph
+from fewnode.graph import Graph, operators
+from fewnode.inference import score_tasks
 from fewnode.methods.tent import TENT
 from fewnode.tasks import Tasks, draw_tasks
 
@@ -79,7 +78,7 @@ class Bench:
         torch.manual_seed(0)
         self.graph, self.way, self.shot = graph, way, shot
         classes = range(graph.num_classes)
-        self.model = TENT(graph.num_features, base_classes=tuple(classes), variant="paper")
+        self.model = TENT(graph.num_features, base_classes=tuple(classes))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.005, weight_decay=1e-4)
         self.tasks = self.draw(50)
         self.at = 0
@@ -97,8 +96,8 @@ class Bench:
     def bare(self) -> None:
         """Nothing but the sparse products of phi, forward and backward."""
         weight = torch.ones(self.graph.num_features, 16, requires_grad=True)
-        adjacency = sparse.adjacency(self.graph)
-        h = adjacency @ (adjacency @ sparse.project(self.graph, weight))
+        adjacency = operators.adjacency(self.graph)
+        h = adjacency @ (adjacency @ operators.project(self.graph, weight))
         h.backward(torch.ones_like(h))
 
     def score_seconds(self, count: int, repeats: int = 5) -> float:
@@ -116,7 +115,7 @@ def measure(size: str) -> dict[str, float]:
     repeats = 60 if size == "cora_full" else 5
     step, bare = medians([bench.step, bench.bare], repeats)
     found = {"steps_per_second": 1 / step, "over_bare": step / bare, "tasks_500_seconds": bench.score_seconds(500)}
-    predict_scores(bench.model, bench.graph, bench.draw(500))
+    score_tasks(bench.model, bench.graph, bench.draw(500))
     return found | {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
 
 

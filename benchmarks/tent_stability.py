@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 import fewnode
-from fewnode.methods._tent_paper import PaperTENT, temperatures
-from fewnode.methods.tent import PAPER_TRAINING, TENT
+from fewnode.methods.tent import TENT, temperatures
 from fewnode.tasks import TaskSampler
 
 HERE = Path(__file__).resolve().parent.parent
@@ -92,7 +91,6 @@ def measure(dataset: str, name: str) -> dict[str, Any]:
             "tent",
             graph,
             split,
-            variant="paper",
             steps=STEPS,
             check_every=CHECK,
             patience=STEPS,
@@ -115,10 +113,10 @@ def diagnose(dataset: str = DATASETS[0], steps: int = 60) -> None:
     for name in ("printed", "printed, H normalised", "printed, MLP of two maps", "ours"):
         torch.manual_seed(0)
         options = dict(SETTINGS[name])
-        rate = options.pop("learning_rate", PAPER_TRAINING.learning_rate)
-        clip = options.pop("clip", PAPER_TRAINING.clip)
-        model = TENT(graph.num_features, base_classes=split.base, variant="paper", **options)
-        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=PAPER_TRAINING.weight_decay)
+        rate = options.pop("learning_rate", TENT.training_settings.learning_rate)
+        clip = options.pop("clip", TENT.training_settings.clip)
+        model = TENT(graph.num_features, base_classes=split.base, **options)
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=TENT.training_settings.weight_decay)
         tasks = fewnode.draw_tasks(view.y, split.base, 5, 5, 10, steps, 0)
         rows = [inside(model, view, tasks)]
         for step in range(steps):
@@ -140,9 +138,7 @@ def diagnose(dataset: str = DATASETS[0], steps: int = 60) -> None:
 @torch.no_grad()
 def inside(model: TENT, graph: Any, tasks: Any) -> dict[str, float]:
     """Means over the tasks: length of a prototype, largest tau of a task, cosine between queries of a task."""
-    core = model.core
-    assert isinstance(core, PaperTENT)
-    _, prototypes, supports, queries = core.embed_tasks(graph, core.embed(graph), tasks)
+    _, prototypes, supports, queries = model.embed_tasks(graph, model.embed(graph), tasks)
     queries = torch.nn.functional.normalize(queries, dim=-1)
     found = {
         "prototype_norm": prototypes.norm(dim=-1).mean(),

@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 import fewnode
+from fewnode.graph.operators import normalized_adjacency, project
 from fewnode.nn.heads import class_means, euclidean_scores
-from fewnode.sparse import normalized_adjacency, project
 
 
 class Linear(fewnode.Method):

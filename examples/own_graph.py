@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import fewnode
-from fewnode.source import Source
-from fewnode.support import read_examples
-from fewnode.tables import write_columns
+from fewnode.io import write_columns
+from fewnode.own.support import read_examples
+from fewnode.own.tables import TableSource
 
 TRADES = ["baker", "barber", "carpenter", "courier", "farmer", "florist", "grocer", "plumber", "tailor"]
 NEW = ["mule", "phisher"]
@@ -53,8 +53,8 @@ def main(folder: Path) -> None:
     truth = write_files(folder)
 
     # fewnode fit-own --edges edges.csv --nodes nodes.csv --out model
-    source = Source.of(folder / "edges.csv", folder / "nodes.csv")
-    classifier = fewnode.FewShotClassifier("tent", seed=0).fit(source.read(), source=source)
+    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
+    classifier = fewnode.FewShotClassifier("vantage", seed=0).fit(source.read(), source=source)
     print("learned from", ", ".join(classifier.known.base), "| checked on", ", ".join(classifier.known.validation))
     classifier.save(folder / "model", force=True)
 

@@ -18,10 +18,10 @@ from torch import Tensor
 
 import fewnode
 from fewnode.evaluation import Evaluation
-from fewnode.explanation import embeddings_of
-from fewnode.scoring import embed
+from fewnode.inference import embed
+from fewnode.own.explanation import embeddings_of
 from fewnode.storage import atomic_write
-from fewnode.training import Progress
+from fewnode.training.callbacks import TrainingProgress
 
 # Five classes no model has been taught, each named by three examples.
 EXAMPLES = {
@@ -71,12 +71,12 @@ def main(out: Path) -> None:
     graph, split = fewnode.load_dataset("wordnet")
     say(str(graph))
     say("Looking at every node in six ways (the slowest part) ...")
-    classifier = fewnode.FewShotClassifier("tent", **SHAPE, **LIGHT)
+    classifier = fewnode.FewShotClassifier("vantage", **SHAPE, **LIGHT)
     classifier.fit(graph, split, callback=told)
     assert classifier.model is not None
     say("Testing on 500 tasks of unseen classes, beside what needs no training ...")
-    accuracy = {"tent": fewnode.evaluate(classifier.model, graph, split.novel, **SHAPE)}
-    say(f"  tent: {accuracy['tent']}")
+    accuracy = {"vantage": fewnode.evaluate(classifier.model, graph, split.novel, **SHAPE)}
+    say(f"  vantage: {accuracy['vantage']}")
     for name, options in FLOORS.items():
         floor = fewnode.fit("probe", graph, split, **SHAPE, **options)
         accuracy[name] = fewnode.evaluate(floor, graph, split.novel, **SHAPE)
@@ -93,10 +93,10 @@ def main(out: Path) -> None:
     say(f"Report with figures: {out}")
 
 
-def told(now: Progress) -> None:
+def told(now: TrainingProgress) -> None:
     if now.step % 10 == 0 or now.step == 1:
         checked = "" if now.accuracy is None else f", validation {100 * now.accuracy:.1f} %"
-        say(f"Training tent: step {now.step} of {now.steps}, loss {now.loss:.2f}{checked}")
+        say(f"Training vantage: step {now.step} of {now.steps}, loss {now.loss:.2f}{checked}")
 
 
 def classify(classifier: fewnode.FewShotClassifier, graph: fewnode.Graph, accuracy: dict[str, Evaluation]) -> Findings:
@@ -126,13 +126,14 @@ def classify(classifier: fewnode.FewShotClassifier, graph: fewnode.Graph, accura
     confusion = counts / counts.sum(1, keepdim=True)
     seen = embeddings_of(embed(classifier.model, classifier.graph), graph.num_nodes)  # type: ignore[arg-type]
     places = picture_of(torch.cat([part[nodes[some]].float() for part in seen], 1))
-    return Findings(accuracy, classifier.model.card["curve"], confusion, places, kind[nodes][some], words, text)
+    return Findings(accuracy, list(classifier.model.card.curve), confusion, places, kind[nodes][some], words, text)
 
 
 def picture_of(rows: Tensor) -> Tensor:
     """The rows along their two main directions, [B, 2]."""
     centred = rows - rows.mean(0)
-    return centred @ torch.linalg.svd(centred, full_matrices=False).Vh[:2].T
+    directions: torch.Tensor = torch.linalg.svd(centred, full_matrices=False).Vh[:2]
+    return centred @ directions.T
 
 
 def figures(found: Findings) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def figures(found: Findings) -> dict[str, Any]:
     return {
         "Accuracy by method": accuracy,
         "Training": curve,
-        "Words of the five fields, as tent embeds them": places,
+        "Words of the five fields, as vantage embeds them": places,
         "Which field is taken for which": confusion,
     }
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from fewnode import FewShotClassifier, Graph, calibration, scoring
+from fewnode import FewShotClassifier, Graph, inference
+from fewnode.own import calibration
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -32,9 +33,7 @@ def main() -> None:
     drawn = calibration.validation_tasks(graph.y, classifier.known.split(graph), [1, 1, 1])
     assert drawn is not None and classifier.model is not None and classifier.graph is not None
     tasks, n_new = drawn
-    scores = scoring.score_tasks(
-        classifier.model, classifier.graph, scoring.embed(classifier.model, classifier.graph), tasks
-    )
+    scores = inference.score_tasks(classifier.model, classifier.graph, tasks)
     learned, shown = slice(0, None, 2), slice(1, None, 2)  # the figure shows tasks the temperature has not seen
     found = calibration.calibrate(scores[learned], tasks[learned], n_new, "validation")
     scores, tasks = scores[shown], tasks[shown]

@@ -10,8 +10,8 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from fewnode import results
 from fewnode.datasets import catalog
+from fewnode.experiments import results
 from fewnode.report.cells import Cell, dataset_title, gather
 from fewnode.report.figures import draw_all
 from fewnode.report.page import all_tables, svg
@@ -63,7 +63,7 @@ def _summary(gains: list[Table]) -> str:
 def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
     if not cells:
         return NOTHING
-    text = (ROOT / "src/fewnode/grids/paper_table.toml").read_text(encoding="utf-8")
+    text = (ROOT / "src/fewnode/experiments/grids/paper_table.toml").read_text(encoding="utf-8")
     grid, run = tomllib.loads(text), {cell.problem.dataset for cell in cells}
     absent = [dataset_title(name) for name in grid["datasets"] if name not in run]
     lines = [f"Not run: {', '.join(absent)}."] if absent else []

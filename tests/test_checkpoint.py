@@ -2,10 +2,10 @@ import json
 
 import pytest
 import torch
+from test_training import Linear
 
 from fewnode import evaluate, fit, load, save
 from fewnode.errors import InputError
-from test_training import Linear
 
 
 @pytest.fixture
@@ -17,9 +17,9 @@ def folder(tiny, tmp_path):
 def test_a_model_comes_back_with_its_card(tiny, folder):
     graph, split = tiny
     model = load(folder)
-    assert model.card["options"] == {"rank": 16} and model.card["graph"] == graph.fingerprint
-    assert model.card["split"]["novel"] == list(split.novel)
-    assert {"torch", "fewnode"} <= model.card["versions"].keys()
+    assert model.card.options == {"rank": 16} and model.card.graph == graph.fingerprint
+    assert model.card.split["novel"] == split.novel
+    assert {"torch", "fewnode"} <= model.card.versions.keys()
     assert evaluate(model, graph, split.novel, n_way=3, k_shot=2).accuracy > 0.5
 
 

@@ -6,7 +6,7 @@ import torch
 from fewnode import Graph, Tasks, draw_tasks, evaluate
 from fewnode import evaluation as module
 from fewnode.errors import InputError
-from fewnode.methods.method import Method
+from fewnode.methods.base import Method
 
 
 class Oracle(Method):

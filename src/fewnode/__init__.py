@@ -10,15 +10,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ClassSplit": "tasks",
-    "FewShotClassifier": "prediction",
+    "FewShotClassifier": "own.classifier",
     "Graph": "graph",
     "InputError": "errors",
-    "Method": "methods.method",
+    "Method": "methods.base",
     "Tasks": "tasks",
-    "Training": "methods.method",
+    "Training": "methods.base",
     "draw_tasks": "tasks",
     "evaluate": "evaluation",
-    "fit": "training",
+    "fit": "training.loop",
     "load": "checkpoint",
     "load_dataset": "datasets",
     "planted": "datasets",
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from .errors import InputError
     from .evaluation import evaluate
     from .graph import Graph
-    from .methods.method import Method, Training
-    from .prediction import FewShotClassifier
+    from .methods.base import Method, Training
+    from .own.classifier import FewShotClassifier
     from .tasks import ClassSplit, Tasks, draw_tasks, random_split, training_view
-    from .training import fit
+    from .training.loop import fit
 
 
 def __getattr__(name: str) -> Any:

@@ -3,18 +3,14 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from .errors import InputError
 from .graph import Graph
-from .methods.method import Method
-from .nn.graph_layers import renumbered
+from .inference import score_tasks
+from .methods.base import Method
 from .tasks import Tasks, draw_tasks
-
-CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +41,25 @@ def evaluate(
     n_tasks: int = 500,
     seed: int = 0,
 ) -> Evaluation:
-    """Score tasks of ``classes`` (drawn from ``seed``: the same pool for every model), or the ``tasks`` given."""
+    """Measure a model's accuracy on few-shot tasks.
+
+    Args:
+        model: what ``fit`` or ``load`` returned.
+        graph: the graph the tasks are on, with the labels of the classes asked about.
+        classes: classes to draw tasks from, for example ``split.novel``; the same seed gives every model the same pool.
+        tasks: the tasks themselves, instead of classes to draw them from.
+        n_way, k_shot, n_query, n_tasks, seed: shape, number and seed of drawn tasks.
+
+    Returns:
+        The mean accuracy, its interval, and the accuracy of each task.
+
+    Example:
+        >>> import fewnode
+        >>> graph, split = fewnode.planted(300, 6, seed=0)
+        >>> model = fewnode.fit("probe", graph)
+        >>> fewnode.evaluate(model, graph, split.novel, n_way=2, k_shot=3, n_tasks=50).n_tasks
+        50
+    """
     if (classes is None) == (tasks is None):
         raise InputError(
             "give either the classes to draw tasks from (for example split.novel) or tasks=, not both or none"
@@ -57,7 +71,7 @@ def evaluate(
     highest = max(int(tasks.support.max()), int(tasks.query.max()))
     if highest >= graph.num_nodes:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
-    correct = predict_scores(model, graph, tasks).argmax(-1).cpu() == tasks.query_y.cpu()
+    correct = score_tasks(model, graph, tasks).argmax(-1).cpu() == tasks.query_y.cpu()
     return summarize(correct.double().mean(1), tasks)
 
 
@@ -67,33 +81,3 @@ def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:
     half = 1.96 * float(per_task.std()) / math.sqrt(n) if n > 1 else 0.0
     shot = int(tasks.shots().min())
     return Evaluation(float(per_task.mean()), half, per_task, tasks.n_way, shot, n)
-
-
-@torch.no_grad()
-def predict_scores(model: Method, graph: Graph, tasks: Tasks) -> Tensor:
-    """Scores ``[T, M, N]`` with the model at rest: one pass over the graph, then all tasks, in batches that fit."""
-    was_training = model.training
-    model.eval()
-    try:
-        state, tasks = _embed(model, graph, tasks.to(graph.device))
-        width = max((p.shape[-1] for p in model.parameters() if p.ndim), default=256)
-        per_task = (tasks.query.shape[1] + tasks.support.shape[1]) * max(width, tasks.n_way, 256)
-        size = max(1, CELLS // per_task)
-        parts = [model.score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)]
-    finally:
-        model.train(was_training)
-    scores = torch.cat(parts)
-    if not bool(torch.isfinite(scores).all()):
-        raise FloatingPointError(
-            "the model's scores are not all finite: its weights or this graph's features are broken"
-        )
-    return scores
-
-
-def _embed(model: Method, graph: Graph, tasks: Tasks) -> tuple[Any, Tasks]:
-    """The pass over the graph and the tasks to score; over the nodes of the tasks alone, where it is much less."""
-    if model.local:
-        nodes, renamed = renumbered(tasks)
-        if 2 * int(graph.degree[nodes].sum()) < graph.num_nodes:
-            return model.embed(graph, nodes), renamed  # type: ignore[call-arg]  # that is what being local means
-    return model.embed(graph), tasks

@@ -197,17 +197,32 @@ def draw_tasks(
     k_shot: int,
     n_query: int,
     n_tasks: int,
-    generator: int | torch.Generator = 0,
+    seed: int | torch.Generator = 0,
 ) -> Tasks:
-    """Draw tasks from the labels ``y [N]``; supports and queries are disjoint, classes too small are left out.
+    """Draw few-shot tasks; supports and queries are disjoint, classes too small are left out.
 
     With an integer seed the same tasks come out on every platform and version: the bits are Philox-4x64 with the
     seed as its key (a published algorithm, not a library's choice of the day), and everything else is integer
     sorting and exact float64 arithmetic. A ``torch.Generator`` only supplies that seed.
+
+    Args:
+        y: labels [N], -1 where unknown.
+        classes: the classes to draw from.
+        n_way, k_shot, n_query, n_tasks: classes of a task, supports and queries of each, and how many tasks.
+        seed: a whole number, or a generator that supplies one.
+
+    Returns:
+        The tasks, as one batch.
+
+    Example:
+        >>> import fewnode
+        >>> tasks = fewnode.draw_tasks([0, 0, 0, 1, 1, 1], classes=[0, 1], n_way=2, k_shot=1, n_query=2, n_tasks=4)
+        >>> tuple(tasks.support.shape), tuple(tasks.query.shape)
+        ((4, 2), (4, 4))
     """
-    if isinstance(generator, torch.Generator):
-        generator = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
-    return TaskSampler(y, classes).draw(n_way, k_shot, n_query, n_tasks, generator)
+    if isinstance(seed, torch.Generator):
+        seed = int(torch.randint(2**62, (1,), generator=seed, device=seed.device))
+    return TaskSampler(y, classes).draw(n_way, k_shot, n_query, n_tasks, seed)
 
 
 def _sample_rows(sizes: np.ndarray, picks: np.ndarray, shuffle: np.ndarray) -> np.ndarray:

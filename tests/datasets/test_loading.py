@@ -154,7 +154,7 @@ def test_only_what_is_missing_is_fetched(toy: Entry, tmp_path: Path, monkeypatch
         load_dataset("toy")
     fetched: list[str] = []
 
-    def bring(file: File, folder: Path, *, progress: download.Progress | None = None) -> Path:
+    def bring(file: File, folder: Path, *, progress: download.DownloadProgress | None = None) -> Path:
         assert progress is tell
         fetched.append(file.name)
         folder.mkdir(parents=True, exist_ok=True)

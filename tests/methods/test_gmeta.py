@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from fewnode.methods._adapting import unit_features
 
 from fewnode import Graph, draw_tasks
-from fewnode.methods._adapting import unit_features
 from fewnode.methods.gmeta import GMeta
 from fewnode.nn import neighbourhoods
 from fewnode.nn.heads import one_hot

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fewnode.methods.base import Method
 from fewnode.methods.gpn import GPN, centrality, support_weights
-from fewnode.methods.method import Method
 from fewnode.tasks import Tasks, draw_tasks
 from oracles import gcn, gpn
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from fewnode.methods._adapting import unit_features
 
 from fewnode import ClassSplit, Graph, Tasks, draw_tasks, fit, load, save
 from fewnode.errors import InputError
-from fewnode.methods._adapting import unit_features
+from fewnode.methods.base import cross_entropy
 from fewnode.methods.maml import MAML
-from fewnode.methods.method import cross_entropy
 from oracles import maml as oracle
 
 

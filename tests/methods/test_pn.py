@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fewnode.graph import Graph
-from fewnode.methods.method import Method
+from fewnode.methods.base import Method
 from fewnode.methods.pn import PN
 from fewnode.nn.graph_layers import GraphEncoder, Inputs, renumbered
 from fewnode.tasks import Tasks, draw_tasks

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from fewnode import evaluate, fit, load_dataset, random_split
-from fewnode.sparse import normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import normalized_adjacency, ppr_smooth
 from fewnode.tasks import draw_tasks
 
 HERE = Path(os.environ.get("FEWNODE_DATA", "")) if os.environ.get("FEWNODE_DATA") else None

@@ -8,11 +8,11 @@ import torch
 
 from fewnode import Graph, draw_tasks
 from fewnode.errors import InputError
-from fewnode.methods._locations import Choice, Locations, PathAttention
+from fewnode.graph.walks import hubs
 from fewnode.methods.rale import RALE, tabulate
 from fewnode.nn.heads import one_hot
+from fewnode.nn.locations import Choice, Locations, PathAttention
 from fewnode.nn.paths import enlist, join, reach, to_hubs
-from fewnode.walks import hubs
 from oracles import rale as oracle
 
 SMALL = {"rank": 4, "channels": 8, "heads": 2, "n_walks": 4, "n_paths": 3, "n_hubs": 3, "hub_share": 0.2}

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from fewnode.errors import InputError
 from fewnode.graph import Graph
-from fewnode.methods._tent_paper import Embedded, PaperTENT, temperatures
-from fewnode.methods.tent import TENT
+from fewnode.methods.tent import TENT, Embedded, temperatures
+from fewnode.methods.tent_released import TENTReleased
 from fewnode.tasks import Tasks
 from oracles import tent_released
 from oracles.tent import Oracle
@@ -28,9 +28,9 @@ class Case:
     tasks: Tasks
 
     @property
-    def core(self) -> PaperTENT:
-        assert isinstance(self.model.core, PaperTENT)
-        return self.model.core
+    def core(self) -> TENT:
+        assert isinstance(self.model, TENT)
+        return self.model
 
     def embedded(self) -> Embedded:
         return self.core.embed_tasks(self.graph, self.core.embed(self.graph), self.tasks)
@@ -39,7 +39,7 @@ class Case:
         return [Oracle(self.core, self.graph, self.tasks, task) for task in range(len(self.tasks))]
 
 
-def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, variant="paper", **options) -> Case:
+def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, kind=TENT, **options) -> Case:
     """A case from node ids; every node has one of three base classes and three features."""
     random = torch.Generator().manual_seed(seed)
     x = torch.randn(nodes, 3, generator=random)
@@ -48,8 +48,8 @@ def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, variant
     graph = Graph.from_edges(torch.tensor(list(edges)).reshape(-1, 2).t(), x, y, num_nodes=nodes)
     query_y = torch.randint(max(supports_y[0]) + 1, (len(queries), len(queries[0])), generator=random)
     tasks = Tasks(*(torch.tensor(part) for part in (supports, supports_y, queries)), query_y)
-    model = TENT(3, base_classes=(1, 3, 5), variant=variant, hidden_channels=3, out_channels=2, **options)
-    model = model.double().eval()  # at rest, nothing is dropped
+    model = kind(3, base_classes=(1, 3, 5), hidden_channels=3, out_channels=2, **options)
+    model = model.double().eval()  # in eval mode nothing is dropped
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=random, dtype=torch.float64) * 0.7)
@@ -205,16 +205,16 @@ def test_every_switch_against_the_oracle(options: dict, data: st.DataObject) -> 
 
 
 @settings(max_examples=30, deadline=None)
-@given(case=cases(variant="released"))
+@given(case=cases(kind=TENTReleased))
 def test_released_against_dense_matrices(case: Case) -> None:
-    same_with_gradients(case, tent_released.loss(case.model.core, case.graph, case.tasks))
+    same_with_gradients(case, tent_released.loss(case.model, case.graph, case.tasks))
 
 
 def test_released_scores_are_a_logistic_regression_on_the_embedding() -> None:
     from sklearn.linear_model import LogisticRegression
 
     edges = [(0, 7), (1, 7), (2, 3), (4, 2)]
-    case = make_case(edges, [[0, 1, 2, 3]], [[0, 1, 2, 1]], [[4, 5, 6]], variant="released")
+    case = make_case(edges, [[0, 1, 2, 3]], [[0, 1, 2, 1]], [[4, 5, 6]], kind=TENTReleased)
     h = torch.nn.functional.normalize(case.model.embed(case.graph), dim=1).detach().numpy()
     sklearn = LogisticRegression(C=1.0, tol=1e-8).fit(h[case.tasks.support[0]], case.tasks.support_y[0])
     expected = sklearn.predict_proba(h[case.tasks.query[0]])
@@ -272,7 +272,7 @@ def test_scoring_in_several_batches_changes_nothing(monkeypatch: pytest.MonkeyPa
     edges = [(a, b) for a in range(12) for b in range(a) if (a + b) % 3]
     case = make_case(edges, [[0, 1, 2]] * 5, [[0, 1, 0], [1, 0, 0]] * 2 + [[1, 1, 0]], [[4, 5]] * 5)
     whole = case.model(case.graph, case.tasks)
-    monkeypatch.setattr("fewnode.methods._tent_paper.ROWS", 1)
+    monkeypatch.setattr("fewnode.methods.tent.ROWS", 1)
     close(case.model(case.graph, case.tasks), whole)
     monkeypatch.undo()
     monkeypatch.setattr("fewnode.nn.local.Blocks.FEW", 0)
@@ -298,10 +298,8 @@ def test_base_class_loss_leaves_out_nodes_without_a_base_label() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"variant": "papper"}, "paper"),
         ({"backbone": "gat"}, "gin"),
         ({"query_hops": 0}, "query_hops is 0"),
-        ({"variant": "released", "task_adaptation": False}, "no meaning for variant='released'"),
     ],
 )
 def test_options_that_make_no_sense(options: dict, words: str) -> None:

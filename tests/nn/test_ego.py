@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fewnode.graph import Graph
-from fewnode.nn.ego import cut
+from fewnode.nn.ego import UPWARD, cut
 from fewnode.nn.local import Blocks
 
 
@@ -56,7 +56,7 @@ def test_inner_arcs_of_a_directed_graph_keep_their_direction() -> None:
 def test_a_hub_is_not_read_whole_in_every_group() -> None:
     graph = star(5000)
     cut(graph, torch.arange(10, 1010), torch.arange(1000), induced=True)
-    upward = graph.memo("upward", lambda: None)
+    upward = graph.cache.get(UPWARD, lambda: None)
     assert int(upward.degree[0]) == 0, "the hub's row is empty: its edges are found from the leaves"
     assert upward.num_edges == graph.num_edges
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -64,7 +62,7 @@ def test_refitting_is_not_served_from_memory(words):
 
 
 def test_models_fitted_on_one_graph_share_what_is_made_from_it_until_one_is_changed(words):
-    fresh = replace(words, _memo={})
+    fresh = words.fresh()
     one, two, narrow = (ReducedFeatures(30, rank).fit(words) for rank in (10, 10, 5))
     shared = one(words)
     assert two(words) is shared and two.beyond(words) is one.beyond(words)

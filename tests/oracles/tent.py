@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fewnode.graph import Graph
-from fewnode.methods._tent_paper import SMALLEST_TAU, PaperTENT
+from fewnode.methods.tent import SMALLEST_TAU, PaperTENT
 from fewnode.nn.encoders import GIN
 from fewnode.tasks import Tasks
 

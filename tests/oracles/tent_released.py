@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fewnode.graph import Graph
-from fewnode.methods._tent_released import ReleasedTENT
+from fewnode.methods.tent_released import ReleasedTENT
 from fewnode.tasks import Tasks
 
 

@@ -4,9 +4,9 @@ import hashlib
 
 import numpy as np
 
-from fewnode.experiments import FLOORS, Run
+from fewnode.experiments.grid import FLOORS, Run
 
-SKILL = {"tent": 0.62, "pn": 0.6, "maml": 0.5, "gpn": 0.64, "gmeta": 0.58}
+SKILL = {"tent": 0.62, "vantage": 0.66, "pn": 0.6, "maml": 0.5, "gpn": 0.64, "gmeta": 0.58}
 LOSS = {"node_adaptation": 0.02, "class_adaptation": 0.0, "task_adaptation": 0.08}
 VERSIONS = {"fewnode": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6", "scipy": "1.17.1"}
 

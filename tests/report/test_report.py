@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.experiments import FLOORS, Run
+from fewnode.experiments.grid import FLOORS, Run
 from fewnode.report import compare, write_report
 from fewnode.report.cells import gather, title
 from fewnode.report.contents import ablations, difficulties, every_cell, leaderboards, verdicts

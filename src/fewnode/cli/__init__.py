@@ -23,6 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Few-shot node classification: name a new class with a handful of example nodes.",
         epilog="fewnode COMMAND --help explains a command.",
     )
+    parser.set_defaults(parser=parser)  # completion describes the whole of it
     parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in GROUPS:

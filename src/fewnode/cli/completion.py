@@ -20,6 +20,4 @@ def add_commands(commands: Any) -> None:
 def print_completion(args: argparse.Namespace) -> None:
     import shtab
 
-    from . import build_parser
-
-    sys.stdout.write(shtab.complete(build_parser(), shell=args.shell) + "\n")
+    sys.stdout.write(shtab.complete(args.parser, shell=args.shell) + "\n")

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .screen import add_json, emit, say
+from .output import add_json, clock, emit, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..engines.session import Engine
-    from ..experiments import Plan, Run
-    from ..results import Row
+    from ..experiments.grid import Run
+    from ..experiments.plan import Plan
+    from ..experiments.results import Row
+    from ..experiments.session import Engine
 
 
 def add_commands(commands: Any) -> None:
@@ -54,14 +55,14 @@ def _amounts(text: str) -> dict[str, float]:
 
 
 def run_grid(args: argparse.Namespace) -> int:
-    from ..experiments import load_grid
+    from ..experiments.grid import load_grid
 
     grid = load_grid(args.grid)
     path = Path(args.results or f"results/{grid.name}.jsonl")
     _check(args)
     say(f"Looking at {grid.name} and what {path} has of it ...")
-    from ..experiments import Sizes, make_plan
-    from ..results import read
+    from ..experiments.plan import Sizes, make_plan
+    from ..experiments.results import read
 
     rows = read(path) if path.exists() else []
     runs = grid.runs(datasets=args.datasets, methods=args.methods, seeds=args.seeds)
@@ -87,12 +88,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Path) -> int:
-    from ..engines.session import Session
-    from .live import LiveTable
+    from ..experiments.session import Session
+    from .run_table import RunTable
 
     session = Session(path, plan.todo)
     try:
-        with LiveTable(Path(path).stem, plan, rows, args.jobs) as table:
+        with RunTable(Path(path).stem, plan, rows, args.jobs) as table:
             for event in session.conduct(_engine(args)):
                 table.show(event)
     except KeyboardInterrupt:
@@ -111,10 +112,10 @@ def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Pa
 
 def _engine(args: argparse.Namespace) -> "Engine":
     if args.engine == "ray":
-        from ..engines import cluster
+        from ..experiments import ray as cluster
 
         return partial(cluster.execute, address=args.address, data_dir=args.data_dir, resources=args.per_run)
-    from ..engines import local
+    from ..experiments import local
 
     return partial(local.execute, jobs=min(args.jobs, 4 * (os.cpu_count() or 1)), data_dir=args.data_dir)
 
@@ -150,17 +151,10 @@ def _estimate(plan: "Plan", rows: "list[Row]", jobs: int) -> str:
     return f"About {clock(seconds / jobs)} with {jobs} at a time, judged by earlier rows{rest}."
 
 
-def clock(seconds: float) -> str:
-    """Seconds for people: 42 s, 7 min, 3.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows: "list[Row]") -> None:
     from rich.table import Table
 
-    from ..experiments import Durations
+    from ..experiments.plan import Durations
 
     known = Durations(rows)
     groups: dict[tuple[str, str], list[Run]] = {}

@@ -1,9 +1,10 @@
 """What there is: ``fewnode ls`` and ``fewnode info``."""
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .screen import add_json, emit, load_dataset
+from .output import add_json, emit, load_with_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +56,7 @@ def _methods() -> list[dict[str, Any]]:
 def _grids() -> list[dict[str, Any]]:
     from importlib.resources import files
 
-    folder = files("fewnode") / "grids"
+    folder = files("fewnode.experiments") / "grids"
     found = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml")) if folder.is_dir() else []
     return [{"name": name.removesuffix(".toml"), "description": _grid_title(folder / name)} for name in found]
 
@@ -87,14 +88,14 @@ def show_info(args: argparse.Namespace) -> None:
     from ..datasets import catalog
 
     entry = catalog.entry(args.dataset)  # a wrong name is answered before torch is imported
-    graph, split = load_dataset(entry.name, args.data_dir)
-    from ..overview import overview
+    graph, split = load_with_bar(entry.name, args.data_dir)
+    from ..graph.summary import summary
 
     document = {
         "name": entry.name,
         "description": entry.title,
         "note": entry.note,
-        **overview(graph, split),
+        **summary(graph, asdict(split)),
         "license": entry.license,
         "citation": entry.citation,
     }

@@ -5,13 +5,12 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
-from . import own_screen
-from .screen import TrainingBar, add_json, emit, load_dataset, say
+from . import own_output
+from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say
 
 if TYPE_CHECKING:
     from ..graph import Graph
-    from ..prediction import FewShotClassifier
+    from ..tasks import ClassSplit
 
 COLUMNS = ("id_column", "label_column", "text_column", "source_column", "target_column")
 
@@ -22,7 +21,7 @@ def add_commands(commands: Any) -> None:
     for name in COLUMNS:
         flag = name.replace("_", "-")
         fit.add_argument(f"--{flag}", metavar="NAME", help=f"the {flag.replace('-', ' ')} of the tables")
-    fit.add_argument("--method", default="tent", help="a name of `fewnode ls methods` (tent)")
+    fit.add_argument("--method", default="vantage", help="a name of `fewnode ls methods` (vantage)")
     fit.add_argument("--n-way", type=int, default=5, metavar="N", help="classes in a training task (5)")
     fit.add_argument("--k-shot", type=int, default=5, metavar="K", help="examples of each class in it (5)")
     fit.add_argument("--min-size", type=int, metavar="M", help="labelled nodes a class needs (twice K)")
@@ -79,91 +78,52 @@ def fit_own(args: argparse.Namespace) -> int:
 
     one_of("method", args.method, names())  # wrong names are answered before torch is imported
     say("Reading the tables ...")
-    from ..keeping import check_folder
-    from ..known import choose_split
-    from ..options import parse_options
-    from ..prediction import FewShotClassifier
-    from ..source import Source
-    from .training import notes_said, pair
+    from ..methods.options import parse_options
+    from ..own.tables import TableSource
+    from ..own.workflow import fit_tables
 
-    check_folder(args.out, args.force)
     options = parse_options(args.method, dict(pair(text) for text in args.set))
     columns = {name: value for name in COLUMNS if (value := getattr(args, name)) is not None}
-    source = Source.of(args.edges, args.nodes, args.features, **columns)
-    graph = source.read()
-    shape = {"n_way": args.n_way, "k_shot": args.k_shot, "min_size": args.min_size, "seed": args.seed}
-    classifier = FewShotClassifier(args.method, **shape, device=args.device, **options)
-    split = choose_split(graph, classifier.min_size)
-    understood = own_screen.understood(graph, split, source)
-    if not args.json:
-        emit(args, understood, own_screen.draw_understood)
+    source = TableSource.of(args.edges, args.nodes, args.features, **columns)
+    shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
+    facts: dict[str, Any] = {}
+
+    def understood(graph: "Graph", split: "ClassSplit") -> None:
+        facts.update(own_output.understood(graph, split, source))
+        if not args.json:
+            emit(args, facts, own_output.draw_understood)
+
     try:
-        with notes_said(), TrainingBar() as bar:
-            classifier.fit(graph, split, source=source, callback=bar)
+        with notes_said():
+            fitted = fit_tables(
+                source,
+                args.out,
+                force=args.force,
+                method=args.method,
+                settings={**shape, **options},
+                understood=understood,
+                training=TrainingBar(),
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing is kept") from None
-    classifier.save(args.out, force=args.force)
-    stopped = any(note.startswith("interrupted") for note in classifier.notes)
-    compared = classifier.compare() if args.method != "probe" and not stopped else None
-    emit(args, {**understood, **own_screen.fitted(classifier, args.out, compared)}, own_screen.draw_fitted)
-    return 130 if stopped else 0
-
-
-def _adapted(args: argparse.Namespace) -> "FewShotClassifier":
-    """The model in the folder, on its graph, taught the examples of the support table."""
-    say(f"Loading the model in {args.folder} ...")
-    from ..prediction import FewShotClassifier
-    from ..support import read_examples
-
-    classifier = FewShotClassifier.load(args.folder)
-    examples = read_examples(args.support)
-    say("Reading the graph ...")
-    graph = _graph(classifier, args)
-    classifier.attach(graph)
-    try:
-        return classifier.adapt(examples, among=args.among)
-    except InputError as error:
-        raise InputError(f"{args.support}: {error}") from error
-
-
-def _graph(classifier: "FewShotClassifier", args: argparse.Namespace) -> "Graph":
-    from ..source import Source
-
-    given = {name: getattr(args, name) for name in ("edges", "nodes", "features")}
-    if args.edges is None and (args.nodes or args.features):
-        raise InputError("another graph needs its edges: name them with --edges")
-    assert classifier.model is not None and classifier.schema is not None
-    if classifier.source is None:
-        if args.edges is not None:
-            return Source.of(**given).read()
-        dataset = classifier.model.card.get("dataset")
-        if dataset is None:
-            raise InputError(f"{args.folder} does not remember its tables: name them with --edges and --nodes")
-        graph: Graph = load_dataset(dataset, None)[0]
-        return graph
-    if args.edges is None and (lost := classifier.source.missing()):
-        raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes")
-    graph = classifier.read(**given)
-    if args.edges is None and graph.fingerprint != classifier.schema.fingerprint:
-        say("note: the tables have changed since the model was fitted; they are taken as they are now")
-    return graph
+    emit(args, {**facts, **own_output.fitted(fitted.classifier, args.out, fitted.beside_probe)}, own_output.draw_fitted)
+    return 130 if fitted.classifier.interrupted else 0
 
 
 def predict_nodes(args: argparse.Namespace) -> None:
-    from ..tables import check_writable, read_columns, write_columns
+    from ..own.workflow import predict_tables
 
-    check_writable(args.out, args.force)
-    if not 0 <= args.threshold <= 1:
-        raise InputError(f"--threshold {args.threshold}: it is a probability, from 0 to 1")
-    wanted = None
-    if args.nodes_file is not None:
-        wanted = read_columns(args.nodes_file).text("id", "nodes to predict")
     started = time.perf_counter()
-    classifier = _adapted(args)
-    with own_screen.NodeBar() as bar:
-        found = classifier.predict_proba(_unlabelled(classifier) if wanted is None else wanted, progress=bar)
-    table = found.table(args.threshold)
-    write_columns(args.out, table, args.force)
+    classifier, found = predict_tables(
+        args.folder,
+        args.support,
+        args.out,
+        threshold=args.threshold,
+        nodes_file=args.nodes_file,
+        force=args.force,
+        scoring=NodeBar(),
+        **_where(args),
+    )
     document = {
         "out": str(args.out),
         "nodes": len(found),
@@ -173,9 +133,13 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "examples": dict(zip(found.classes, classifier.support.shots(), strict=True)) if classifier.support else {},
         "calibration": classifier.calibration.to_json() if classifier.calibration else {},
         "seconds": round(time.perf_counter() - started, 3),
-        "next": _explain_command(args, own_screen.least_sure(table)),
+        "next": _explain_command(args, own_output.least_sure(found.table(args.threshold))),
     }
-    emit(args, document, own_screen.draw_predicted)
+    emit(args, document, own_output.draw_predicted)
+
+
+def _where(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")} | {"say": say}
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
@@ -186,19 +150,9 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
     return shlex.join([*words, "--node", node])
 
 
-def _unlabelled(classifier: "FewShotClassifier") -> Any:
-    """All nodes that have no label, in the graph or as an example."""
-    graph, support = classifier.graph, classifier.support
-    assert graph is not None and support is not None
-    open_ = graph.y < 0
-    open_[support.nodes] = False
-    nodes = open_.nonzero().flatten()
-    if not len(nodes):
-        raise InputError("every node has a label already; say with --nodes-file which ones to predict")
-    return nodes
-
-
 def explain_node(args: argparse.Namespace) -> None:
-    classifier = _adapted(args)
+    from ..own.workflow import load_adapted
+
+    classifier = load_adapted(args.folder, args.support, **_where(args))
     found = classifier.explain(args.node, n_neighbours=args.neighbours)
-    emit(args, found.to_json(), own_screen.draw_explanation)
+    emit(args, found.to_json(), own_output.draw_explanation)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .screen import add_json, emit, say
+from .output import add_json, emit, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
 
 
 def make_report(args: argparse.Namespace) -> None:
-    from ..results import latest, read
+    from ..experiments.results import latest, read
 
     rows = latest(row for place in args.results for row in read(place))
     if not any(row["status"] == "ok" for row in rows):
@@ -45,8 +45,8 @@ def _draw_report(console: "Console", document: dict[str, Any]) -> None:
 
 
 def compare_results(args: argparse.Namespace) -> None:
+    from ..experiments.results import read
     from ..report.comparison import compare
-    from ..results import read
 
     emit(args, compare(read(args.before), read(args.after)), _draw_comparison)
 

@@ -2,17 +2,19 @@
 
 import argparse
 import shlex
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .screen import TrainingBar, add_json, emit, load_dataset, say
+from .output import TrainingBar, add_json, emit, load_with_bar, notes_said, pair, say
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ..card import ModelCard
 
 
 def add_commands(commands: Any) -> None:
@@ -75,31 +77,30 @@ def train_method(args: argparse.Namespace) -> int:
     try:
         say(f"Preparing {method} ...")
         from .. import fit, save
-        from ..options import parse_options
-        from ..parallel import ranks
+        from ..methods.options import parse_options
+        from ..training.distributed import ranks
 
         options = parse_options(method, given)
-        graph, split = load_dataset(dataset, args.data_dir)
+        graph, split = load_with_bar(dataset, args.data_dir)
         shape: dict[str, Any] = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
         with ranks() if args.ranks == "auto" else nullcontext(0) as rank, notes_said(), TrainingBar() as bar:
-            shape |= {"callback": None if rank else _told_all(bar, args.tensorboard), "inductive": args.inductive}
+            shape |= {"callback": None if rank else _listeners(bar, args.tensorboard), "inductive": args.inductive}
             model = fit(method, graph, split, **shape, device=args.device, resume=folder, **options)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing new is kept") from None
     if rank:
         return 0  # all have the same model: the first process keeps it
-    model.card["dataset"] = dataset
+    model.card = replace(model.card, dataset=dataset)
     save(model, folder)
-    stopped = any(note.startswith("interrupted") for note in model.card["notes"])
-    emit(args, {"folder": str(folder), "interrupted": stopped, **_told(model.card)}, _draw_training)
-    return 130 if stopped else 0
+    emit(args, {"folder": str(folder), **_facts(model.card)}, _draw_training)
+    return 130 if model.card.interrupted else 0
 
 
-def _told_all(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
-    """What is told of every step: the bar, and TensorBoard if it is wanted."""
+def _listeners(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
+    """Who is told of every step: the bar, and TensorBoard if it is wanted."""
     if log is None:
         return bar
-    from ..tensorboard import TensorBoardLog
+    from ..training.callbacks import TensorBoardLog
 
     written = TensorBoardLog(log)
 
@@ -108,13 +109,6 @@ def _told_all(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
         written(progress)
 
     return tell
-
-
-def pair(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name.strip():
-        raise InputError(f"--set {text!r}: write option=value, for example --set hidden_channels=32")
-    return name.strip().replace("-", "_"), value.strip()
 
 
 def _usable(folder: Path, resume: bool) -> Path:
@@ -130,26 +124,14 @@ def _usable(folder: Path, resume: bool) -> Path:
     return folder
 
 
-@contextmanager
-def notes_said() -> Iterator[None]:
-    """The library's warnings as plain lines; those of the packages below it are left out."""
-
-    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
-        if Path(__file__).parents[1] in Path(filename).parents:
-            say(f"note: {message}")
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show  # type: ignore[assignment]  # takes more than it needs
-        yield
-
-
-def _told(card: dict[str, Any]) -> dict[str, Any]:
-    keys = ("method", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "notes")
+def _facts(card: "ModelCard") -> dict[str, Any]:
+    keys = ("method", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "interrupted")
     return {
-        **{key: card.get(key) for key in keys},
-        "steps": card.get("stopped_at", 0),
-        "validation_accuracy": card.get("best"),
-        "seconds": card.get("training_seconds", 0.0),
+        **{key: getattr(card, key) for key in keys},
+        "notes": list(card.notes),
+        "steps": card.stopped_at,
+        "validation_accuracy": card.best,
+        "seconds": card.training_seconds,
     }
 
 
@@ -171,19 +153,19 @@ def evaluate_model(args: argparse.Namespace) -> None:
 
     model = load(args.folder)
     card = model.card
-    if not card.get("dataset"):
+    if card.dataset is None:
         raise InputError(f"{args.folder} does not say which data set it was trained on; evaluate it from Python")
     pool, n_tasks = _pool_or_number(args)
     tasks = None if pool is None else Tasks.load(pool)
-    graph, split = load_dataset(card["dataset"], args.data_dir)
-    if graph.fingerprint != card["graph"] and not card.get("inductive"):
-        say(f"note: {card['dataset']} is not the graph this model was trained on (other edges or features)")
-    wanted = {key: getattr(args, key) or card[key] for key in ("n_way", "k_shot", "n_query")}
+    graph, split = load_with_bar(card.dataset, args.data_dir)
+    if graph.fingerprint != card.graph and not card.inductive:
+        say(f"note: {card.dataset} is not the graph this model was trained on (other edges or features)")
+    wanted = {key: getattr(args, key) or getattr(card, key) for key in ("n_way", "k_shot", "n_query")}
     drawn = {} if tasks is not None else {**wanted, "n_tasks": n_tasks, "seed": args.seed}
     found = evaluate(model, graph, None if tasks is not None else split.novel, tasks=tasks, **drawn)
     document = {
-        "method": card["method"],
-        "dataset": card["dataset"],
+        "method": card.method,
+        "dataset": card.dataset,
         "accuracy": found.accuracy,
         "interval": found.interval,
         "n_way": found.n_way,
@@ -194,7 +176,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         "pool": None if pool is None else str(pool),
         "per_task": found.per_task.tolist(),
     }
-    line = f"{card['method']}, {card['dataset']}: {found}"
+    line = f"{card.method}, {card.dataset}: {found}"
     emit(args, document, lambda console, _: console.print(line, soft_wrap=True))
 
 

@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .loading import load_dataset
+    from .loading import load_dataset, open_dataset
     from .synthetic import planted
 
-__all__ = ["load_dataset", "planted"]
+__all__ = ["load_dataset", "open_dataset", "planted"]
 
-_HOMES = {"load_dataset": "loading", "planted": "synthetic"}
+_HOMES = {"load_dataset": "loading", "open_dataset": "loading", "planted": "synthetic"}
 
 
 def __getattr__(name: str) -> Any:  # the catalog alone must not wait for torch

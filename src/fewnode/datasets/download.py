@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 from ..errors import InputError
 from .entry import File
 
-Progress = Callable[[str, int, int | None], None]
+DownloadProgress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes so far and the bytes in all (None: unknown)."""
 
 _CHUNK = 1 << 16
@@ -33,7 +33,7 @@ def fetch(
     file: File,
     folder: Path,
     *,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
     attempts: int = 5,
     pause: float = 1.0,
     timeout: float = 60.0,
@@ -95,7 +95,7 @@ def _check_or_delete(file: File, part: Path) -> None:
 
 
 def _receive_all(
-    file: File, part: Path, progress: Progress | None, attempts: int, pause: float, timeout: float
+    file: File, part: Path, progress: DownloadProgress | None, attempts: int, pause: float, timeout: float
 ) -> None:
     for attempt in range(attempts):
         try:
@@ -106,7 +106,7 @@ def _receive_all(
             time.sleep(pause * 2**attempt)
 
 
-def _receive(file: File, part: Path, progress: Progress | None, timeout: float) -> None:
+def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout: float) -> None:
     """One request for the bytes that are still missing."""
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "fewnode"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -122,7 +122,9 @@ def _receive(file: File, part: Path, progress: Progress | None, timeout: float) 
         raise _Interrupted(f"the connection broke ({reason})") from error
 
 
-def _store(name: str, answer: http.client.HTTPResponse, part: Path, have: int, progress: Progress | None) -> None:
+def _store(
+    name: str, answer: http.client.HTTPResponse, part: Path, have: int, progress: DownloadProgress | None
+) -> None:
     """Write the body behind what is there, or from the start where the server sends the whole."""
     resumed = answer.status == 206
     if resumed and not (answer.headers["Content-Range"] or "").startswith(f"bytes {have}-"):

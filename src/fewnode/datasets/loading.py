@@ -13,8 +13,9 @@ from scipy import sparse as sp
 
 from .. import storage
 from ..errors import InputError
-from ..graph import Graph, graph_arguments
-from ..tasks import ClassSplit
+from ..graph import Graph
+from ..graph.npz import graph_arguments
+from ..tasks import ClassSplit, random_split
 from . import catalog, download, readers
 from .entry import Entry, File
 from .synthetic import planted
@@ -27,14 +28,25 @@ _LAYOUT = 1  # of the parsed files in the cache: another number makes them be pa
 def load_dataset(
     name: str,
     data_dir: storage.PathLike | None = None,
-    progress: download.Progress | None = None,
+    progress: download.DownloadProgress | None = None,
     fetch: bool = True,
 ) -> tuple[Graph, ClassSplit]:
     """The graph and the class split of a data set of the catalog.
 
-    Files are looked for in ``data_dir`` (else $FEWNODE_DATA), then in the cache, and fetched only then;
-    ``progress`` is told how far a fetch has come. Without ``fetch`` no connection is opened: files that are not at
-    hand are an error.
+    Args:
+        name: a name of ``fewnode ls datasets``.
+        data_dir: where files are looked for first (else $FEWNODE_DATA), then in the cache; fetched only then.
+        progress: told how far a download has come.
+        fetch: without it no connection is opened: files that are not at hand are an error.
+
+    Returns:
+        The graph with all its labels, and its base, validation and novel classes.
+
+    Example:
+        >>> import fewnode
+        >>> graph, split = fewnode.load_dataset("wordnet")
+        >>> graph.num_nodes, len(split.novel)
+        (117659, 20)
     """
     entry = catalog.entry(name)
     if entry.recipe:
@@ -46,6 +58,14 @@ def load_dataset(
     graph = Graph.from_edges(**arguments)
     _check_counts(entry, graph, stored=arguments["edge_index"].shape[1], where=paths[0].parent)
     return graph, ClassSplit(*entry.split)
+
+
+def open_dataset(name: str, data_dir: storage.PathLike | None = None, fetch: bool = True) -> tuple[Graph, ClassSplit]:
+    """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40 at random."""
+    if name.endswith(".npz"):
+        graph = Graph.from_npz(name)
+        return graph, random_split(graph.y, min_size=2)
+    return load_dataset(name, data_dir, fetch=fetch)
 
 
 def _data_folder(entry: Entry, data_dir: storage.PathLike | None) -> Path | None:
@@ -60,7 +80,7 @@ def _data_folder(entry: Entry, data_dir: storage.PathLike | None) -> Path | None
 
 
 def _locate(
-    entry: Entry, folder: Path | None, progress: download.Progress | None, fetch: bool
+    entry: Entry, folder: Path | None, progress: download.DownloadProgress | None, fetch: bool
 ) -> tuple[list[Path], tuple[File, ...]]:
     """Where the files are, and the content checks that apply to them."""
     if entry.bundled:

@@ -12,7 +12,7 @@ from scipy import io
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..graph import graph_arguments
+from ..graph.npz import graph_arguments
 from ..storage import read_npz, readable
 
 Arguments = dict[str, Any]

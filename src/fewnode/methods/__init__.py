@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from ..errors import InputError, one_of
 
 if TYPE_CHECKING:
-    from .method import Method
+    from .base import Method
 
 _FOLDER = Path(__file__).parent
+_SHARED = {"__init__", "base", "options"}  # the files that are no method
 
 
 def names() -> list[str]:
-    """The keys of all methods: the names of the files beside this one (not ``method.py`` or private ones)."""
-    return sorted(file.stem for file in _FOLDER.glob("*.py") if file.stem != "method" and not file.stem.startswith("_"))
+    """The keys of all methods: the names of their files."""
+    return sorted(file.stem for file in _FOLDER.glob("*.py") if file.stem not in _SHARED)
 
 
 def describe() -> dict[str, str]:
@@ -25,11 +26,11 @@ def describe() -> dict[str, str]:
 
 
 def find(name: str) -> "type[Method]":
-    """The class of a method by its key, which is its lower-cased class name."""
-    from .method import Method
+    """The class of a method by its key, the name of its file."""
+    from .base import Method
 
     module = import_module(f".{one_of('method', name, names())}", __package__)
     for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Method) and value.__name__.lower() == name:
+        if isinstance(value, type) and issubclass(value, Method) and value.__module__ == module.__name__:
             return value
-    raise InputError(f"methods/{name}.py holds no Method class whose lower-cased name is {name!r}")
+    raise InputError(f"methods/{name}.py defines no Method class")

@@ -10,13 +10,12 @@ from torch.func import functional_call
 from ..graph import Graph
 from ..nn.encoders import xavier
 from ..nn.features import ReducedFeatures
-from ..nn.inner_loop import Weights, weights_of
+from ..nn.inner_loop import Weights, one_hot_cross_entropy, unit, unit_features, weights_of
 from ..nn.neighbourhoods import Subgraphs, cut_subgraphs
-from ._adapting import Adapting, cross_entropy, unit, unit_features
-from .method import Training
+from .base import InnerLoopMethod, Training
 
 
-class GMeta(Adapting):
+class GMeta(InnerLoopMethod):
     """Each node is embedded by two GCN layers on the subgraph of its two-hop neighbourhood, read at the node itself.
 
     The inner loop lowers the loss of the supports against their own prototypes; queries go to the nearest one.
@@ -69,7 +68,7 @@ class GMeta(Adapting):
 
     def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
         z = functional_call(self.encoder, weights, (inputs, pool))
-        return cross_entropy(nearest(z, target, z), target)
+        return one_hot_cross_entropy(nearest(z, target, z), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         inputs, pool, target, query_inputs, query_pool = data

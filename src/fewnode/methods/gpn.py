@@ -3,31 +3,29 @@
 Ding, Wang, Li, Shu, Liu, Liu: Graph Prototypical Networks for Few-shot Learning on Attributed Networks. CIKM 2020.
 """
 
-from typing import ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..nn.graph_layers import GraphEncoder, renumbered, rows_at
 from ..nn.heads import euclidean_scores
 from ..tasks import Tasks
-from .method import Method, Training, cross_entropy
+from .base import EncoderMethod, Training, cross_entropy
 
 
-class GPN(Method):
+class GPN(EncoderMethod):
     """A second graph network values every node; valued and well-connected supports weigh more in their prototype.
 
     Sees the labels of base classes; edges and features of all nodes.
 
     Args:
-        hidden_channels, out_channels: widths of the encoder and of the valuator.
-        radius: of the sphere the embeddings are put on; None leaves them as they come, as the source does.
-        features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
+        hidden_channels, out_channels, dropout: of the encoder and of the valuator alike.
+        encoder: further options of ``EncoderMethod``; ``radius=None`` is the source's.
     """
 
-    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     def __init__(
@@ -37,19 +35,12 @@ class GPN(Method):
         hidden_channels: int = 256,
         out_channels: int = 128,
         dropout: float = 0.5,
-        radius: float | None = 3.0,
-        features: Features = "reduced",
-        rank: int = 256,
+        **encoder: Any,
     ) -> None:
-        super().__init__()
-        self.inputs = Inputs(in_channels, features, rank)
-        widths = (self.inputs.width, hidden_channels, out_channels)
-        self.encoder = GraphEncoder(*widths, dropout=dropout, radius=radius)
-        self.valuator = GraphEncoder(*widths, dropout=dropout)
+        widths: dict[str, Any] = {"hidden_channels": hidden_channels, "out_channels": out_channels}
+        super().__init__(in_channels, **widths, dropout=dropout, **encoder)
+        self.valuator = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout)
         self.value = nn.Linear(out_channels, 1)
-
-    def prepare(self, graph: Graph) -> None:
-        self.inputs.fit(graph)
 
     def embed(self, graph: Graph, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Embeddings [P, d] of ``nodes [P]``, by default of all, and their importance ``log(degree) * value``, [P]."""

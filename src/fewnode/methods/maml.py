@@ -9,18 +9,20 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..csr import csr_parts, gather_rows
 from ..graph import Graph
+from ..graph.cache import CacheKey
+from ..graph.csr import csr_parts, gather_rows
+from ..graph.operators import normalized_adjacency
 from ..nn.encoders import xavier
 from ..nn.features import ReducedFeatures
-from ..nn.inner_loop import Weights, weights_of
-from ..nn.neighbourhoods import Neighbourhoods, Rows, WholeGraph
-from ..sparse import normalized_adjacency
-from ._adapting import HEAD, Adapting, TaskHead, cross_entropy, unit_features
-from .method import Training
+from ..nn.inner_loop import HEAD, TaskHead, Weights, one_hot_cross_entropy, unit_features, weights_of
+from ..nn.neighbourhoods import Neighbourhoods, TaskRows, WholeGraph
+from .base import InnerLoopMethod, Training
+
+GCN_ROWS = CacheKey[Neighbourhoods]("neighbourhoods of the whole graph")
 
 
-class MAML(Adapting):
+class MAML(InnerLoopMethod):
     """A two-layer GCN and a linear head, all of whose weights are adapted; the start is what is trained.
 
     The head starts at zero in every task (Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification,
@@ -68,19 +70,14 @@ class MAML(Adapting):
         if self.features is None:
             return Alone(graph, next(self.parameters()).dtype)
         x = unit_features(self.features, graph, self.encoder)
-        return graph.memo("gcn rows", lambda: WholeGraph(normalized_adjacency(graph), x), owner=x)
+        return graph.cache.get(GCN_ROWS, lambda: WholeGraph(normalized_adjacency(graph), x), source=x)
 
     def start(self, n_way: int) -> Weights:
         weights = weights_of(self.encoder)
         return weights | self.head.start(n_way, next(iter(weights.values())))
 
-    def rehead(self, n_way: int | None = None) -> None:
-        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them. Without a
-        number it becomes a "zero" head, which takes any."""
-        self.head.rehead(n_way, self)
-
     def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
-        return cross_entropy(self._logits(weights, inputs, pool), target)
+        return one_hot_cross_entropy(self._logits(weights, inputs, pool), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         return self._logits(weights, *data[3:])
@@ -124,7 +121,7 @@ class Alone(Neighbourhoods):
         self.x, self.dtype = graph.x, dtype
         self.counts = torch.full((graph.num_nodes,), -(-graph.num_features // 128), device=graph.device)
 
-    def rows(self, nodes: Tensor) -> Rows:
+    def rows(self, nodes: Tensor) -> TaskRows:
         flat = nodes.flatten()
         if self.x.layout == torch.strided:
             dense = self.x[flat].to(self.dtype)
@@ -133,4 +130,4 @@ class Alone(Neighbourhoods):
             owner, at = gather_rows(indptr, flat)
             dense = torch.zeros(len(flat), self.x.shape[1], dtype=self.dtype, device=nodes.device)
             dense[owner, indices[at].long()] = values[at].to(self.dtype)
-        return Rows(dense.unflatten(0, nodes.shape), dense.new_zeros(*nodes.shape, 0))
+        return TaskRows(dense.unflatten(0, nodes.shape), dense.new_zeros(*nodes.shape, 0))

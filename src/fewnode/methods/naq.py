@@ -3,7 +3,7 @@
 Jung, Shin, Park: Unsupervised Episode Generation for Graph Meta-learning. ICML 2024.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -11,16 +11,20 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..graph.cache import CacheKey
+from ..nn.graph_layers import renumbered, rows_at
 from ..nn.heads import class_means, euclidean_scores, logistic_scores
 from ..nn.nearest import nearest_by_diffusion, nearest_by_features
 from ..tasks import Tasks
-from .method import Method, Training, cross_entropy
+from .base import EncoderMethod, Training, cross_entropy
 
 ANCHORS = 20_000  # nodes that may be supports: all of a graph this size, a sample of a larger one
 
 
-class NaQ(Method):
+NEIGHBOURHOODS = CacheKey[tuple[Tensor, Tensor]]("label-free neighbourhoods")
+
+
+class NaQ(EncoderMethod):
     """Each training episode takes random nodes as one-shot classes of their own, and as their queries the nodes most
     like them; what a prototypical network learns from it serves classes nobody has labelled.
 
@@ -31,12 +35,10 @@ class NaQ(Method):
         nearest: queries by cosine of the raw features, or by personalised PageRank with this ``restart``.
         neighbours, ways: queries of each support, and supports of each training episode.
         head: classifier of a task: nearest class mean, or logistic regression with ``inverse_penalty`` as C.
-        radius: of the sphere the embeddings are put on; None leaves them as they come, as the source does.
-        features, rank: what the encoder gets, as in ``nn.graph_layers.Inputs``.
+        encoder: options of ``EncoderMethod``; ``radius=None`` is the source's.
     """
 
     uses_labels: ClassVar[bool] = False
-    local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=4)
 
     def __init__(
@@ -49,29 +51,17 @@ class NaQ(Method):
         restart: float = 0.1,
         head: Literal["mean", "logistic"] = "mean",
         inverse_penalty: float = 10.0,
-        hidden_channels: int = 256,
-        out_channels: int = 128,
-        dropout: float = 0.5,
-        radius: float | None = 3.0,
-        features: Features = "reduced",
-        rank: int = 256,
+        **encoder: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, **encoder)
         self.nearest = one_of("nearest", nearest, ("features", "diffusion"))
         self.head = one_of("head", head, ("mean", "logistic"))
         self.neighbours, self.ways, self.restart = neighbours, ways, restart
         self.inverse_penalty = inverse_penalty
-        self.inputs = Inputs(in_channels, features, rank)
-        self.encoder = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius)
 
     def prepare(self, graph: Graph) -> None:
-        self.inputs.fit(graph)
+        super().prepare(graph)
         self.neighbourhoods(graph)
-
-    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
-        out: Tensor = self.encoder(self.inputs, graph, nodes)
-        return out
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
         z, q = state[tasks.support], state[tasks.query]
@@ -98,8 +88,8 @@ class NaQ(Method):
 
     def neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """The nodes that may be supports, [B], and the queries of each, [B, neighbours]; found once per graph."""
-        key = ("naq", self.nearest, self.neighbours, self.restart)
-        return graph.memo(key, lambda: self._neighbourhoods(graph))
+        key = NEIGHBOURHOODS.of(self.nearest, self.neighbours, self.restart)
+        return graph.cache.get(key, lambda: self._neighbourhoods(graph))
 
     def _neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
         order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0)).to(graph.device)

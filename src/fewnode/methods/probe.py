@@ -10,11 +10,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
+from ..graph.cache import CacheKey
+from ..graph.operators import normalized_adjacency, ppr_smooth
 from ..nn.features import ReducedFeatures
 from ..nn.heads import class_means, cosine_scores, logistic_scores, ridge_scores
-from ..sparse import normalized_adjacency, ppr_smooth
 from ..tasks import Tasks
-from .method import Method
+from .base import Method
+
+SMOOTHED = CacheKey[Tensor]("features smoothed by personalised PageRank")
 
 
 class Probe(Method):
@@ -48,8 +51,8 @@ class Probe(Method):
     def embed(self, graph: Graph) -> Tensor:
         h = self.features(graph)
         if self.smooth:
-            key, words = ("ppr", self.steps, self.restart), h
-            h = graph.memo(key, lambda: ppr_smooth(normalized_adjacency(graph), words, *key[1:]), owner=words)
+            words, how = h, (self.steps, self.restart)
+            h = graph.cache.get(SMOOTHED.of(*how), lambda: ppr_smooth(normalized_adjacency(graph), words, *how), words)
         return F.normalize(h, dim=-1)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:

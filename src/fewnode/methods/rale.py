@@ -11,22 +11,34 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph
+from ..graph.cache import CacheKey
+from ..graph.operators import mean_adjacency
+from ..graph.walks import hubs
 from ..nn.features import ReducedFeatures
 from ..nn.heads import one_hot
-from ..nn.inner_loop import Weights, adapt, for_each_task, weights_of
+from ..nn.inner_loop import (
+    HEAD,
+    TaskHead,
+    Weights,
+    adapt,
+    for_each_task,
+    one_hot_cross_entropy,
+    unit_features,
+    weights_of,
+)
+from ..nn.locations import Locations
 from ..nn.paths import Reach, enlist, join, reach, to_hubs
-from ..sparse import mean_adjacency
 from ..tasks import Tasks
-from ..walks import hubs
-from ._adapting import HEAD, TaskHead, cross_entropy, unit_features
-from ._locations import Locations
-from .method import Method, Training
+from .base import Method, Training
 
 PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
 
 
-class State(NamedTuple):
+BESIDE = CacheKey[Tensor]("features beside their neighbours' mean")
+
+
+class LocationState(NamedTuple):
     """Features of each node beside its neighbours' mean, ``x [N, 2 * rank]``, and which nodes are hubs, ``[N]``."""
 
     x: Tensor
@@ -95,29 +107,25 @@ class RALE(Method):
     def prepare(self, graph: Graph) -> None:
         self.features.fit(graph)
 
-    def rehead(self, n_way: int | None = None) -> None:
-        """Make a wide head one for another number of classes; it starts at zero and so prefers none of them. Without a
-        number it becomes a "zero" head, which takes any."""
-        self.head.rehead(n_way, self)
-
-    def embed(self, graph: Graph) -> State:
+    def embed(self, graph: Graph) -> LocationState:
         x = unit_features(self.features, graph, self.locations)
-        beside = graph.memo("beside", lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), owner=x)
-        return State(beside, hubs(graph, self.hub_share))
+        beside = graph.cache.get(BESIDE, lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), source=x)
+        return LocationState(beside, hubs(graph, self.hub_share))
 
-    def score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
+    def score(self, graph: Graph, state: LocationState, tasks: Tasks) -> Tensor:
         queries = min(tasks.query.shape[1], QUERIES)
         per_task = tasks.support.shape[1] * (tasks.support.shape[1] + queries) * self.n_paths
         size = max(1, PATHS // per_task)
         return torch.cat([self._score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)])
 
-    def _score(self, graph: Graph, state: State, tasks: Tasks) -> Tensor:
+    def _score(self, graph: Graph, state: LocationState, tasks: Tasks) -> Tensor:
         target = one_hot(tasks.support_y, tasks.n_way, state.x.dtype)
         supports = self._reach(graph, tasks.support)
         known = (target, *self._view(state, tasks.support, supports, supports, target))
         start = weights_of(self.locations) | self.head.start(tasks.n_way, target)
-        how = {"steps": self.inner_steps, "rate": self.inner_rate, "first_order": self.first_order}
-        weights = adapt(self.task_loss, start, known, **how)  # type: ignore[arg-type]  # the values' types differ
+        weights = adapt(
+            self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate, first_order=self.first_order
+        )
         parts = []
         for query in tasks.query.split(QUERIES, dim=1):
             view = self._view(state, query, self._reach(graph, query), supports, target)
@@ -126,7 +134,7 @@ class RALE(Method):
 
     def task_loss(self, weights: Weights, target: Tensor, *view: Tensor) -> Tensor:
         """The loss of one task's supports, which the inner loop lowers."""
-        return cross_entropy(self.task_scores(weights, *view), target)
+        return one_hot_cross_entropy(self.task_scores(weights, *view), target)
 
     def task_scores(self, weights: Weights, *view: Tensor) -> Tensor:
         """Scores [M, N] of nodes of one task; see ``Locations`` for what a view is."""
@@ -137,7 +145,9 @@ class RALE(Method):
     def _reach(self, graph: Graph, nodes: Tensor) -> Reach:
         return reach(graph, nodes, self.n_walks, self.walk_steps)
 
-    def _view(self, state: State, nodes: Tensor, here: Reach, supports: Reach, target: Tensor) -> tuple[Tensor, ...]:
+    def _view(
+        self, state: LocationState, nodes: Tensor, here: Reach, supports: Reach, target: Tensor
+    ) -> tuple[Tensor, ...]:
         """What ``Locations`` takes for ``nodes [T, M]``."""
         ways = to_hubs(here, state.is_hub, self.n_hubs)
         listed = enlist(join(here, supports, self.n_paths), ways, target)

@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph
+from ..nn.augmentation import cut_around, random_view, read_around
 from ..nn.graph_layers import Around, Features, GraphEncoder, Inputs
 from ..nn.heads import logistic_scores
-from ..nn.views import cut_around, random_view, read_around
 from ..tasks import Tasks
-from .method import Method, Training
+from .base import Method, Training
 
 WHOLE = 50_000  # nodes: of a larger graph, only the surroundings of the nodes that are compared are cut out and seen
 

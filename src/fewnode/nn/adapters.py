@@ -32,4 +32,5 @@ class Adapter(nn.Module):
 
     def forward(self, context: Tensor, theta: Tensor) -> Tensor:
         """Weights [..., size] for the contexts [..., in_channels], from the common ones ``theta [size]``."""
-        return (1 + self.alpha(context)) * theta + self.beta(context)
+        adapted: Tensor = (1 + self.alpha(context)) * theta + self.beta(context)
+        return adapted

@@ -1,12 +1,14 @@
 """Many small graphs cut out of a large one, without a loop: the neighbourhoods of groups of centre nodes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .. import sparse
-from ..graph import Graph
+from ..graph import Graph, operators
+from ..graph.cache import CacheKey
+
+UPWARD = CacheKey[Graph]("upward edges")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Cut:
         """Own value plus that of the neighbours, at centres and virtual nodes, from values ``z`` at the rows."""
         rows, virtual = z.split([len(self.node), self.bridges])
         own = rows.index_select(0, self.centre)
-        sums = own.index_add(0, self.target, rows.index_select(0, self.source))
+        sums: Tensor = own.index_add(0, self.target, rows.index_select(0, self.source))
         if not self.bridges:
             return sums
         group = self.group[self.centre]
@@ -86,17 +88,17 @@ def cut(graph: Graph, centres: Tensor, group: Tensor, *, induced: bool, summed: 
     ``induced``: only arcs inside count. Otherwise all arcs of the graph do; ``summed`` promises values that are closed
     sums already. ``bridges`` is the number of groups if each gets a virtual node, else 0.
     """
-    target, neighbour = sparse.gather_neighbours(graph, centres)
+    target, neighbour = operators.gather_neighbours(graph, centres)
     every, its_group = torch.cat([centres, neighbour]), torch.cat([group, group[target]])
     if not induced and not bridges:  # then a node may be several rows of a group: cheaper than sorting them out
         place = torch.arange(len(every), device=every.device)
-        outer = None if summed else sparse.gather_neighbours(graph, every)
+        outer = None if summed else operators.gather_neighbours(graph, every)
         return Cut(its_group, every, place[: len(centres)], target, place[len(centres) :], None, outer)
     rows, place = torch.unique(its_group * graph.num_nodes + every, return_inverse=True)
     centre, source = place.split([len(centres), len(neighbour)])
     node = rows % graph.num_nodes
     inner = inner_arcs(graph, rows, node) if induced else None
-    outer = None if induced or summed else sparse.gather_neighbours(graph, node)
+    outer = None if induced or summed else operators.gather_neighbours(graph, node)
     return Cut(rows // graph.num_nodes, node, centre, target, source, inner, outer, bridges)
 
 
@@ -108,7 +110,7 @@ def degrees(graph: Graph, nodes: Tensor) -> Tensor:
 def inner_arcs(graph: Graph, rows: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
     """Arcs between rows of one group, as row numbers. Undirected edges are looked for from the end with fewer
     neighbours only: a hub that is everybody's neighbour would otherwise be read whole in every group."""
-    owner, neighbour = sparse.gather_neighbours(graph if graph.directed else _upward(graph), node)
+    owner, neighbour = operators.gather_neighbours(graph if graph.directed else _upward(graph), node)
     wanted = (rows - node).index_select(0, owner) + neighbour
     found = torch.searchsorted(rows, wanted).clamp_(max=len(rows) - 1)
     hit = rows.index_select(0, found) == wanted
@@ -122,11 +124,11 @@ def _upward(graph: Graph) -> Graph:
     """Every undirected edge once, in the row of the end with fewer neighbours (ties: the smaller id)."""
 
     def build() -> Graph:
-        degree, row, column = graph.degree, sparse.rows_of(graph), graph.indices.long()
+        degree, row, column = graph.degree, operators.rows_of(graph), graph.indices.long()
         below, above = degree[row], degree[column]
         keep = (below < above) | ((below == above) & (row < column))
         counts = torch.bincount(row[keep], minlength=graph.num_nodes)
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(graph.indptr.dtype)
-        return replace(graph, indptr=indptr, indices=graph.indices[keep], directed=True, _memo={})
+        return graph.with_edges(indptr, graph.indices[keep], directed=True)
 
-    return graph.memo("upward", build)
+    return graph.cache.get(UPWARD, build)

@@ -3,11 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from .. import sparse
-from ..graph import Graph
+from ..graph import Graph, operators
 
 
-class GIN(nn.Module):
+class GINEncoder(nn.Module):
     """Two graph isomorphism layers, ``h' = MLP(h + sum of the neighbours' h)``, with epsilon fixed at zero.
 
     ReLU inside and between the layers, none at the end; dropout between the layers.
@@ -40,7 +39,7 @@ class GIN(nn.Module):
 
     def forward(self, graph: Graph) -> Tensor:
         """Embed every node, [N, out_channels]."""
-        adjacency = sparse.adjacency(graph)
+        adjacency = operators.adjacency(graph)
         h = self.lift(graph)
         h = h + adjacency @ h + self.lift.bias
         for linear in self.first:
@@ -50,10 +49,11 @@ class GIN(nn.Module):
         h = h + adjacency @ h + self.middle.bias
         for linear in self.second:
             h = linear(torch.relu(h))
-        return h
+        out: Tensor = h
+        return out
 
 
-class GCN(nn.Module):
+class GCNEncoder(nn.Module):
     """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, none at the end.
 
     Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks. ICLR 2017.
@@ -80,7 +80,7 @@ class GCN(nn.Module):
         """The propagation by A itself, rows scaled before and after: exact in the precision of ``h``."""
         scale = (1 + graph.degree).to(h.dtype).rsqrt()[:, None]
         h = scale * h
-        return scale * (h + sparse.adjacency(graph) @ h)
+        return scale * (h + operators.adjacency(graph) @ h)
 
 
 class Lift(nn.Module):
@@ -96,7 +96,7 @@ class Lift(nn.Module):
 
     def forward(self, graph: Graph) -> Tensor:
         """Project the features of every node, [N, out_channels]."""
-        return sparse.project(graph, self.weight)
+        return operators.project(graph, self.weight)
 
 
 def drop(h: Tensor, rate: float) -> Tensor:

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from ..csr import csr_parts, csr_tensor, transposed
 from ..errors import InputError
 from ..graph import Graph
-from ..spectral import main_directions, random_block
+from ..graph.cache import CacheKey
+from ..graph.csr import csr_parts, csr_tensor, transposed
+from ..graph.spectral import main_directions, random_block
 
 CLEARLY = 1.25  # times as strong as anything the fitted graph has outside the basis
 NARROW = 8  # directions of a first, cheap search
@@ -36,7 +37,7 @@ class ReducedFeatures(nn.Module):
         """Learn rarities and directions from all rows of the graph's features; a graph remembers them."""
         self._check(graph)
         size = self.basis.shape
-        fitted = graph.memo(("reduction", size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x))
+        fitted = graph.cache.get(REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x))
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
         return self
@@ -55,14 +56,14 @@ class ReducedFeatures(nn.Module):
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)
-        return graph.memo("reduced", lambda: self._weighted(graph.x) @ self.basis, owner=self._source())
+        return graph.cache.get(REDUCED, lambda: self._weighted(graph.x) @ self.basis, source=self._source())
 
     def beyond(self, graph: Graph) -> Tensor:
         """Coordinates ``[N, up to rank]`` of another graph along directions that the basis lacks: words of classes that
         the fitted graph did not have. Only directions clearly stronger than the weakest of the basis count, so the
         fitted graph has none, and a graph of a few nodes has none either."""
         self._check(graph)
-        return graph.memo("beyond", lambda: self._beyond(self._weighted(graph.x)), owner=self._source())
+        return graph.cache.get(BEYOND, lambda: self._beyond(self._weighted(graph.x)), source=self._source())
 
     def _source(self) -> Tensor:
         """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
@@ -96,6 +97,11 @@ class ReducedFeatures(nn.Module):
 
     def _weighted(self, x: Tensor) -> Tensor:
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
+
+
+REDUCTION = CacheKey[ReducedFeatures]("reduction")
+REDUCED = CacheKey[Tensor]("reduced features")
+BEYOND = CacheKey[Tensor]("features beyond the basis")
 
 
 def is_bag_of_words(x: Tensor) -> bool:

@@ -8,18 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import sparse
-from ..csr import csr_parts, gather_rows
 from ..errors import one_of
-from ..graph import Graph
+from ..graph import Graph, operators
+from ..graph.cache import CacheKey
+from ..graph.csr import csr_parts, gather_rows
 from ..tasks import Tasks
 from .encoders import xavier
 from .features import ReducedFeatures
 
 Features = Literal["reduced", "raw"]
+SMOOTHED = CacheKey[Tensor]("smoothed inputs")
+UNIT = CacheKey[Tensor]("inputs of length one")
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """Entries of some rows of a sparse matrix: the position of the row, the column and the value, [entries] each, and
     how many rows they are."""
 
@@ -39,7 +41,7 @@ class Around:
     convolution has at the nodes next to them, [near, d]; ``rows`` then collects from these."""
 
     first: Callable[[Tensor], Tensor]
-    rows: Rows
+    rows: SparseRows
 
 
 class Inputs(nn.Module):
@@ -60,8 +62,9 @@ class Inputs(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Inputs":
         # The main directions stay in float32, as the features are, whatever the precision of the model around them.
-        super()._apply(fn, recurse)
-        return super()._apply(lambda part: part.float() if part.is_floating_point() else part, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(lambda part: part.float() if part.is_floating_point() else part, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def fit(self, graph: Graph) -> None:
         """Learn the main directions of the features, if they are to be reduced."""
@@ -71,7 +74,7 @@ class Inputs(nn.Module):
     def project(self, graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
         """Inputs of ``nodes [P]``, by default of all, times ``weight [width, d]``: [P, d]."""
         if self.reduced is None:
-            return sparse.project(graph, weight, nodes)
+            return operators.project(graph, weight, nodes)
         x = self.unit(graph)
         return (x if nodes is None else x[nodes]).to(weight.dtype) @ weight
 
@@ -80,14 +83,14 @@ class Inputs(nn.Module):
         if self.reduced is None:
             return None
         x = self.unit(graph)
-        return graph.memo("smoothed", lambda: sparse.normalized_adjacency(graph) @ x, owner=x)
+        return graph.cache.get(SMOOTHED, lambda: operators.normalized_adjacency(graph) @ x, source=x)
 
     def unit(self, graph: Graph) -> Tensor:
         """The reduced inputs of all nodes at length one, [N, width], computed once."""
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
         assert self.reduced is not None
         x: Tensor = self.reduced(graph)
-        return graph.memo("unit", lambda: F.normalize(x, dim=-1), owner=x)
+        return graph.cache.get(UNIT, lambda: F.normalize(x, dim=-1), source=x)
 
 
 class GraphEncoder(nn.Module):
@@ -124,7 +127,7 @@ class GraphEncoder(nn.Module):
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
         x = inputs.smoothed(graph)
-        smooth = sparse.normalized_adjacency(graph)
+        smooth = operators.normalized_adjacency(graph)
         if x is None or nodes is None:
             h = smooth @ inputs.project(graph, self.weight) if x is None else x.to(self.weight.dtype) @ self.weight
             out = self._end(smooth @ self._middle(h))
@@ -144,7 +147,7 @@ class GraphEncoder(nn.Module):
         out: Tensor = self.end(h + self.outer.bias)
         if self.radius is None:
             return out
-        # The 1e-4 keeps the slope finite at a node that says nothing: no feature, no edge.
+        # The 1e-4 keeps the gradient finite at a node that says nothing: no feature, no edge.
         return out * (self.radius * (out.square().sum(-1, keepdim=True) + 1e-4).rsqrt())
 
 
@@ -161,19 +164,20 @@ def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
 
 
 def rows_at(h: Tensor, nodes: Tensor) -> Tensor:
-    """``h[nodes]``, rows of ``h [N, ...]`` at nodes of any shape. On the way back plain indexing sums in an order that
-    threads decide; this gives the same slope with any number of them."""
-    return h.index_select(0, nodes.flatten()).unflatten(0, nodes.shape)
+    """``h[nodes]``, rows of ``h [N, ...]`` at nodes of any shape. The backward of plain indexing sums in an order that
+    threads decide; this gives the same gradient with any number of them."""
+    rows: Tensor = h.index_select(0, nodes.flatten()).unflatten(0, nodes.shape)
+    return rows
 
 
-def take_rows(operator: sparse.Operator, nodes: Tensor) -> Rows:
+def take_rows(operator: operators.Operator, nodes: Tensor) -> SparseRows:
     """The rows ``nodes [P]`` of an operator."""
     indptr, columns, values = csr_parts(operator.matrix)
     owner, at = gather_rows(indptr, nodes)
-    return Rows(owner, columns[at].long(), values[at], len(nodes))
+    return SparseRows(owner, columns[at].long(), values[at], len(nodes))
 
 
-def next_to(operator: sparse.Operator, nodes: Tensor) -> tuple[Tensor, Rows]:
+def next_to(operator: operators.Operator, nodes: Tensor) -> tuple[Tensor, SparseRows]:
     """The nodes that the rows ``nodes [P]`` of an operator read, in rising order, and the rows with positions among
     them for columns."""
     rows = take_rows(operator, nodes)

@@ -4,9 +4,13 @@ All take supports ``z [T, S, d]`` with their classes ``y [T, S]`` and queries ``
 ``[T, M, N]``.
 """
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
+
+from .encoders import xavier
 
 
 def one_hot(y: Tensor, n_way: int, dtype: torch.dtype) -> Tensor:
@@ -37,7 +41,7 @@ def ridge_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, penalty: float | T
     z, q = z - centre, q - centre
     gram = z @ z.transpose(1, 2)
     eye = torch.eye(gram.shape[-1], dtype=z.dtype, device=z.device)
-    dual = torch.linalg.solve(gram + penalty * eye, target - offset)
+    dual: Tensor = torch.linalg.solve(gram + penalty * eye, target - offset)
     return (q @ z.transpose(1, 2)) @ dual + offset
 
 
@@ -64,31 +68,31 @@ def _fit_logistic(
     free = torch.ones(d + 1, 1, dtype=z.dtype, device=z.device)
     free[-1] = 0
 
-    def loss_and_slope(w: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_and_gradient(w: Tensor) -> tuple[Tensor, Tensor]:
         log_p = F.log_softmax(rows @ w, -1)
         loss = 0.5 * (w * w * free).sum((1, 2)) - c * (log_p * target).sum((1, 2))
         return loss, w * free + c * rows.transpose(1, 2) @ (log_p.exp() - target)
 
     w = z.new_zeros(tasks, d + 1, target.shape[-1])
-    loss, slope = loss_and_slope(w)
+    loss, gradient = loss_and_gradient(w)
     memory: list[tuple[Tensor, Tensor, Tensor]] = []
     for _ in range(max_steps):
-        if slope.abs().amax() < tolerance:
+        if gradient.abs().amax() < tolerance:
             break
-        direction = -_two_loop(slope, memory, c)
-        step, new_loss, new_slope = _backtrack(w, loss, slope, direction, loss_and_slope)
-        moved, turned = step * direction, new_slope - slope
+        direction = -_two_loop(gradient, memory, c)
+        step, new_loss, new_gradient = _backtrack(w, loss, gradient, direction, loss_and_gradient)
+        moved, turned = step * direction, new_gradient - gradient
         curvature = (moved * turned).sum((1, 2), keepdim=True)
         # A task that has converged moves by nothing: its pair is kept, with no weight.
         inverse = torch.where(curvature > 1e-300, 1 / curvature.clamp(min=1e-300), 0.0)
         memory = [*memory[-9:], (moved, turned, inverse)]
-        w, loss, slope = w + moved, new_loss, new_slope
+        w, loss, gradient = w + moved, new_loss, new_gradient
     return w[:, :-1], w[:, -1:]
 
 
-def _two_loop(slope: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], c: float) -> Tensor:
-    """The L-BFGS direction: the inverse Hessian as remembered from the last steps, applied to the slope."""
-    q = slope
+def _two_loop(gradient: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], c: float) -> Tensor:
+    """The L-BFGS direction: the inverse Hessian as remembered from the last steps, applied to the gradient."""
+    q = gradient
     weights = []
     for moved, turned, inverse in reversed(memory):
         weight = inverse * (moved * q).sum((1, 2), keepdim=True)
@@ -105,17 +109,41 @@ def _two_loop(slope: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], c: flo
     return q
 
 
-def _backtrack(w, loss, slope, direction, loss_and_slope):  # type: ignore[no-untyped-def]
+def _backtrack(
+    w: Tensor,
+    loss: Tensor,
+    gradient: Tensor,
+    direction: Tensor,
+    loss_and_gradient: Callable[[Tensor], tuple[Tensor, Tensor]],
+) -> tuple[Tensor, Tensor, Tensor]:
     """Halve each task's step until its loss falls enough (Armijo); after 20 halvings the task stays where it is."""
-    descent = (slope * direction).sum((1, 2))
+    descent = (gradient * direction).sum((1, 2))
     step = torch.ones_like(loss)
     for _ in range(20):
-        new_loss, new_slope = loss_and_slope(w + step[:, None, None] * direction)
+        new_loss, new_gradient = loss_and_gradient(w + step[:, None, None] * direction)
         good = new_loss <= loss + 1e-4 * step * descent
         if good.all():
             break
         step = torch.where(good, step, step / 2)
     else:
         step = torch.where(good, step, torch.zeros_like(step))
-        new_loss, new_slope = loss_and_slope(w + step[:, None, None] * direction)
-    return step[:, None, None], new_loss, new_slope
+        new_loss, new_gradient = loss_and_gradient(w + step[:, None, None] * direction)
+    return step[:, None, None], new_loss, new_gradient
+
+
+class BaseClassifier(nn.Module):
+    """A linear classifier over the base classes; its loss keeps an embedding true to the whole graph."""
+
+    base: Tensor
+
+    def __init__(self, channels: int, base_classes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.linear = xavier(nn.Linear(channels, len(base_classes)))
+        self.register_buffer("base", torch.tensor(sorted(base_classes)), persistent=False)
+
+    def loss(self, h: Tensor, y: Tensor) -> Tensor:
+        """Mean cross-entropy at those nodes, ``h [B, d]``, whose class ``y [B]`` is one of the base classes."""
+        column = torch.searchsorted(self.base, y).clamp(max=len(self.base) - 1)
+        target = torch.where(self.base[column] == y, column, -1)
+        total = F.cross_entropy(self.linear(h), target, ignore_index=-1, reduction="sum")
+        return total / (target >= 0).sum().clamp(min=1)

@@ -1,11 +1,21 @@
 """The inner loop of meta-learning: gradient steps on each task's own loss, all tasks at once, by ``torch.func``."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.func import grad, vmap
+from torch.nn import functional as F
+
+from ..errors import InputError, one_of
+from ..graph import Graph
+from ..graph.cache import CacheKey
+from .features import ReducedFeatures
 
 Weights = dict[str, Tensor]
+HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
+SCALED = CacheKey[Tensor]("scaled features")
+TINY = 1e-12
 
 
 def weights_of(module: nn.Module) -> Weights:
@@ -37,12 +47,12 @@ def adapt(
         steps, rate: number and size of the gradient steps.
         first_order: leave the second derivatives out.
     """
-    slope = vmap(grad(loss), randomness="different")
+    gradient = vmap(grad(loss), randomness="different")
     weights = {name: value.expand(len(data[0]), *value.shape) for name, value in start.items()}
     for _ in range(steps):
         here = {name: value.detach() for name, value in weights.items()} if first_order else weights
-        slopes = slope(here, *data)
-        weights = {name: value - rate * slopes[name] for name, value in weights.items()}
+        gradients = gradient(here, *data)
+        weights = {name: value - rate * gradients[name] for name, value in weights.items()}
     return weights
 
 
@@ -50,3 +60,58 @@ def for_each_task(function: Callable[..., Tensor], weights: Weights, *data: Tens
     """``function(weights, *data)`` of every task with that task's own weights ``[T, ...]``, in one batch."""
     result: Tensor = vmap(function, randomness="different")(weights, *data)
     return result
+
+
+class TaskHead(nn.Module):
+    """The linear head of an inner loop: "zero" starts at zero in every task, so that it takes any number of classes
+    in any order; "wide" learns a start for each of ``n_way`` classes, and takes no other number.
+
+    Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification. ICLR 2022 (the start at zero).
+    """
+
+    def __init__(self, channels: int, n_way: int, kind: str) -> None:
+        super().__init__()
+        self.channels, self.n_way = channels, n_way
+        self.linear = nn.Linear(channels, n_way) if one_of("head", kind, ("zero", "wide")) == "wide" else None
+
+    def start(self, n_way: int, like: Tensor) -> Weights:
+        """The weights before the first step, of the type and on the device of ``like``."""
+        if self.linear is None:
+            return dict(zip(HEAD, (like.new_zeros(n_way, self.channels), like.new_zeros(n_way)), strict=True))
+        if n_way != self.n_way:
+            raise InputError(
+                f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
+                f"rehead({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
+            )
+        return dict(zip(HEAD, (self.linear.weight, self.linear.bias), strict=True))
+
+    def rehead(self, n_way: int | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Become a head for another number of classes, or for any number, starting at zero. Returns what has changed
+        among the options and the context of the model, or None."""
+        if self.linear is None or n_way == self.n_way:
+            return None
+        if n_way is None:
+            self.linear = None
+            return {"head": "zero"}, {}
+        self.n_way = n_way
+        self.linear = nn.Linear(self.channels, n_way).to(self.linear.weight)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        return {}, {"n_way": n_way}
+
+
+def one_hot_cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
+    """Mean over the supports of one task; ``target [S, N]`` is one-hot."""
+    return -(target * F.log_softmax(scores, -1)).sum() / len(target)
+
+
+def unit(z: Tensor) -> Tensor:
+    """``z`` at length one; a zero vector stays zero, and its second derivatives finite."""
+    return z * (z.square().sum(-1, keepdim=True) + TINY).rsqrt()
+
+
+def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> Tensor:
+    """Reduced features [N, rank], each row scaled so that its entries are about one (empty rows stay empty), in the
+    precision of the weights of ``like``: step sizes then mean the same on every graph."""
+    x, dtype = features(graph), next(like.parameters()).dtype
+    return graph.cache.get(SCALED.of(dtype), lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5, source=x)

@@ -8,8 +8,8 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..csr import to_scipy
 from ..graph import Graph
+from ..graph.csr import to_scipy
 
 CELLS = 8_000_000  # numbers of one piece: 32 MB
 

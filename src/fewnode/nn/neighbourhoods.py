@@ -10,16 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .. import sparse
-from ..csr import csr_parts, csr_tensor, gather_rows
-from ..graph import Graph
-from ..walks import hashed
+from ..graph import Graph, operators
+from ..graph.cache import CacheKey
+from ..graph.csr import csr_parts, csr_tensor, gather_rows
+from ..graph.walks import hashed
 from .ego import inner_arcs
 
 TWO_STEP_WALKS = 1 << 21  # of all nodes whose subgraphs are cut at a time: bounds the memory that takes
 
 
-class Rows(NamedTuple):
+class TaskRows(NamedTuple):
     """The first layer's ``inputs [T, R, d]`` of each task, filled up with zeros, and ``pool [T, S, R]``, which
     gathers them at the task's nodes."""
 
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     pool: Tensor
 
 
-def pack(owner: Tensor, value: Tensor, inputs: Tensor, shape: tuple[int, ...]) -> Rows:
+def pack(owner: Tensor, value: Tensor, inputs: Tensor, shape: tuple[int, ...]) -> TaskRows:
     """Rows ``inputs [E, d]`` of nodes ``[T, S]`` (``shape``): ``owner [E]``, sorted, counts through them all."""
     tasks, nodes = shape
     task = owner // nodes
@@ -38,7 +38,7 @@ def pack(owner: Tensor, value: Tensor, inputs: Tensor, shape: tuple[int, ...]) -
     pool = inputs.new_zeros(tasks, nodes, most)
     rows[task, place] = inputs
     pool[task, owner % nodes, place] = value.to(inputs.dtype)
-    return Rows(rows, pool)
+    return TaskRows(rows, pool)
 
 
 class Neighbourhoods:
@@ -49,7 +49,7 @@ class Neighbourhoods:
 
     counts: Tensor
 
-    def rows(self, nodes: Tensor) -> Rows:
+    def rows(self, nodes: Tensor) -> TaskRows:
         raise NotImplementedError
 
 
@@ -61,12 +61,12 @@ class WholeGraph(Neighbourhoods):
         x: features [N, d].
     """
 
-    def __init__(self, operator: sparse.Operator, x: Tensor) -> None:
+    def __init__(self, operator: operators.Operator, x: Tensor) -> None:
         self.indptr, self.indices, self.values = csr_parts(operator.matrix)
         self.smoothed = operator @ x
         self.counts = (self.indptr[1:] - self.indptr[:-1]).long()
 
-    def rows(self, nodes: Tensor) -> Rows:
+    def rows(self, nodes: Tensor) -> TaskRows:
         owner, at = gather_rows(self.indptr, nodes.flatten())
         return pack(owner, self.values[at], self.smoothed[self.indices[at].long()], (len(nodes), nodes.shape[1]))
 
@@ -83,7 +83,7 @@ class Subgraphs(Neighbourhoods):
         self.cuts, self.x = cuts, x
         self.counts = cuts.start[1:] - cuts.start[:-1]
 
-    def rows(self, nodes: Tensor) -> Rows:
+    def rows(self, nodes: Tensor) -> TaskRows:
         cuts = self.cuts
         owner, pair = gather_rows(cuts.start, nodes.flatten())
         row, at = gather_rows(cuts.first, pair)
@@ -109,11 +109,14 @@ class Cuts:
     value: Tensor
 
 
+SUBGRAPHS = CacheKey[Cuts]("subgraphs")
+
+
 def cut_subgraphs(graph: Graph, cap: int, self_loops: bool) -> Cuts:
     """Cut the subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, by symmetric normalisation."""
 
     def build() -> Cuts:
-        two_steps = (sparse.adjacency(graph) @ graph.degree[:, None].float()).flatten() + 1
+        two_steps = (operators.adjacency(graph) @ graph.degree[:, None].float()).flatten() + 1
         batch = (two_steps.double().cumsum(0) / TWO_STEP_WALKS).long()
         sizes = torch.unique_consecutive(batch, return_counts=True)[1].tolist()
         nodes = torch.arange(graph.num_nodes, device=graph.device)
@@ -121,7 +124,7 @@ def cut_subgraphs(graph: Graph, cap: int, self_loops: bool) -> Cuts:
         pairs, weight, entries, node, value = (torch.cat(part) for part in zip(*parts, strict=True))
         return Cuts(_pointers(pairs), weight, _pointers(entries), node, value)
 
-    return graph.memo(("subgraphs", cap, self_loops), build)
+    return graph.cache.get(SUBGRAPHS.of(cap, self_loops), build)
 
 
 def _cut(graph: Graph, centres: Tensor, cap: int, self_loops: bool) -> tuple[Tensor, ...]:
@@ -151,8 +154,8 @@ def _two_hops(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, Tensor]:
     """Sorted keys ``position * N + node`` of the nodes within two hops of each centre, and the centres' own keys."""
     n = graph.num_nodes
     middle = torch.arange(len(centres), device=centres.device) * n + centres
-    owner, near = sparse.gather_neighbours(graph, centres)
-    via, far = sparse.gather_neighbours(graph, near)
+    owner, near = operators.gather_neighbours(graph, centres)
+    via, far = operators.gather_neighbours(graph, near)
     keys = torch.unique(torch.cat([middle, owner * n + near, owner[via] * n + far]))
     sizes = torch.bincount(keys // n, minlength=len(centres))
     if int(sizes.max()) <= cap:

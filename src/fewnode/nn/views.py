@@ -1,98 +1,88 @@
-"""Random views of a graph for self-supervised training: edges dropped, feature columns masked."""
-
-from dataclasses import dataclass, replace
+"""Several views of every node, none of which needs a label: its words and its links, from near and from afar."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from .. import sparse
-from ..csr import csr_parts, csr_tensor, gather_rows
 from ..graph import Graph
-from .graph_layers import Around, Inputs, Rows, next_to, take_rows
+from ..graph.cache import CacheKey
+from ..graph.csr import csr_tensor
+from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
+from .features import ReducedFeatures, rarities, row_directions, tfidf
+
+WORDS = ("words", "words_two_steps", "words_near", "words_far")
+VIEWS = (*WORDS, "links_two_steps", "links_near")
+NEAR = VIEWS.index("words_near")  # the view of the training-free floor
+ROOM = 2 << 30  # bytes that all views may take in single precision; beyond that they are kept in half
 
 
-@dataclass(frozen=True)
-class View:
-    """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
-    column counts, [width]."""
-
-    smooth: sparse.Operator
-    columns: Tensor
-    nodes: Tensor | None = None
+ALL_VIEWS = CacheKey[list[Tensor]]("views")
 
 
-def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
-    """The graph induced on the nodes ``chosen [P]`` and all that two layers read there, without features; and which
-    nodes of the whole graph these are, in rising order."""
-    near = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
-    near[chosen] = True
-    for _ in range(2):
-        near[graph.indices[gather_rows(graph.indptr, near.nonzero()[:, 0])[1]].long()] = True
-    bare = replace(graph, features=None, node_names=None, feature_names=None, _memo={})
-    return bare.subgraph(near), near.nonzero()[:, 0]
+class Views(nn.Module):
+    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean.
 
-
-def random_view(
-    graph: Graph,
-    width: int,
-    dtype: torch.dtype,
-    edge_drop: float,
-    feature_drop: float,
-    nodes: Tensor | None = None,
-) -> View:
-    """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
-
-    ``nodes`` says which nodes of a larger graph these are, if they are. Drawn from torch's global random state, which
-    the training loop seeds.
+    *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is taken two steps
+    away without the node itself (what a heterophilous graph needs), smoothed *near* (personalised PageRank, restart
+    0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was fitted
+    on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
+    products of links have a meaning across graphs.
     """
-    columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
-    kept = torch.rand(len(graph.indices), device=graph.device) >= edge_drop
-    return View(dropped_adjacency(graph, kept), columns, nodes)
+
+    def __init__(self, in_channels: int, rank: int = 256) -> None:
+        super().__init__()
+        self.rank = min(rank, max(in_channels, 64))
+        self.features = ReducedFeatures(in_channels, self.rank)
+
+    def fit(self, graph: Graph) -> "Views":
+        self.features.fit(graph)
+        return self
+
+    def forward(self, graph: Graph) -> list[Tensor]:
+        words = self.features(graph)
+        return graph.cache.get(ALL_VIEWS, lambda: self._make(graph, words), source=words)
+
+    def _make(self, graph: Graph, words: Tensor) -> list[Tensor]:
+        normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
+        words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
+        links = self._padded(reduced_links(graph, normal, self.rank, words))
+        half = 4 * len(VIEWS) * self.rank * graph.num_nodes > ROOM
+
+        def keep(h: Tensor) -> Tensor:
+            return centred(h).half() if half else centred(h)
+
+        return [
+            keep(words),
+            keep(mean @ (mean @ words)),
+            keep(ppr_smooth(normal, words)),
+            keep(ppr_smooth(normal, words, steps=30, restart=0.03)),
+            keep(mean @ (mean @ links)),
+            keep(ppr_smooth(normal, links)),
+        ]
+
+    def _padded(self, h: Tensor) -> Tensor:
+        return F.pad(h, (0, self.rank - h.shape[1]))
 
 
-def read_around(inputs: Inputs, graph: Graph, view: View, chosen: Tensor) -> Around:
-    """What an encoder reads in a view to embed the nodes ``chosen [P]``, positions in the view.
+def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> Tensor:
+    """The neighbour lists, each with the node itself, as bags of words: TF-IDF and SVD, ``[N, at most rank]``.
 
-    Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
+    The search for their directions starts from random functions of the nodes' words rather than from random numbers for
+    each node, so that another numbering of the nodes gives the same answer.
     """
-    near, rows = next_to(view.smooth, chosen)
-    first = take_rows(view.smooth, near)
-    if inputs.reduced is None:
-        return Around(lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows)
-    x = _gathered(first, inputs.unit(graph), view.nodes) * view.columns
-    return Around(x.__matmul__, rows)
+    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
+    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=graph.device), pattern.shape)
+    weighted = tfidf(lists, rarities(lists))
+    generator = torch.Generator().manual_seed(0)
+    width = min(rank + 16, graph.num_nodes)
+    waves = torch.randn(words.shape[1], width, generator=generator).to(graph.device)
+    shift = (7 * torch.rand(width, generator=generator)).to(graph.device)
+    start = torch.cos(4 * F.normalize(words, dim=1) @ waves + shift)
+    return weighted @ row_directions(weighted, rank, start)[1]
 
 
-def _gathered(rows: Rows, x: Tensor, nodes: Tensor | None) -> Tensor:
-    """``rows @ x`` by a sparse product, which is faster than messages where no gradient is wanted."""
-    column = rows.column if nodes is None else nodes[rows.column]
-    first = torch.searchsorted(rows.owner, torch.arange(rows.size + 1, device=x.device))
-    return csr_tensor(first, column, rows.share, (rows.size, len(x))) @ x
-
-
-def dropped_adjacency(graph: Graph, keep: Tensor) -> sparse.Operator:
-    """``D^-1/2 (A + I) D^-1/2`` of the arcs where ``keep [arcs]``; both arcs of an edge follow the first one's.
-
-    Dropped arcs stay in the pattern with the value zero, so nothing is sorted or built anew at a step.
-    """
-    whole = sparse.normalized_adjacency(graph)
-    indptr, columns, _ = csr_parts(whole.matrix)
-    back = graph.memo("normalized_adjacency_transposition", lambda: torch.argsort(columns.long(), stable=True))
-    rows = graph.memo("normalized_adjacency_rows", lambda: _rows(indptr))
-    loop = rows == columns
-    kept = torch.ones(len(columns), device=columns.device)
-    kept[~loop] = keep.to(kept.dtype)
-    if not graph.directed:  # the pattern is symmetric: the k-th arc of the transpose is the twin of the k-th arc
-        kept = kept[torch.minimum(back, torch.arange(len(back), device=back.device))]
-    into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns.long()))
-    values = kept * into[rows] * out[columns.long()]
-    matrix = csr_tensor(indptr, columns, values, whole.shape)
-    if not graph.directed:
-        return sparse.Operator(matrix, matrix)
-    pointers, sources, _ = csr_parts(whole.transpose)
-    return sparse.Operator(matrix, csr_tensor(pointers, sources, values[back], whole.shape))
-
-
-def _rows(indptr: Tensor) -> Tensor:
-    counts = (indptr[1:] - indptr[:-1]).long()
-    return torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts)
+def centred(h: Tensor) -> Tensor:
+    """Rows minus the mean of those that are not empty, of length one; empty rows stay empty."""
+    full = h.norm(dim=1) > 1e-6
+    mean = h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
+    return F.normalize((h - mean) * full[:, None], dim=1)

@@ -8,7 +8,7 @@ PER_CLASS = 200  # nodes that one class may contribute: large classes must not d
 
 
 class Whitening(nn.Module):
-    """``(Sw + shrinkage * mean eigenvalue * I)^-1/2`` for several looks ``[N, rank]``, Sw pooled over base classes.
+    """``(Sw + shrinkage * mean eigenvalue * I)^-1/2`` for several views ``[N, rank]``, Sw pooled over base classes.
 
     What whitening does to a *new* class cannot be learned on classes it was made from. So the base classes are cut into
     folds, and each fold also has matrices made from the others; training uses those, everything else the whole.
@@ -20,27 +20,27 @@ class Whitening(nn.Module):
     fold_of_class: Tensor
 
     def __init__(
-        self, looks: int, rank: int, base_classes: tuple[int, ...], folds: int = 4, shrinkage: float = 0.1
+        self, views: int, rank: int, base_classes: tuple[int, ...], folds: int = 4, shrinkage: float = 0.1
     ) -> None:
         super().__init__()
         self.folds = max(2, min(folds, len(base_classes) // 2))
         self.shrinkage = shrinkage
         self.base = sorted(base_classes)
-        self.register_buffer("matrices", torch.zeros(looks, rank, rank))
-        self.register_buffer("largest", torch.zeros(looks))
-        self.register_buffer("fold_matrices", torch.zeros(self.folds, looks, rank, rank), persistent=False)
+        self.register_buffer("matrices", torch.zeros(views, rank, rank))
+        self.register_buffer("largest", torch.zeros(views))
+        self.register_buffer("fold_matrices", torch.zeros(self.folds, views, rank, rank), persistent=False)
         table = torch.full((max(self.base, default=0) + 2,), -1)  # the last entry is looked up by the unknown class -1
         self.register_buffer("fold_of_class", table, persistent=False)
 
-    def fit(self, looks: list[Tensor], y: Tensor) -> None:
-        """Make all matrices from the looks and the labels of base classes; the folds are drawn from torch's state."""
+    def fit(self, views: list[Tensor], y: Tensor) -> None:
+        """Make all matrices from the views and the labels of base classes; the folds are drawn from torch's state."""
         base = torch.tensor(self.base, device=y.device)
         self.fold_of_class[base] = torch.randperm(len(base), device=y.device) % self.folds
         nodes = sample_per_class(y, base)
         position = torch.searchsorted(base, y[nodes])
         fold = self.fold_of_class[y[nodes]]
-        for number, look in enumerate(looks):
-            z = look[nodes].double()
+        for number, view in enumerate(views):
+            z = view[nodes].double()
             count = torch.bincount(position, minlength=len(base)).clamp(min=1)
             mean = z.new_zeros(len(base), z.shape[1]).index_add_(0, position, z) / count[:, None]
             away = z - mean[position]
@@ -52,27 +52,28 @@ class Whitening(nn.Module):
                 rest = self._root(scatter.sum(0) - scatter[f], sizes.sum() - sizes[f])
                 self.fold_matrices[f, number] = rest
 
-    def forward(self, look: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
+    def forward(self, view: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
         """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by what the other folds taught.
 
         Columns beyond ``rank`` are directions in which no base class was ever seen to vary, so they count as those in
         which base classes vary least.
         """
         if fold is None:
-            matrix = self.matrices[look]
+            matrix = self.matrices[view]
             known, new = z[..., : len(matrix)] @ matrix, z[..., len(matrix) :]
-            return F.normalize(torch.cat([known, new * self.largest[look]], -1), dim=-1)
+            return F.normalize(torch.cat([known, new * self.largest[view]], -1), dim=-1)
         whitened = torch.zeros_like(z)
         for f in range(self.folds):
             rows = fold == f
-            whitened[rows] = z[rows] @ self.fold_matrices[f, look]
+            whitened[rows] = z[rows] @ self.fold_matrices[f, view]
         return F.normalize(whitened, dim=-1)
 
     def _root(self, scatter: Tensor, count: Tensor) -> Tensor:
         values, vectors = torch.linalg.eigh(scatter / count.clamp(min=1))
         values = values.clamp(min=0)
         scale = (values + self.shrinkage * values.mean() + 1e-9).rsqrt()
-        return ((vectors * scale) @ vectors.T).float()
+        root: Tensor = (vectors * scale) @ vectors.T
+        return root.float()
 
 
 def sample_per_class(y: Tensor, classes: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..results import Row
+from ..experiments.results import Row
 
 ADAPTATIONS = {"node_adaptation": "node", "class_adaptation": "class", "task_adaptation": "task"}
 SIZES = ("train_way", "train_shot", "train_query")
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def memory(self) -> int:
-        return max(row["peak_memory"] for row in self.rows)
+        return max(int(row["peak_memory"]) for row in self.rows)
 
     @property
     def pool(self) -> str:

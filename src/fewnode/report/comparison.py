@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..results import Row
+from ..experiments.results import Row
 from .cells import Cell, dataset_title, gather
 from .significance import LEVEL, holm, paired_p, unpaired_p
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .cells import SIZES, Cell, Problem, by_problem, dataset_title
 from .significance import TEST, below, paired_p
-from .tables import Table
+from .tables import ResultTable
 
 MARKS = (
     "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
@@ -21,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def leaderboards(cells: Sequence[Cell]) -> list[Table]:
+def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
     """One table for each shape of tasks: methods by data sets, the best on average first."""
     main = by_problem(cell for cell in cells if cell.kind == "main")
     ordered = sorted(main, key=lambda p: (p.inductive, p.n_query != 10, p.shape))
@@ -29,7 +29,7 @@ def leaderboards(cells: Sequence[Cell]) -> list[Table]:
     return [_leaderboard({p: found for p, found in main.items() if p.shape == shape}) for shape in shapes]
 
 
-def _leaderboard(problems: dict[Problem, list[Cell]]) -> Table:
+def _leaderboard(problems: dict[Problem, list[Cell]]) -> ResultTable:
     columns = sorted(problems, key=lambda problem: dataset_title(problem.dataset))
     titles = order_titles([cell for cells in problems.values() for cell in cells])
     texts = [verdicts(problems[problem]) for problem in columns]
@@ -39,7 +39,7 @@ def _leaderboard(problems: dict[Problem, list[Cell]]) -> Table:
     first = columns[0]
     name = f"leaderboard_{first.n_way}w{first.k_shot}s_{first.n_query}q{'_inductive' * first.inductive}"
     heads = ["method", *(dataset_title(problem.dataset) for problem in columns)]
-    return Table(name, first.setting, heads, rows, MARKS, frozenset(strong))
+    return ResultTable(name, first.setting, heads, rows, MARKS, frozenset(strong))
 
 
 def order_titles(cells: Sequence[Cell]) -> list[str]:
@@ -71,7 +71,7 @@ def number(cell: Cell) -> str:
     return f"{100 * cell.accuracy:.1f} ± {100 * cell.interval:.1f}{seeds}"
 
 
-def gains(cells: Sequence[Cell]) -> list[Table]:
+def gains(cells: Sequence[Cell]) -> list[ResultTable]:
     """The default TENT against the best training-free row and the best other method of each problem, and what it loses
     when it is trained without the nodes of novel classes."""
     main = by_problem(cell for cell in cells if cell.kind == "main" and cell.problem.n_query == 10)
@@ -96,14 +96,14 @@ def gains(cells: Sequence[Cell]) -> list[Table]:
         "Inductive: trained without the nodes of novel classes; then the gap to the usual setting."
     )
     heads = ["data set", "tasks", "TENT", "best training-free", "gain", "best other trained", "TENT, inductive"]
-    return [Table("gains", "TENT against the floors", heads, rows, note)] if rows else []
+    return [ResultTable("gains", "TENT against the floors", heads, rows, note)] if rows else []
 
 
 def best_of(cells: Iterable[Cell]) -> Cell | None:
     return max(cells, key=lambda cell: cell.accuracy, default=None)
 
 
-def ablations(cells: Sequence[Cell]) -> list[Table]:
+def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
     """What each form of TENT loses without each of its adaptations."""
     cut = [cell for cell in cells if cell.kind == "ablation"]
     whole = {(cell.problem, cell.title): cell for cell in cells if cell.kind == "main"}
@@ -121,7 +121,7 @@ def ablations(cells: Sequence[Cell]) -> list[Table]:
     test = TEST.split(",")[0]
     note = f"The change in points without a level of adaptation; ≈: not distinguishable from none ({test}, 5 %)."
     heads = ["data set", "tasks", "method", "whole", *(f"without {level} level" for level in levels)]
-    return [Table("ablation", "Ablation", heads, rows, note)] if rows else []
+    return [ResultTable("ablation", "Ablation", heads, rows, note)] if rows else []
 
 
 def _change(cell: Cell, reference: Cell) -> str:
@@ -129,7 +129,7 @@ def _change(cell: Cell, reference: Cell) -> str:
     return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
 
 
-def sensitivities(cells: Sequence[Cell]) -> list[Table]:
+def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:
     """How the sizes of the training tasks matter: one row for each data set and size that was varied."""
     part = [cell for cell in cells if cell.kind in SIZES]
     values = sorted({int(cell.options[cell.kind]) for cell in part})
@@ -140,10 +140,10 @@ def sensitivities(cells: Sequence[Cell]) -> list[Table]:
     rows = [[*where, *(texts.get(value, "–") for value in values)] for where, texts in sorted(found.items())]
     heads = ["data set", "tested on", "method", "varied", *map(str, values)]
     note = "Trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
-    return [Table("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
+    return [ResultTable("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
 
 
-def costs(cells: Sequence[Cell]) -> list[Table]:
+def costs(cells: Sequence[Cell]) -> list[ResultTable]:
     """Time and memory of every method, over its problems."""
     main = [cell for cell in cells if cell.kind == "main"]
     rows = []
@@ -155,7 +155,7 @@ def costs(cells: Sequence[Cell]) -> list[Table]:
         rows.append([title, str(len(own)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", alone])
     heads = ["method", "cells", "median s", "most s", "peak MiB", "queries"]
     note = "Seconds of a training, its validation checks included; memory of the whole process, data included."
-    return [Table("costs", "Time and memory", heads, rows, note)] if rows else []
+    return [ResultTable("costs", "Time and memory", heads, rows, note)] if rows else []
 
 
 def class_accuracies(cells: Sequence[Cell]) -> dict[str, tuple[float, float, float]]:
@@ -169,7 +169,7 @@ def class_accuracies(cells: Sequence[Cell]) -> dict[str, tuple[float, float, flo
     return dict(sorted(means.items(), key=lambda item: item[1][0]))
 
 
-def difficulties(cells: Sequence[Cell]) -> list[Table]:
+def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
     """The hardest and the easiest classes of each data set, in its most telling setting."""
     rows = []
     for problem, found in telling(cells).items():
@@ -179,7 +179,7 @@ def difficulties(cells: Sequence[Cell]) -> list[Table]:
         )
     note = "Accuracy in % on the queries of a class, averaged over the trained methods."
     heads = ["data set", "tasks", "hardest classes", "easiest classes"]
-    return [Table("classes", "Hard and easy classes", heads, rows, note)] if rows else []
+    return [ResultTable("classes", "Hard and easy classes", heads, rows, note)] if rows else []
 
 
 def telling(cells: Sequence[Cell]) -> dict[Problem, list[Cell]]:

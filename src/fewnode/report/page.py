@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..results import Row
+from ..experiments.results import Row
 from ..storage import atomic_write
 from .cells import Cell, dataset_title, gather
 from .contents import ablations, costs, difficulties, every_cell, gains, leaderboards, sensitivities
 from .figures import Figure, draw_all
 from .published import side_by_side
 from .significance import TEST
-from .tables import Table
+from .tables import ResultTable
 
 STYLE = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --tint: #f3f6f9; --accent: #0072b2 }
@@ -58,7 +58,7 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     return [_write(out, page(rows, cells, shown, tables)), *written]
 
 
-def all_tables(cells: Sequence[Cell]) -> dict[str, list[Table]]:
+def all_tables(cells: Sequence[Cell]) -> dict[str, list[ResultTable]]:
     """The tables by chapter."""
     return {
         "leaderboard": leaderboards(cells),
@@ -106,7 +106,10 @@ CHAPTERS = {
 
 
 def page(
-    rows: Sequence[Row], cells: Sequence[Cell], figures: dict[str, tuple[str, str]], tables: dict[str, list[Table]]
+    rows: Sequence[Row],
+    cells: Sequence[Cell],
+    figures: dict[str, tuple[str, str]],
+    tables: dict[str, list[ResultTable]],
 ) -> str:
     """The HTML of the report."""
     parts, links = [], []

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from .cells import Cell, dataset_title, title
-from .tables import Table
+from .tables import ResultTable
 
 
 @cache
@@ -15,7 +15,7 @@ def published() -> dict[str, Any]:
     return tomllib.loads((files("fewnode.report") / "published.toml").read_text(encoding="utf-8"))
 
 
-def side_by_side(cells: Sequence[Cell]) -> list[Table]:
+def side_by_side(cells: Sequence[Cell]) -> list[ResultTable]:
     """One table for each data set of a paper: printed and measured accuracy of every method and setting.
 
     The data sets of the first source appear even if they were not run; those of later ones only if they were.
@@ -39,7 +39,7 @@ def _measured(dataset: str, cells: Sequence[Cell]) -> str | None:
     return next((name for name in [dataset, *stands] if name in run), None)
 
 
-def _table(source: dict[str, Any], dataset: str, cells: Sequence[Cell]) -> Table:
+def _table(source: dict[str, Any], dataset: str, cells: Sequence[Cell]) -> ResultTable:
     measured, settings = _measured(dataset, cells), source["settings"]
     ours = {
         (cell.title, f"{cell.problem.n_way}w{cell.problem.k_shot}s"): f"{100 * cell.accuracy:.1f}"
@@ -61,7 +61,9 @@ def _table(source: dict[str, Any], dataset: str, cells: Sequence[Cell]) -> Table
     kinds = ["paper", "here"] if measured else ["paper"]
     heads = ["method", *(f"{setting} {kind}" for setting in settings for kind in kinds)]
     name = f"published_{source['key']}_{dataset}"
-    return Table(name, f"{dataset_title(dataset)}, {source['short']}", heads, rows, _note(source, dataset, measured))
+    return ResultTable(
+        name, f"{dataset_title(dataset)}, {source['short']}", heads, rows, _note(source, dataset, measured)
+    )
 
 
 def _note(source: dict[str, Any], dataset: str, measured: str | None) -> str:

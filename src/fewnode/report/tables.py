@@ -13,7 +13,7 @@ _LATEX = {
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Texts in rows and columns; ``strong`` has the (row, column) of those that stand out, ``note`` explains marks."""
 
     name: str

@@ -1,0 +1,198 @@
+"""What the commands for a user's own graph show."""
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..graph import Graph
+    from ..own.classifier import FewShotClassifier
+    from ..own.tables import TableSource
+    from ..tasks import ClassSplit
+
+SHOWN = 30  # classes or neighbours listed
+
+
+def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> dict[str, Any]:
+    """What was read from the tables, before anything is trained."""
+    from ..own.classes import class_name, class_sizes
+
+    part = dict.fromkeys(split.base, "base") | dict.fromkeys(split.validation, "validation")
+    sizes = class_sizes(graph).tolist()
+    kind = "none given (positions in the graph are used)"
+    if graph.features is not None:
+        kind = f"{graph.num_features:,} " + (
+            f"words of column {source.text_column!r}"
+            if source.text_column
+            else "sparse columns"
+            if graph.features.layout != graph.indptr.layout
+            else "numeric columns"
+        )
+    return {
+        "nodes": graph.num_nodes,
+        "labelled": int((graph.y >= 0).sum()),
+        "isolated": int((graph.degree == 0).sum()),
+        "edges": graph.num_edges,
+        "self_loops": graph.self_loops,
+        "duplicates": graph.duplicates,
+        "features": kind,
+        "classes": [
+            {"name": class_name(graph, c), "nodes": size, "part": part.get(c, "too small")}
+            for c, size in enumerate(sizes)
+            if size
+        ],
+    }
+
+
+def draw_understood(console: "Console", facts: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(
+        f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['isolated']:,} without edges), "
+        f"{facts['edges']:,} edges ({facts['self_loops']:,} self-loops and {facts['duplicates']:,} duplicates dropped)"
+    )
+    console.print(f"features: {facts['features']}", markup=False)
+    classes = sorted(facts["classes"], key=lambda row: -row["nodes"])
+    parts = [row["part"] for row in classes]
+    counted = ", ".join(f"{parts.count(part)} {part}" for part in ("base", "validation", "too small"))
+    console.print(f"classes: {len(classes)} ({counted})")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class")
+    table.add_column("labelled nodes", justify="right")
+    table.add_column("used for")
+    for row in classes[:SHOWN]:
+        table.add_row(Text(row["name"]), f"{row['nodes']:,}", row["part"])
+    if classes:
+        console.print(table)
+    if len(classes) > SHOWN:
+        console.print(f"... {len(classes) - SHOWN} smaller ones")
+
+
+def fitted(classifier: "FewShotClassifier", folder: str, compared: tuple[float, float] | None) -> dict[str, Any]:
+    """What came out of the training."""
+    assert classifier.model is not None
+    card = classifier.model.card
+    return {
+        "folder": folder,
+        "method": card.method,
+        "steps": card.stopped_at,
+        "seconds": card.training_seconds,
+        "notes": classifier.notes,
+        "calibrations": [one.to_json() for one in classifier.calibrations],
+        "beside_probe": compared,
+        "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
+    }
+
+
+def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    if facts["steps"]:
+        console.print(f"{facts['method']}: {facts['steps']:,} steps in {facts['seconds']:.1f} s")
+    else:
+        console.print(f"{facts['method']}: nothing to train")
+    if facts["calibrations"]:
+        console.print("To be expected on new classes (measured on the validation classes):")
+        table = Table(box=None, pad_edge=False)
+        for name in ("classes", "examples each", "accuracy", "calibration error", "uncalibrated"):
+            table.add_column(name, justify="right")
+        for one in facts["calibrations"]:
+            shares = (f"{100 * one[key]:.1f} %" for key in ("accuracy", "ece_after", "ece_before"))
+            table.add_row(str(one["n_way"]), f"{one['k_shot']:.0f}", *shares)
+        console.print(table)
+    else:
+        console.print("No two validation classes: how good predictions will be is not known beforehand.")
+    if facts["beside_probe"]:
+        own, floor = (f"{100 * share:.1f} %" for share in facts["beside_probe"])
+        console.print(f"Without any training (probe): {floor}; {facts['method']}: {own}, on the same validation tasks.")
+        if facts["beside_probe"][1] > facts["beside_probe"][0]:
+            console.print("Training does not pay here: --method probe --force gives the better model.")
+    console.print(
+        f"Model in {facts['folder']}. Write your examples (columns id,label) to support.csv; next:", markup=False
+    )
+    console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
+
+
+def least_sure(table: dict[str, Any]) -> str:
+    """The node whose decision was closest: the one worth explaining."""
+    return str(table["id"][int(table["margin"].argmin())])
+
+
+def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class")
+    table.add_column("examples", justify="right")
+    table.add_column("nodes", justify="right")
+    for name, count in facts["counts"].items():
+        if name in facts["examples"] or count:
+            table.add_row(Text(name), str(facts["examples"].get(name, "")), f"{count:,}")
+    console.print(table)
+    console.print(expectation(facts["calibration"]))
+    console.print(
+        f"{facts['nodes']:,} predictions in {facts['out']}. To see why a node got its class:",
+        soft_wrap=True,
+        markup=False,
+    )
+    console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
+
+
+def expectation(found: dict[str, Any]) -> str:
+    """How far the predictions can be trusted, in words."""
+    if found["accuracy"] is None:
+        return "Nothing to measure on: the probabilities are not calibrated. Two examples of a class would help."
+    if found["source"] == "examples":
+        return (
+            f"Expected accuracy about {100 * found['accuracy']:.0f} %: so many of the {found['n_tasks']} examples were "
+            "recognised when left out. That is rough; there are no validation classes to measure on."
+        )
+    mixed = ""
+    if found["accuracy_new"] is not None:
+        mixed = f" (new classes {100 * found['accuracy_new']:.1f} %, known {100 * found['accuracy_known']:.1f} %)"
+    return (
+        f"Expected accuracy {100 * found['accuracy']:.1f} %{mixed}, measured on {found['n_tasks']} validation tasks of "
+        f"{found['n_way']} classes with {found['k_shot']:.3g} examples each; calibration error "
+        f"{100 * found['ece_after']:.1f} % ({100 * found['ece_before']:.1f} % before)."
+    )
+
+
+def draw_explanation(console: "Console", facts: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(
+        f"{facts['node']} is {facts['label']}: {100 * facts['probability']:.1f} %", markup=False, style="bold"
+    )
+    table = Table(box=None, pad_edge=False)
+    for name in ("class", "probability", "margin"):
+        table.add_column(name, justify="left" if name == "class" else "right")
+    for name, p in list(facts["probabilities"].items())[:SHOWN]:
+        margin = facts["margins"].get(name)
+        table.add_row(Text(name), f"{100 * p:.1f} %", "" if margin is None else f"{100 * margin:.1f}")
+    console.print(table)
+    _draw_nodes(console, "nearest examples", "similarity", facts["examples"][:10])
+    if facts["neighbours"]:
+        _draw_nodes(console, f"neighbours ({facts['degree']:,})", "weight", facts["neighbours"][:SHOWN])
+    else:
+        console.print("\nno neighbours: only its own features count")
+    console.print(
+        "\ninfluence: by how many points the margin over the runner-up would shrink without the example or the edge"
+    )
+
+
+def _draw_nodes(console: "Console", title: str, measure: str, rows: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for name in (title, "class", measure, "influence"):
+        table.add_column(name, justify="right" if name in (measure, "influence") else "left")
+    for row in rows:
+        influence = "" if row["influence"] is None else f"{100 * row['influence']:+.2f}"
+        table.add_row(Text(row["node"]), Text(row["label"]), f"{row[measure]:.3f}", influence)
+    console.print()
+    console.print(table)

@@ -1,0 +1,150 @@
+"""What a worker does: hold one data set, train and test one run after another, and say what each took."""
+
+import hashlib
+import os
+import sys
+import time
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..card import versions
+from ..datasets import open_dataset
+from ..evaluation import summarize
+from ..graph import Graph
+from ..inference import score_tasks
+from ..methods.base import Method
+from ..tasks import ClassSplit, Tasks, draw_tasks
+from ..training.loop import Callback, fit
+from .grid import TASK_SEED, TASKS, Run
+from .results import FORMAT, Row
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Bench:
+    """The place where runs are done. The last data set stays loaded, but every run gets a graph that remembers nothing
+    of the runs before it: what a method keeps on a graph must not reach another, nor pile up."""
+
+    def __init__(self, data_dir: str | None = None) -> None:
+        self.data_dir = data_dir
+        self.name = ""
+        self.data: tuple[Graph, ClassSplit] | None = None
+
+    def do(self, run: Run, callback: Callback | None = None) -> Row:
+        """The row of a run; whatever goes wrong is a row too, with the reason."""
+        started = time.perf_counter()
+        reset_peak()
+        try:
+            row = self._measure(run, callback)
+        except Exception as error:
+            row = failure(run, f"{type(error).__name__}: {error}")
+        total = round(time.perf_counter() - started, 3)
+        return {**row, "seconds": {**row.get("seconds", {}), "total": total}, "peak_memory": peak_memory()}
+
+    def _measure(self, run: Run, callback: Callback | None) -> Row:
+        graph, split = self._data(run.dataset)
+        shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
+        tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=TASKS, seed=TASK_SEED)
+        assert tasks.query_y is not None
+        began = time.perf_counter()
+        model = fit(
+            run.method, graph, split, **shape, seed=run.seed, inductive=run.inductive, callback=callback, **run.options
+        )
+        trained = time.perf_counter()
+        guessed = score_tasks(model, graph.to(_device(model, graph)), tasks).argmax(-1).cpu()
+        tested = time.perf_counter()
+        seconds = {"train": round(trained - began, 3), "test": round(tested - trained, 3)}
+        return {
+            **_row(run, "ok"),
+            **_scores(torch.eq(guessed, tasks.query_y), tasks, graph),
+            **_story(model, graph),
+            "seconds": seconds,
+        }
+
+    def _data(self, name: str) -> tuple[Graph, ClassSplit]:
+        if self.data is None or name != self.name:
+            self.data = None  # the old one goes before the new one comes
+            graph, split = open_dataset(name, self.data_dir)
+            graph.x, graph.fingerprint  # noqa: B018 - computed here once, kept for all runs
+            self.name, self.data = name, (graph, split)
+        graph, split = self.data
+        return replace(graph, cache=graph.cache.copy()), split  # what a run computes is timed, and gone with it
+
+
+def _device(model: Method, graph: Graph) -> torch.device:
+    return next((weight.device for weight in model.state_dict().values()), graph.device)
+
+
+def _row(run: Run, status: str) -> Row:
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    return {
+        "format": FORMAT, "id": run.id, "status": status, "run": asdict(run), "finished": finished,
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def failure(run: Run, reason: str) -> Row:
+    return {**_row(run, "failed"), "reason": " ".join(reason.split())}
+
+
+def _scores(correct: Tensor, tasks: Tasks, graph: Graph) -> Row:
+    """Accuracies from ``correct [T, M]``: per task as counts, per class as [correct, of all]."""
+    found = summarize(correct.double().mean(1), tasks)
+    classes = graph.y.cpu()[tasks.query].flatten()
+    right = torch.bincount(classes, correct.flatten().double(), graph.num_classes)
+    asked = torch.bincount(classes, minlength=graph.num_classes)
+    names = graph.class_names
+    per_class = {
+        names[c] if names else str(c): [int(right[c]), int(asked[c])] for c in asked.nonzero().flatten().tolist()
+    }
+    pool = hashlib.sha256(tasks.support.numpy().tobytes() + tasks.query.numpy().tobytes()).hexdigest()[:16]
+    return {
+        "accuracy": round(found.accuracy, 6), "interval": round(found.interval, 6), "pool": pool,
+        "queries": correct.shape[1], "correct": correct.sum(1).tolist(), "per_class": per_class,
+    }  # fmt: skip
+
+
+def _story(model: Method, graph: Graph) -> Row:
+    card = model.card
+    return {
+        "curve": [[step, round(accuracy, 4)] for step, accuracy in card.curve],
+        "best": None if card.best is None else round(card.best, 6),
+        "stopped_at": card.stopped_at,
+        "notes": list(card.notes),
+        "training_free": model.training_settings is None,
+        "task_transductive": model.task_transductive,
+        "uses_labels": model.uses_labels,
+        "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
+        "graph": graph.fingerprint[:16],
+    }
+
+
+def reset_peak() -> None:
+    """Forget the process's peak memory, where the system can (Linux); elsewhere it is that of all runs so far."""
+    try:
+        _RESET.write_text("5")
+    except OSError:
+        return
+
+
+def peak_memory() -> int:
+    """Bytes of memory this process has held at most since the last reset, the loaded data among them."""
+    try:
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def use_threads(count: int) -> None:
+    """Threads of a worker: tiny solves crawl when the threads of several workers compete."""
+    torch.set_num_threads(max(1, count))
+    os.environ["OMP_NUM_THREADS"] = str(max(1, count))

@@ -1,0 +1,155 @@
+"""The hot kernels: CSR products with gradients, neighbour gathers, smoothing. Nothing here is ever N x N dense."""
+
+from typing import Any
+
+import torch
+from scipy import sparse as sp
+from torch import Tensor
+from torch.nn import functional as F
+
+from . import Graph
+from .cache import CacheKey
+from .csr import csr_parts, csr_tensor, gather_rows, transposed
+
+
+class _Product(torch.autograd.Function):
+    """``matrix @ dense`` whose backward uses the stored transpose: torch's own transposes at every call."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
+        ctx.transpose = transpose
+        ctx.matrix = matrix
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
+        # Through apply again, so that second derivatives (MAML) work.
+        return None, None, _product(ctx.transpose, ctx.matrix, gradients[0])
+
+
+def _product(matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
+    product: Tensor = _Product.apply(matrix, transpose, dense)  # type: ignore[no-untyped-call]
+    return product
+
+
+class Operator:
+    """A sparse matrix kept with its transpose; ``operator @ dense`` is differentiable in the dense operand."""
+
+    def __init__(self, matrix: Tensor, transpose: Tensor) -> None:
+        self.matrix = matrix
+        self.transpose = transpose
+        self._typed: dict[torch.dtype, Operator] = {matrix.dtype: self}
+
+    @classmethod
+    def from_csr(
+        cls, indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int], symmetric: bool
+    ) -> "Operator":
+        """An operator from CSR parts; a symmetric one is its own transpose."""
+        matrix = csr_tensor(indptr, indices, values, shape)
+        return cls(matrix, matrix if symmetric else transposed(matrix))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def T(self) -> "Operator":
+        return Operator(self.transpose, self.matrix)
+
+    def to(self, dtype: torch.dtype) -> "Operator":
+        """The operator in another precision, converted once."""
+        if dtype not in self._typed:
+            matrix = self.matrix.to(dtype)
+            same = self.transpose is self.matrix
+            self._typed[dtype] = Operator(matrix, matrix if same else self.transpose.to(dtype))
+        return self._typed[dtype]
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        typed = self.to(dense.dtype)
+        return _product(typed.matrix, typed.transpose, dense)
+
+
+ADJACENCY = CacheKey[Operator]("adjacency")
+MEAN_ADJACENCY = CacheKey[Operator]("mean adjacency")
+NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
+FEATURES = CacheKey[Operator]("sparse features")
+
+
+def _operator(graph: Graph, indptr: Tensor, indices: Tensor, values: Tensor, symmetric: bool) -> Operator:
+    return Operator.from_csr(indptr, indices, values, (graph.num_nodes,) * 2, symmetric and not graph.directed)
+
+
+def rows_of(graph: Graph) -> Tensor:
+    """The row of every stored arc, [arcs]: the CSR pointers written out."""
+    return torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
+
+
+def adjacency(graph: Graph) -> Operator:
+    """A, with ones."""
+
+    def build() -> Operator:
+        ones = torch.ones(len(graph.indices), device=graph.device)
+        return _operator(graph, graph.indptr, graph.indices, ones, symmetric=True)
+
+    return graph.cache.get(ADJACENCY, build)
+
+
+def mean_adjacency(graph: Graph) -> Operator:
+    """D^-1 A: the mean over the neighbours; zero at a node that has none."""
+
+    def build() -> Operator:
+        values = 1.0 / graph.degree.clamp(min=1).float()[rows_of(graph)]
+        return _operator(graph, graph.indptr, graph.indices, values, symmetric=False)
+
+    return graph.cache.get(MEAN_ADJACENCY, build)
+
+
+def normalized_adjacency(graph: Graph) -> Operator:
+    """D^-1/2 (A + I) D^-1/2, the propagation of a GCN; degrees count the self-loop."""
+
+    def build() -> Operator:
+        loops = graph.to_scipy() + sp.identity(graph.num_nodes, dtype="float32", format="csr")
+        loops.sort_indices()
+        into, out = (torch.from_numpy(loops.sum(axis)).ravel().rsqrt().to(graph.device) for axis in (1, 0))
+        dtype = graph.indices.dtype
+        indptr, indices = (torch.from_numpy(part).to(graph.device, dtype) for part in (loops.indptr, loops.indices))
+        rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree + 1)
+        return _operator(graph, indptr, indices, into[rows] * out[indices.long()], symmetric=True)
+
+    return graph.cache.get(NORMALIZED_ADJACENCY, build)
+
+
+def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
+    """``x @ weight`` of ``nodes [P]``, by default of all, for dense or sparse features and ``weight [F, d]``;
+    differentiable in the weight."""
+    if graph.x.layout != torch.sparse_csr:
+        return (graph.x if nodes is None else graph.x[nodes]).to(weight.dtype) @ weight
+    if nodes is None:
+        return feature_operator(graph) @ weight
+    indptr, columns, values = csr_parts(graph.x)
+    owner, at = gather_rows(indptr, nodes)
+    first = torch.searchsorted(owner, torch.arange(len(nodes), device=nodes.device))
+    share = values[at].to(weight.dtype)
+    return F.embedding_bag(columns[at].long(), weight, first, mode="sum", per_sample_weights=share)
+
+
+def feature_operator(graph: Graph) -> Operator:
+    """The sparse features as an operator."""
+    return graph.cache.get(FEATURES, lambda: Operator(graph.x, transposed(graph.x)))
+
+
+def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """All arcs into ``nodes [B]``: for each, its position in ``nodes`` and the neighbour's id, both [arcs]."""
+    owner, at = gather_rows(graph.indptr, nodes)
+    return owner, graph.indices[at].long()
+
+
+def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
+    """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
+    z = h
+    for _ in range(steps):
+        if h.requires_grad:
+            z = (1 - restart) * (operator @ z) + restart * h
+        else:  # one fused pass over memory instead of three
+            z = torch.addmm(h, operator.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
+    return z

@@ -1,0 +1,170 @@
+"""What every method is: a module that scores the queries of a batch of tasks on a graph."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..card import ModelCard
+from ..graph import Graph
+from ..nn.graph_layers import Features, GraphEncoder, Inputs
+from ..nn.heads import one_hot
+from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
+from ..nn.neighbourhoods import Neighbourhoods
+from ..tasks import Tasks
+
+ROWS = 1 << 15  # rows of tasks that an inner loop works on at a time, and ...
+QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a method is trained: the optimiser's settings, and the shape of the tasks it sees while training.
+
+    ``train_way``, ``train_shot`` and ``train_query`` default to those of the test tasks; ``patience`` counts
+    validation checks without improvement; ``clip`` bounds the gradient's norm.
+    """
+
+    learning_rate: float = 0.005
+    weight_decay: float = 5e-4
+    steps: int = 500
+    tasks_per_step: int = 1
+    check_every: int = 10
+    patience: int = 10
+    train_way: int | None = None
+    train_shot: int | None = None
+    train_query: int | None = None
+    clip: float | None = None
+
+
+class Method(nn.Module):
+    """A few-shot node classifier. A new one says how it sees the graph (``embed``) and how it scores (``score``).
+
+    ``embed`` is the one pass over the graph, whatever the tasks; ``score`` turns it into ``[T, M, N]`` scores, one
+    row per query, one column per class, larger is likelier. Constructors take ``in_channels`` and any of
+    ``base_classes``, ``n_way``, ``k_shot`` they name, then keyword options with the paper's values as defaults.
+    """
+
+    training_settings: Training | None = Training()  # None: there is nothing to train; an instance may have its own
+    task_transductive: ClassVar[bool] = False  # True: the queries of a task influence each other's scores
+    local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds some nodes and reads only what is near them
+    uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
+    card: ModelCard  # where a fitted model comes from; written by fit, kept by save
+
+    @classmethod
+    def key(cls) -> str:
+        """The method's name: that of its file in this package; of a class from elsewhere, its own in lower case."""
+        package, _, module = cls.__module__.rpartition(".")
+        return module if package == __package__ else cls.__name__.lower()
+
+    def prepare(self, graph: Graph) -> None:
+        """Learn what needs no label (a feature basis, say) from the training graph; called once, before training."""
+
+    def embed(self, graph: Graph) -> Any:
+        raise NotImplementedError
+
+    def score(self, graph: Graph, state: Any, tasks: Tasks) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, graph: Graph, tasks: Tasks) -> Tensor:
+        return self.score(graph, self.embed(graph), tasks)
+
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
+        return cross_entropy(self(graph, tasks), tasks)
+
+    def rehead(self, n_way: int | None = None) -> None:
+        """Get ready for tasks of ``n_way`` classes, or of any number. A head of one width is replaced by one that
+        starts at zero, and so prefers no class; the card takes note. Other methods have nothing to do."""
+        for module in self.modules():
+            if isinstance(module, TaskHead) and (changed := module.rehead(n_way)) and hasattr(self, "card"):
+                self.card = self.card.with_head(*changed)
+
+
+def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:
+    """Mean cross-entropy of ``scores [T, M, N]`` against the classes of the queries."""
+    assert tasks.query_y is not None, "training tasks carry the classes of their queries"
+    return F.cross_entropy(scores.flatten(0, 1), tasks.query_y.flatten())
+
+
+class EncoderMethod(Method):
+    """A method that embeds nodes by two graph convolutions, all of them or only those that are asked for.
+
+    Args:
+        in_channels: feature columns.
+        hidden_channels, out_channels: widths of the encoder.
+        dropout: share of the first layer's output that is dropped while training.
+        radius: of the sphere the embeddings are put on; None leaves them as they come.
+        features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
+    """
+
+    local: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        hidden_channels: int = 256,
+        out_channels: int = 128,
+        dropout: float = 0.5,
+        radius: float | None = 3.0,
+        features: Features = "reduced",
+        rank: int = 256,
+    ) -> None:
+        super().__init__()
+        self.inputs = Inputs(in_channels, features, rank)
+        self.encoder: nn.Module = GraphEncoder(
+            self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius
+        )
+
+    def prepare(self, graph: Graph) -> None:
+        self.inputs.fit(graph)
+
+    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Any:
+        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
+        return self.encoder(self.inputs, graph, nodes)
+
+
+class InnerLoopMethod(Method):
+    """A method whose ``start`` weights take gradient steps on a task's supports, all tasks in one batch.
+
+    ``embed`` leaves the rows of every node; a task's loss and scores are functions of weights and rows, in which
+    ``target [S, N]`` holds the supports' classes, one-hot. See ``nn.neighbourhoods`` for what rows are.
+    """
+
+    sampled: ClassVar[bool] = False
+    inner_steps: int
+    inner_rate: float
+    first_order: bool
+
+    def start(self, n_way: int) -> Weights:
+        """The weights before the first step, by name."""
+        raise NotImplementedError
+
+    def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
+        """The loss of one task's supports, which the inner loop lowers."""
+        raise NotImplementedError
+
+    def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
+        """Scores [M, N] of one task, given ``inputs, pool, target`` of the supports and ``inputs, pool`` of queries."""
+        raise NotImplementedError
+
+    def score(self, graph: Graph, state: Neighbourhoods, tasks: Tasks) -> Tensor:
+        start = self.start(tasks.n_way)
+        sizes = state.counts[tasks.support].sum(1) + state.counts[tasks.query[:, :QUERIES]].sum(1)
+        order = torch.argsort(sizes, stable=True)
+        batch = sizes[order].cumsum(0) // ROWS
+        parts = order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist())
+        return torch.cat([self._score(state, start, tasks, part) for part in parts])[torch.argsort(order)]
+
+    def _score(self, state: Neighbourhoods, start: Weights, tasks: Tasks, part: Tensor) -> Tensor:
+        """Scores of the tasks whose numbers are in ``part``."""
+        inputs, pool = state.rows(tasks.support[part])
+        known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
+        weights = adapt(
+            self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate, first_order=self.first_order
+        )
+        groups = tasks.query[part].split(QUERIES, dim=1)
+        return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)

@@ -1,0 +1,88 @@
+"""The options of a method, read from its signature: declared once, used by the command line and by grids."""
+
+import ast
+import inspect
+import types
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from .. import methods
+from ..errors import InputError, one_of
+from .base import Method, Training
+
+CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot"}  # filled in by fit, not chosen
+
+
+def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
+    """The type of every parameter of a method's constructor; what it passes on (``**options``) is its base's."""
+    found: dict[str, Any] = {}
+    for owner in kind.__mro__:
+        if "__init__" not in vars(owner):
+            continue
+        hints, parameters = (
+            get_type_hints(vars(owner)["__init__"]),
+            inspect.signature(vars(owner)["__init__"]).parameters,
+        )
+        passed_on = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
+        found |= {name: hints.get(name, Any) for name in parameters if name not in {"self", *passed_on, *found}}
+        if not passed_on:
+            break
+    return found
+
+
+def own_options(kind: type[Method]) -> dict[str, Any]:
+    """The type of every option that a method's constructor has."""
+    return {name: hint for name, hint in constructor_parameters(kind).items() if name not in CONTEXT}
+
+
+def training_options(kind: type[Method]) -> dict[str, Any]:
+    """The type of every option of a method's training; none if there is nothing to train."""
+    hints = get_type_hints(Training)
+    return {} if kind.training_settings is None else {field.name: hints[field.name] for field in fields(Training)}
+
+
+def option_types(method: str) -> dict[str, Any]:
+    """The type of every option of a method: those of its training and of its constructor."""
+    kind = methods.find(method)
+    return training_options(kind) | own_options(kind)
+
+
+def parse_options(method: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Options given as text (``{"gamma": "0.5"}``) as values of the types the method's signature names."""
+    known = option_types(method)
+    return {
+        name: parse_value(name, text, known[one_of(f"option of {method}", name, known)]) for name, text in given.items()
+    }
+
+
+def parse_value(name: str, text: str, kind: Any) -> Any:
+    """``text`` as a value of type ``kind``; a text that is none is answered with what would be one."""
+    if get_origin(kind) is Literal:
+        return one_of(name, text, get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        if text.lower() == "none" and type(None) in get_args(kind):
+            return None
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if kind is str:
+        return text
+    if kind is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() in words:
+            return words[text.lower()]
+        raise InputError(f"{name}={text!r}: expected true or false")
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = text
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    expected = get_origin(kind) or kind
+    if isinstance(expected, type) and (not isinstance(value, expected) or isinstance(value, bool)):
+        raise InputError(f"{name}={text!r}: expected {_describe(kind)}")
+    return value
+
+
+def _describe(kind: Any) -> str:
+    words = {int: "a whole number", float: "a number"}
+    return words.get(kind, f"a value of type {getattr(kind, '__name__', kind)}")

@@ -1,0 +1,191 @@
+"""The default: several views of every node, weighed by a gate that starts as the training-free floor.
+
+What it owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) are the three levels, node, class and task, not the
+equations.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..graph import Graph
+from ..graph.cache import CacheKey
+from ..nn.heads import class_means, one_hot
+from ..nn.views import NEAR, VIEWS, WORDS, Views
+from ..nn.whitening import Whitening
+from ..tasks import Tasks
+from .base import Method, Training, cross_entropy
+
+POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
+SHARE = 0.01  # of the pool is the pseudo-support of a class
+TASKS = 64  # scored at a time: a node is ten views wide
+WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
+
+
+POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
+
+
+class Vantage(Method):
+    """Nearest class mean; a node is its views side by side, each as long as the root of its gate.
+
+    *Node level*: a gate weighs the views (words or links, near or far), starting at that of the training-free floor.
+    *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
+    which members of a class differ anyway count less; the gate decides how much. *Task level*: the mean of a class is
+    drawn towards its pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned
+    part of the score is the distance to that mean instead of the cosine, by which a class that is spread out reaches
+    further.
+    """
+
+    training_settings = Training(
+        learning_rate=0.05,
+        weight_decay=0.0,
+        steps=150,
+        tasks_per_step=8,
+        check_every=25,
+        patience=6,
+        train_way=20,
+        train_query=5,
+    )
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        base_classes: tuple[int, ...],
+        rank: int = 256,
+        node_adaptation: bool = True,
+        class_adaptation: bool = True,
+        task_adaptation: bool = True,
+        start: float = 3.0,
+        gate_penalty: float = 3e-4,
+    ) -> None:
+        super().__init__()
+        self.views = Views(in_channels, rank)
+        self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
+        self.used = list(range(len(VIEWS))) if node_adaptation else [NEAR]
+        self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
+        self.first = [start if view == NEAR else 0.0 for view in self.used] + [0.0] * len(self.whitened)
+        self.gate_penalty = gate_penalty
+        self.task_adaptation = task_adaptation
+        self.gate = nn.Parameter(torch.tensor(self.first))
+        self.reach = nn.Parameter(torch.full((1,), -2.0))  # the logit of the distance's part of the score
+        self.sharpness = nn.Parameter(torch.full((1,), 2.3))  # the logarithm of the scores' scale
+
+    def prepare(self, graph: Graph) -> None:
+        views = self.views.fit(graph)(graph)
+        self.whitening.fit(views[: len(WORDS)], graph.y)
+
+    def embed(self, graph: Graph) -> list[Tensor]:
+        views: list[Tensor] = self.views(graph)
+        return views
+
+    def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
+        return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
+
+    def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
+        means = _means(self._joined(self._parts(state, tasks.support)), tasks)
+        if self.task_adaptation:
+            pool = graph.cache.get(POOL_VECTORS, lambda: self._pool(graph, state), source=self.gate)
+            means = drawn_towards(means, tasks.shots(), pseudo_supports(means, pool, _nearest(graph.num_nodes)))
+        return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1))
+
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
+        classes, each whitened by what the other folds taught, as a novel class will be. Without pseudo-supports, for
+        speed."""
+        fold = self.whitening.fold_of_class[graph.y]
+        among, across = self._products(self.embed(graph), tasks, fold)
+        plain = len(self.used)
+        loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
+        if self.whitened:
+            scores = _within_folds(self._gated(among, across, tasks), fold, tasks)
+            loss = (loss + 2 * cross_entropy(scores, tasks)) / 3
+        away = self.gate - self.gate.new_tensor(self.first)
+        return loss + self.gate_penalty * away.square().sum()
+
+    def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
+        """Each view of ``nodes [...]``, then each whitened one, ``[..., rank]``."""
+        for view in self.used:
+            yield state[view][nodes].float()
+        own = None if fold is None else fold[nodes]
+        for view in self.whitened:
+            yield self.whitening(view, state[view][nodes].float(), own)
+
+    def _joined(self, parts: Iterable[Tensor]) -> Tensor:
+        """The views side by side, each as long as the root of its gate."""
+        lengths = torch.softmax(self.gate, 0).sqrt()
+        return torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], -1)
+
+    def _inner(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
+        """``joined @ means.mT``, one view at a time: many queries side by side would take ten times the memory."""
+        lengths, total, at = torch.softmax(self.gate, 0).sqrt(), means.new_zeros(()), 0
+        for length, part in zip(lengths, parts, strict=True):
+            total = total + length * (part @ means[..., at : at + part.shape[-1]].mT)
+            at += part.shape[-1]
+        return total
+
+    @torch.no_grad()
+    def _pool(self, graph: Graph, state: list[Tensor]) -> Tensor:
+        """The nodes among which pseudo-supports are looked for, ``[P, d]``, of length one."""
+        n = graph.num_nodes
+        everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
+        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device))), dim=-1)
+
+    @torch.no_grad()
+    def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
+        """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
+        z, q = (torch.stack(list(self._parts(state, nodes, fold))) for nodes in (tasks.support, tasks.query))
+        return z @ z.mT, q @ z.mT
+
+    def _gated(self, among: Tensor, across: Tensor, tasks: Tasks) -> Tensor:
+        """The scores without pseudo-supports from inner products: what is learned are a few weights of large products,
+        so no gradient has to flow through the nodes."""
+        weights = torch.softmax(self.gate[: len(among)], 0)
+        among, across = (torch.einsum("v,vtab->tab", weights, part) for part in (among, across))
+        shrink = among.diagonal(dim1=1, dim2=2).clamp(min=1e-12).rsqrt()
+        member = one_hot(tasks.support_y, tasks.n_way, among.dtype)
+        member = member / member.sum(1, keepdim=True) * shrink[:, :, None]
+        lengths = ((among @ member) * member).sum(1).clamp(min=1e-12).sqrt()
+        return self._matched(across @ member, lengths)
+
+    def _matched(self, products: Tensor, lengths: Tensor) -> Tensor:
+        """Scores from ``products [T, M, N]`` of queries with class means, which are ``lengths [T, N]`` long: the more
+        the supports of a class differ the shorter is their mean. The cosine does not see that. Minus half the squared
+        distance (up to the query's own length) does: what is near to no class goes to the one that is spread out."""
+        lengths = lengths[:, None].clamp(min=1e-6)
+        scores = products / lengths
+        if self.task_adaptation:
+            scores = torch.lerp(scores, products - lengths.square() / 2, torch.sigmoid(self.reach))
+        return scores * self.sharpness.exp()
+
+
+def _means(z: Tensor, tasks: Tasks) -> Tensor:
+    """The means ``[T, N, d]`` of each class's supports ``z [T, S, d]``, which all have the same say."""
+    return class_means(F.normalize(z, dim=-1), tasks.support_y, tasks.n_way)
+
+
+def pseudo_supports(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
+    """Directions ``[T, N, d]`` of the mean of the ``nearest`` rows of ``pool [P, d]`` to each class ``[T, N, d]``."""
+    chosen = (means.flatten(0, 1) @ pool.t()).topk(nearest, sorted=False).indices
+    together = F.embedding_bag(chosen, pool, mode="mean")
+    return F.normalize(together, dim=-1).view_as(means)
+
+
+def drawn_towards(means: Tensor, shots: Tensor, pseudo: Tensor) -> Tensor:
+    """Points between the means of classes and their pseudo-supports: ``shots [T, N]`` examples against ``WORTH``."""
+    shots = shots[..., None]
+    return (shots * means + WORTH * pseudo) / (shots + WORTH)
+
+
+def _nearest(num_nodes: int) -> int:
+    """How many nodes of the pool make a pseudo-support."""
+    return max(1, round(SHARE * min(num_nodes, POOL)))
+
+
+def _within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
+    """``scores [T, M, N]`` without the classes of other folds than the query's."""
+    of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
+    elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
+    return scores.masked_fill(elsewhere, -1e4)

@@ -1,0 +1,181 @@
+"""A user's examples of new classes: looked up, checked, and made the support of one task."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph
+from ..graph.cache import CacheKey
+from ..io.columns import close_name, read_columns
+from ..storage import PathLike
+from .classes import KnownClasses, class_name
+from .predictions import UNKNOWN
+
+Examples = Mapping[str, Iterable[Any]]
+NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Example nodes ``nodes [S]`` with their classes ``y [S]``, named by ``classes``; the first ``n_new`` are new."""
+
+    nodes: Tensor
+    y: Tensor
+    classes: tuple[str, ...]
+    n_new: int
+
+    def shots(self) -> list[int]:
+        """How many examples each class has."""
+        counts: list[int] = torch.bincount(self.y, minlength=len(self.classes)).tolist()
+        return counts
+
+    def leave_one_out(self) -> tuple[Tensor, Tensor]:
+        """The positions of the examples whose class has others, [B], and for each the positions of all the rest,
+        [B, S - 1]."""
+        shots = torch.tensor(self.shots(), device=self.y.device)
+        out = (shots[self.y] > 1).nonzero().flatten()
+        everyone = torch.arange(len(self.nodes), device=out.device)
+        return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), -1)
+
+
+def read_examples(path: PathLike) -> dict[str, list[str]]:
+    """Examples from a table with the columns ``id`` and ``label`` and no others."""
+    table = read_columns(path)
+    for name in table.columns:
+        if name not in ("id", "label"):
+            raise InputError(
+                f"{path} has a column {name!r}; a support table has the columns id and label only. Remove it"
+            )
+    ids, labels = table.text("id", "example nodes"), table.text("label", "classes of the examples")
+    found: dict[str, list[str]] = {}
+    seen: dict[str, int] = {}
+    for row, (node, label) in enumerate(zip(ids, labels, strict=True)):
+        if not node or not label:
+            missing = "label" if node else "id"
+            raise InputError(f"{table.place(row, missing)}: it is empty; every example needs an id and a label")
+        if node in seen:
+            first = labels[seen[node]]
+            what = "repeats" if first == label else f"gives class {label!r} to"
+            raise InputError(
+                f"{table.place(row)}: {what} node {node!r}, which row {seen[node] + 1} has in class {first!r}. "
+                "Name each node once"
+            )
+        seen[node] = row
+        found.setdefault(label, []).append(node)
+    return found
+
+
+def resolve(examples: Examples, graph: Graph, known: KnownClasses) -> Support:
+    """Check the examples of at least two new classes and find their nodes."""
+    names = _checked_names(examples, known)
+    found: dict[int, str] = {}
+    nodes: list[Tensor] = []
+    for key, name in zip(examples, names, strict=True):
+        given = examples[key]
+        if isinstance(given, str | int):
+            raise InputError(f"class {name!r}: give a list of nodes, not {given!r}")
+        ids = find_nodes(graph, given, f"class {name!r}")
+        if not len(ids):
+            raise InputError(f"class {name!r} has no examples; give it at least one node")
+        for node in ids.tolist():
+            _check_node(graph, node, name, found, known)
+            found[node] = name
+        nodes.append(ids)
+    y = torch.repeat_interleave(torch.arange(len(nodes)), torch.tensor([len(ids) for ids in nodes]))
+    return Support(torch.cat(nodes), y.to(graph.device), tuple(names), len(names))
+
+
+def _checked_names(examples: Examples, known: KnownClasses) -> list[str]:
+    names = [str(name).strip() for name in examples]
+    folded: dict[str, str] = {}
+    for name in names:
+        if not name:
+            raise InputError("a class without a name; give every class one")
+        if name == UNKNOWN:
+            raise InputError(f"{UNKNOWN!r} is what nodes below the threshold are called; name the class otherwise")
+        if (same := folded.setdefault(name.casefold(), name)) != name or names.count(name) > 1:
+            raise InputError(f"class {same!r} is named twice (as {name!r}); write it one way")
+        if name in known.names():
+            part = "trained" if name in known.base else "validated"
+            raise InputError(
+                f"{name!r} is no new class: the model was {part} on it. Leave its examples out and offer the "
+                "known classes beside the new ones instead (among 'all')"
+            )
+    if len(names) < 2:
+        what = f"only {names[0]!r}" if names else "none"
+        raise InputError(
+            f"choosing needs at least two classes, the examples name {what}; add one (for example 'other')"
+        )
+    return names
+
+
+def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known: KnownClasses) -> None:
+    if node in found:
+        other = "twice" if found[node] == name else f"and of {found[node]!r}"
+        raise InputError(f"node {node_name(graph, node)!r} is an example of {name!r} {other}; name it once")
+    label = int(graph.y[node])
+    if label >= 0 and (own := class_name(graph, label)) in known.names():
+        raise InputError(
+            f"node {node_name(graph, node)!r} is an example of {name!r}, but the graph labels it {own!r}, a class "
+            "the model knows; choose another example or correct the label"
+        )
+
+
+def with_known(support: Support, graph: Graph, known: KnownClasses, per_class: int = 10, seed: int = 0) -> Support:
+    """The support with up to ``per_class`` labelled nodes of every known class beside it."""
+    split = known.split(graph)
+    classes = [*split.base, *split.validation]
+    if not classes:
+        raise InputError(
+            "this graph has no labelled node of a class the model knows, so only the new classes can be offered "
+            "(among 'new')"
+        )
+    y = graph.y.cpu().numpy()
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    members = [np.flatnonzero(y == c) for c in classes]
+    chosen = [np.sort(rng.permutation(nodes)[:per_class]) for nodes in members]
+    order = np.repeat(np.arange(len(classes)), [len(nodes) for nodes in chosen]) + len(support.classes)
+    more, labels = (torch.from_numpy(part).to(graph.device) for part in (np.concatenate(chosen), order))
+    names = tuple(class_name(graph, c) for c in classes)
+    nodes = torch.cat([support.nodes, more])
+    return Support(nodes, torch.cat([support.y, labels]), support.classes + names, support.n_new)
+
+
+def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
+    """Ids [B] of nodes given by id or by name."""
+    values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
+    if any(isinstance(value, str) for value in values):
+        index = _name_index(graph)
+        ids = [index.get(value, -1) if isinstance(value, str) else value for value in values]
+    else:
+        ids = values
+    for value, node in zip(values, ids, strict=True):
+        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < graph.num_nodes:
+            raise InputError(f"{where}: {_unknown(graph, value)}")
+    return torch.tensor(ids, dtype=torch.long, device=graph.device)
+
+
+def _unknown(graph: Graph, value: Any) -> str:
+    if not isinstance(value, str):
+        return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
+            ", names are text" if graph.node_names else ""
+        )
+    close = close_name(value, _name_index(graph)) if graph.num_nodes <= 20_000 else None
+    return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
+
+
+def _name_index(graph: Graph) -> dict[str, int]:
+    def build() -> dict[str, int]:
+        names = graph.node_names or map(str, range(graph.num_nodes))
+        return {name: i for i, name in enumerate(names)}
+
+    return graph.cache.get(NODE_INDEX, build)
+
+
+def node_name(graph: Graph, node: int) -> str:
+    return graph.node_names[node] if graph.node_names else str(node)

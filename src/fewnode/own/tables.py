@@ -1,0 +1,54 @@
+"""The files a user's graph was read from, remembered with the model so that predicting needs no second naming."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .. import io
+from ..graph import Graph
+from ..storage import PathLike
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Paths of the tables and the names of their columns, as ``io.graph_tables`` takes them."""
+
+    edges: str
+    nodes: str | None = None
+    features: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, edges: PathLike, nodes: PathLike | None = None, features: PathLike | None = None, **columns: str
+    ) -> "TableSource":
+        def absolute(path: PathLike | None) -> str | None:
+            return None if path is None else str(Path(path).absolute())
+
+        return cls(str(Path(edges).absolute()), absolute(nodes), absolute(features), columns)
+
+    def elsewhere(
+        self, edges: PathLike | None = None, nodes: PathLike | None = None, features: PathLike | None = None
+    ) -> "TableSource":
+        """The same columns in other files; if any is given, files not given are none."""
+        if edges is None and nodes is None and features is None:
+            return self
+        return replace(TableSource.of(edges or self.edges, nodes, features), columns=self.columns)
+
+    def read(self, vocabulary: Mapping[str, float] | None = None) -> Graph:
+        """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
+        named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
+        return Graph.from_edges(**io.graph_tables(**named, vocabulary=vocabulary))
+
+    def missing(self) -> str | None:
+        """The first of the files that is not there."""
+        paths = (self.edges, self.nodes, self.features)
+        return next((path for path in paths if path is not None and not Path(path).exists()), None)
+
+    @property
+    def text_column(self) -> str | None:
+        return self.columns.get("text_column")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

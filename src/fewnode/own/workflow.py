@@ -1,0 +1,133 @@
+"""From a user's tables to a saved model, and from a saved model to predictions: one call for each command."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..datasets import load_dataset
+from ..errors import InputError
+from ..graph import Graph
+from ..inference import NodeProgress
+from ..io import check_writable, read_columns, write_columns
+from ..storage import PathLike
+from ..tasks import ClassSplit
+from ..training.loop import Callback
+from .classes import choose_split
+from .classifier import FewShotClassifier
+from .persistence import check_folder
+from .predictions import Predictions
+from .support import read_examples
+from .tables import TableSource
+
+Say = Callable[[str], None]  # told in a line what is being done
+
+
+@dataclass(frozen=True)
+class FittedTables:
+    """What ``fit_tables`` did: the classifier, what it read, and its accuracy beside that of the floor ``probe``."""
+
+    classifier: FewShotClassifier
+    graph: Graph
+    split: ClassSplit
+    beside_probe: tuple[float, float] | None
+
+
+def fit_tables(
+    source: TableSource,
+    out: PathLike,
+    *,
+    force: bool = False,
+    method: str = "vantage",
+    settings: Mapping[str, Any] | None = None,
+    understood: Callable[[Graph, ClassSplit], None] | None = None,
+    training: AbstractContextManager[Callback] | None = None,
+) -> FittedTables:
+    """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
+
+    Args:
+        source: the tables and the names of their columns.
+        out, force: where the model goes; a model that is there already is only replaced with ``force``.
+        method, settings: the method and further arguments of ``FewShotClassifier``.
+        understood: told the graph and the classes that will be learned from, before the training starts.
+        training: entered for the time of the training; gives the callback that is told its progress.
+    """
+    check_folder(out, force)
+    graph = source.read()
+    classifier = FewShotClassifier(method, **(settings or {}))
+    split = choose_split(graph, classifier.min_size)
+    if understood is not None:
+        understood(graph, split)
+    with training or nullcontext() as callback:
+        classifier.fit(graph, split, source=source, callback=callback)
+    classifier.save(out, force=force)
+    worth = method != "probe" and not classifier.interrupted
+    return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
+
+
+def load_adapted(
+    folder: PathLike,
+    support: PathLike,
+    *,
+    among: Literal["new", "all"] = "new",
+    edges: PathLike | None = None,
+    nodes: PathLike | None = None,
+    features: PathLike | None = None,
+    say: Say = lambda _: None,
+) -> FewShotClassifier:
+    """The classifier in ``folder``, on its graph or on the one in other tables, taught the examples of ``support``."""
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    examples = read_examples(support)
+    say("Reading the graph ...")
+    classifier.attach(_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say))
+    try:
+        return classifier.adapt(examples, among=among)
+    except InputError as error:
+        raise InputError(f"{support}: {error}") from error
+
+
+def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], say: Say) -> Graph:
+    """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
+    edges = given["edges"]
+    if edges is None and (given["nodes"] or given["features"]):
+        raise InputError("another graph needs its edges: name them with --edges")
+    assert classifier.model is not None and classifier.schema is not None
+    if classifier.source is None:
+        if edges is not None:
+            return TableSource.of(edges, given["nodes"], given["features"]).read()
+        if classifier.model.card.dataset is None:
+            raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
+        return load_dataset(classifier.model.card.dataset)[0]
+    if edges is None and (lost := classifier.source.missing()):
+        raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes")
+    graph = classifier.read(**given)
+    if edges is None and graph.fingerprint != classifier.schema.fingerprint:
+        say("note: the tables have changed since the model was fitted; they are taken as they are now")
+    return graph
+
+
+def predict_tables(
+    folder: PathLike,
+    support: PathLike,
+    out: PathLike,
+    *,
+    threshold: float = 0.0,
+    nodes_file: PathLike | None = None,
+    force: bool = False,
+    scoring: AbstractContextManager[NodeProgress] | None = None,
+    **where: Any,
+) -> tuple[FewShotClassifier, Predictions]:
+    """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
+
+    ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
+    """
+    check_writable(out, force)
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold {threshold}: it is a probability, from 0 to 1")
+    wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
+    classifier = load_adapted(folder, support, **where)
+    with scoring or nullcontext() as progress:
+        found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+    write_columns(out, found.table(threshold), force)
+    return classifier, found

@@ -1,0 +1,1 @@
+"""Training: the one loop, where its tasks come from, its state on disk, its share of several processes."""

@@ -1,0 +1,105 @@
+"""The state of a training between two checks, kept on disk so that a killed one goes on as if nothing had happened."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from ..errors import InputError
+from ..methods.base import Method, Training
+from ..storage import atomic_write
+from .distributed import is_first
+
+FILE = "training.safetensors"
+
+
+class TrainingState:
+    """Weights, optimiser, the best weights so far and how long since; written at every check if there is a folder."""
+
+    def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
+        self.model = model
+        self.optimizer = _optimizer(model, settings)
+        self.step = 0
+        self.waited = 0
+        self.best: float | None = None
+        self.best_weights: dict[str, Tensor] = {}
+        self.curve: list[tuple[int, float]] = []
+        self.identity = model.card.identity()
+        self.file = None if folder is None else Path(folder) / FILE
+        if self.file is not None and self.file.exists():
+            self._read(self.file)
+
+    def check(self, accuracy: float | None) -> None:
+        """Take note of a validation accuracy (None: there is nothing to select on) and write the state."""
+        if accuracy is not None:
+            self.curve.append((self.step, accuracy))
+        if accuracy is None or self.best is None or accuracy > self.best:
+            self.best, self.waited = accuracy, 0
+            self.best_weights = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
+        else:
+            self.waited += 1
+        if self.file is not None and is_first():
+            self._write(self.file)
+
+    def finish(self) -> None:
+        """Give the model its best weights back."""
+        if self.best_weights:
+            _restore(self.model, self.best_weights)
+
+    def _write(self, file: Path) -> None:
+        tensors = {f"weights/{key}": value for key, value in self.model.state_dict().items()}
+        tensors |= {f"best/{key}": value for key, value in self.best_weights.items()}
+        for number, entries in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer/{number}/{key}": torch.as_tensor(value) for key, value in entries.items()}
+        numbers = {"step": self.step, "waited": self.waited, "best": self.best, "curve": self.curve}
+        meta = {"numbers": json.dumps(numbers), "identity": json.dumps(self.identity)}
+        data = to_bytes({key: value.contiguous() for key, value in tensors.items()}, meta)
+        with atomic_write(file) as out:
+            out.write(data)
+
+    def _read(self, file: Path) -> None:
+        try:
+            with safe_open(file, "pt") as stored:
+                meta = stored.metadata() or {}
+                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
+            numbers, identity = json.loads(meta["numbers"]), json.loads(meta["identity"])
+        except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+            raise InputError(f"{file} is not a training state ({error}); delete it to start anew") from error
+        for key, value in json.loads(json.dumps(self.identity)).items():
+            if identity.get(key) != value:
+                raise InputError(
+                    f"{file} belongs to another training: its {key} is {identity.get(key)!r}, this one's is {value!r}. "
+                    "Use another folder, or delete it to start anew"
+                )
+        self.step, self.waited, self.best = numbers["step"], numbers["waited"], numbers["best"]
+        self.curve = [(int(step), float(accuracy)) for step, accuracy in numbers["curve"]]
+        _restore(self.model, _under("weights/", tensors))
+        self.best_weights = _under("best/", tensors)
+        self._restore_optimizer(_under("optimizer/", tensors))
+
+    def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
+        state: dict[int, dict[str, Tensor]] = {}
+        for path, value in tensors.items():
+            number, key = path.split("/")
+            state.setdefault(int(number), {})[key] = value
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+
+
+@torch.no_grad()
+def _restore(model: Method, weights: dict[str, Tensor]) -> None:
+    """Put weights back, touching only those that differ: what a graph remembers of an unchanged basis stays valid."""
+    for key, value in model.state_dict().items():
+        if not torch.equal(value, weights[key].to(value.device)):
+            value.copy_(weights[key])
+
+
+def _optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return torch.optim.Adam(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}

@@ -1,0 +1,152 @@
+"""``fewnode run``, ``report`` and ``compare``: what is printed where, and the exit codes."""
+
+import json
+
+import pytest
+
+from fewnode import cli
+from fewnode.cli.experiments import clock
+from fewnode.experiments import local
+from fewnode.experiments.events import Finished, Started, Step
+from fewnode.experiments.grid import Run
+from report.made_up import grid, row
+
+
+@pytest.fixture
+def run(capsys):
+    def _run(*argv: object) -> tuple[int, str, str]:
+        code = cli.main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return _run
+
+
+@pytest.fixture
+def own(tmp_path, tiny, monkeypatch):
+    """A grid over a small graph, one that is not there, and a setting it has too few classes for."""
+    tiny[0].save_npz(tmp_path / "own.npz")
+    (tmp_path / "own.toml").write_text(
+        'datasets = ["own.npz", "gone.npz"]\nmethods = ["tent"]\nsettings = ["3w2s", "40w2s"]\nn_query = 5\nseeds = 2\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def pretend(fail: bool = False):
+    """An engine that does nothing and does it at once."""
+
+    def execute(next_run, jobs=1, data_dir=None):
+        while (run := next_run()) is not None:
+            yield Started(run)
+            yield Step(run, 5, 10, 0.4)
+            found = row(run, 0.6)
+            yield Finished(run, {**found, "status": "failed", "reason": "no luck"} if fail and run.seed else found)
+
+    return execute
+
+
+def test_a_dry_run_lists_and_does_nothing(run, own):
+    code, out, err = run("run", "own.toml", "--dry-run", "--json")
+    document = json.loads(out)
+    assert code == 0 and "Looking at own" in err and not (own / "results").exists()
+    assert len(document["todo"]) == 4 and document["without_estimate"] == 4
+    assert document["not_run"] == {"gone.npz": "there is no file gone.npz"}
+    assert {item["reason"] for item in document["not_possible"]} == {
+        "40-way needs 40 novel classes of 7 nodes; own.npz has 5 of 5"
+    }
+    code, text, _ = run("run", "own.toml", "--dry-run")
+    for words in ("4 runs to do", "not run: gone.npz", "not possible: 4 runs: 40-way", "head=logistic", "3w2s"):
+        assert words in text
+
+
+def test_names_without_commas_are_answered_with_how_to_write_them(run, capsys):
+    for words, hint in ((["--datasets", "cora", "wordnet"], "joined by commas: A,B"), (["--sedes", "3"], "--help")):
+        with pytest.raises(SystemExit) as stop:
+            run("run", "quick", *words)
+        assert stop.value.code == 2 and hint in capsys.readouterr().err
+
+
+def test_rows_are_kept_skipped_and_used_for_estimates(run, own, monkeypatch):
+    monkeypatch.setattr(local, "execute", pretend())
+    code, out, err = run("run", "own.toml", "--seeds", 1)
+    assert code == 0 and "3 runs done; rows in results/own.jsonl" in out
+    assert "[3/3] tent on own.npz, 3w2s, seed 0:" in err and "not run: gone.npz" in err
+    code, out, err = run("run", "own.toml", "--json")
+    assert (json.loads(out)["done"], json.loads(out)["done_before"]) == (1, 3)
+    assert "1 run to do, 3 done before. About 20 s with 1 at a time" in err
+    assert len((own / "results/own.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_failure_is_a_row_and_an_exit_code_and_is_tried_again(run, own, monkeypatch):
+    monkeypatch.setattr(local, "execute", pretend(fail=True))
+    code, out, _ = run("run", "own.toml")
+    assert code == 1 and "3 runs done, 1 failed" in out and "failed: tent on own.npz, 3w2s, seed 1: no luck" in out
+    monkeypatch.setattr(local, "execute", pretend())
+    assert run("run", "own.toml", "--json")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["quik"], "Did you mean 'quick'"),
+        (["quick", "--datasets", "wordnett"], "Did you mean 'wordnet'"),
+        (["quick", "--jobs", "0"], "--jobs 0: at least 1"),
+        (["quick", "--seeds", "0"], "--seeds 0: at least 1"),
+        (["quick", "--address", "here:1"], "are for --engine ray"),
+    ],
+)
+def test_wrong_input_is_one_line(run, own, argv, words):
+    code, out, err = run("run", *argv)
+    assert code == 2 and out == "" and words in err
+
+
+def test_ctrl_c_keeps_what_is_done(run, own, monkeypatch):
+    def stop(next_run, jobs=1, data_dir=None):
+        yield from list(pretend()(next_run))[:3]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "execute", stop)
+    code, _, err = run("run", "own.toml")
+    assert code == 130 and "1 new rows are in results/own.jsonl" in err
+    assert len((own / "results/own.jsonl").read_text().splitlines()) == 1
+
+
+def test_report_and_compare(run, tmp_path):
+    for name, shift in (("a", 0.0), ("b", 0.1)):
+        lines = [row(Run("wordnet", "pn", {}, seed=s), 0.6 + shift) for s in range(2)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, err = run("report", tmp_path / "a.jsonl", "--out", tmp_path / "page.html", "--json")
+    assert code == 0 and json.loads(out)["rows"] == 2 and (tmp_path / "page.html").exists() and "Drawing" in err
+    code, out, _ = run("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert code == 0 and "PN on WordNet" in out and "more than noise" in out
+    code, out, _ = run("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--json")
+    assert json.loads(out)["changes"][0]["more_than_noise"] is True
+
+
+def test_a_report_of_nothing_is_refused(run, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(grid(("wordnet",), 1)[-1]) + "\n")
+    code, _, err = run("report", tmp_path / "a.jsonl")
+    assert code == 2 and "no run there has succeeded" in err
+
+
+def test_the_live_table_shows_what_runs_and_what_is_left(tiny):
+    from rich.console import Console
+
+    from fewnode.cli.run_table import RunTable
+    from fewnode.experiments.plan import Plan
+
+    runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]
+    table = RunTable("own", Plan(runs, [], {}, []), [], 1)
+    table.seen = True
+    for event in (Started(runs[0]), Finished(runs[0], row(runs[0], 0.6)), Started(runs[1]), Step(runs[1], 5, 10, 0.42)):
+        table.show(event)
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(table.draw())
+    text = console.export_text()
+    for words in ("own: 1 of 3 runs, about 40 s left", "1/3", "tent on wordnet, 5w5s, seed 1", "validation 42.0 %"):
+        assert words in text
+
+
+def test_clock():
+    assert [clock(seconds) for seconds in (3.2, 89, 600, 7200)] == ["3 s", "89 s", "10 min", "2.0 h"]

@@ -1,0 +1,215 @@
+"""The commands for a user's own graph: what they print, what they write, and the words for wrong input."""
+
+import csv
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+import own_graph
+from fewnode import cli, storage
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def _run(*argv: object) -> tuple[int, str, str]:
+        code = cli.main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return _run
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """Tables and a model fitted on them."""
+    folder = tmp_path_factory.mktemp("own graph")
+    own_graph.write_tables(folder)
+    tables = ["--edges", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv")]
+    assert cli.main(["fit-own", *tables, "--method", "probe", "--k-shot", "3", "--out", str(folder / "m")]) == 0
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def predict(home: Path, *more: object) -> list[object]:
+    return ["predict", home / "m", "--support", home / "support.csv", "--out", "p.csv", *more]
+
+
+def test_fit_own_says_what_it_understood_and_what_comes_next(run, home):
+    code, out, _ = run(
+        "fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2,
+        "--set", "steps=2", "--set", "check_every=2", "--out", "m",
+    )  # fmt: skip
+    assert code == 0 and "240 nodes (120 labelled" in out and "6 numeric columns" in out
+    assert "4 base, 2 validation, 0 too small" in out and "florist" in out
+    assert "tent: 2 steps" in out and "probe" in out
+    assert "fewnode predict m --support support.csv --out predictions.csv" in out
+
+
+def test_fit_own_as_json_and_a_second_time(run, home):
+    words = ["fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--method", "probe", "--out", "m"]
+    code, out, _ = run(*words, "--min-size", 40, "--json")
+    document = json.loads(out)
+    assert (
+        code == 0 and {row["part"] for row in document["classes"]} == {"too small"} and document["calibrations"] == []
+    )
+    assert run(*words)[0] == 2
+    assert run(*words, "--force")[0] == 0
+
+
+def test_predict_writes_all_nodes_without_a_label(run, home):
+    code, out, _ = run(*predict(home))
+    table = rows(Path("p.csv"))
+    assert code == 0 and list(table[0]) == ["id", "label", "probability", "runner_up", "margin"]
+    assert len(table) == 240 - 120 - 5 and {row["label"] for row in table} <= set(own_graph.NEW)
+    assert "mule" in out and "Expected accuracy" in " ".join(out.split()) and "fewnode explain" in out
+    assert all(0.5 <= float(row["probability"]) <= 1 for row in table)
+
+
+def test_predict_among_all_with_a_threshold_for_some_nodes(run, home):
+    own_graph.write(Path("some.csv"), ["id", *(f"n{i}" for i in range(0, 240, 3))])
+    code, out, _ = run(*predict(home, "--among", "all", "--threshold", 0.6, "--nodes-file", "some.csv", "--json"))
+    document = json.loads(out)
+    assert code == 0 and document["nodes"] == 80 == sum(document["counts"].values())
+    assert document["calibration"]["accuracy_new"] is not None and "--among all" in document["next"]
+    truth = own_graph.arrays()[2]
+    names = [*own_graph.TRADES, *own_graph.NEW]
+    table = rows(Path("p.csv"))
+    right = sum(row["label"] == names[truth[int(row["id"][1:])]] for row in table)
+    assert right > 60
+
+
+def test_predict_another_graph_and_parquet(run, home, tmp_path):
+    pytest.importorskip("pyarrow")
+    own_graph.write_tables(tmp_path, seed=4)
+    tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
+    code, out, _ = run("predict", home / "m", "--support", "support.csv", "--out", "p.parquet", *tables)
+    assert code == 0 and "--edges edges.csv --nodes nodes.csv" in " ".join(out.split())
+    from fewnode.io import read_columns
+
+    assert len(read_columns("p.parquet")) == 115
+
+
+def test_explain_in_words_and_as_json(run, home):
+    words = ["explain", home / "m", "--support", home / "support.csv", "--node", "n70"]
+    code, out, _ = run(*words)
+    assert code == 0 and "nearest examples" in out and "influence" in out
+    code, out, _ = run(*words, "--json")
+    assert code == 0 and json.loads(out)["node"] == "n70"
+    code, _, err = run(*words[:-1], "n99x")
+    assert code == 2 and "there is no node 'n99x'" in err
+
+
+def test_windows_line_ends_and_a_byte_order_mark_simply_work(run, home):
+    text = (home / "support.csv").read_text()
+    Path("windows.csv").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert run(*predict(home))[0] == 0
+    code, _, _ = run("predict", home / "m", "--support", "windows.csv", "--out", "w.csv")
+    assert code == 0 and Path("w.csv").read_bytes() == Path("p.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("support", "message"),
+    [
+        ("", "is empty (0 bytes)"),
+        ("id,label\n", "no rows below"),
+        ("id,label\nn6,a\nn999x,b\n", "there is no node 'n999x'"),
+        ("id,label\nn6,a\nn14,a\n", "at least two classes"),
+        ("id,label\nn6,a\nn6,b\n", "row 2 (line 3): gives class 'b' to node 'n6'"),
+        ("id,label\nn6,a\nn6,a\nn7,b\n", "repeats node 'n6'"),
+        ("id,label\nn6,a\nn7,A\n", "named twice"),
+        ("id,label\nn6,baker\nn7,b\n", "'baker' is no new class"),
+        ("id,label\nn6,\nn7,b\n", "column 'label': it is empty"),
+        ("id,label\n,a\nn7,b\n", "column 'id': it is empty"),
+        ("id,label,note\nn6,a,x\nn7,b,y\n", "has a column 'note'"),
+        ("id,class\nn6,a\nn7,b\n", "has a column 'class'"),
+        ("id\nn6\n", "no column 'label'"),
+        ("id,label\nn6,a,oops\nn7,b\n", "3 values, but the first row names 2 columns"),
+    ],
+)
+def test_a_wrong_support_is_refused_and_nothing_written(run, home, support, message):
+    Path("support.csv").write_text(support)
+    code, out, err = run("predict", home / "m", "--support", "support.csv", "--out", "p.csv")
+    assert code == 2 and out == "" and message in err and "support.csv" in err
+    assert [path.name for path in Path().iterdir()] == ["support.csv"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (own_graph.COLUMNS[:4], "lacks 2 of them ('nights', 'amount')"),
+        ((*own_graph.COLUMNS[:5], "height"), "has 1 others ('height')"),
+    ],
+)
+def test_other_features_are_refused_by_name(run, home, tmp_path, columns, message):
+    own_graph.write_tables(tmp_path, columns=columns)
+    code, _, err = run(*predict(home, "--edges", "edges.csv", "--nodes", "nodes.csv"))
+    assert code == 2 and message in err and not Path("p.csv").exists()
+
+
+def test_an_output_that_exists_is_refused_before_any_work(run, home):
+    Path("p.csv").write_text("mine")
+    code, _, err = run(*predict(home))
+    assert code == 2 and "exists already" in err and "--force" in err and "Loading" not in err
+    assert Path("p.csv").read_text() == "mine"
+    assert run(*predict(home, "--force"))[0] == 0 and len(rows(Path("p.csv"))) == 115
+    assert run("predict", home / "m", "--support", home / "support.csv", "--out", "p.xlsx")[0] == 2
+
+
+def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
+    Path("p.csv").write_text("mine")
+    real = storage.os.fdopen
+
+    class Full:
+        def __init__(self, file):
+            self.file, self.left = file, 500
+
+        def write(self, text: str) -> int:
+            self.left -= len(text)
+            if self.left < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(text)
+
+        def __enter__(self):
+            self.file.__enter__()
+            return self
+
+        def __exit__(self, *error):
+            return self.file.__exit__(*error)
+
+    monkeypatch.setattr(storage.os, "fdopen", lambda *args, **options: Full(real(*args, **options)))
+    code, out, err = run(*predict(home, "--force"))
+    assert code == 1 and "No space left" in err and out == ""
+    assert Path("p.csv").read_text() == "mine" and [path.name for path in Path().iterdir()] == ["p.csv"]
+
+
+def test_a_wrong_threshold_and_lost_or_incomplete_tables(run, home, tmp_path):
+    assert "from 0 to 1" in run(*predict(home, "--threshold", 7))[2]
+    assert "needs its edges" in run(*predict(home, "--nodes", home / "nodes.csv"))[2]
+    own_graph.write_tables(tmp_path)
+    fit = ["fit-own", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m"]
+    assert run(*fit)[0] == 0
+    words = ["predict", "m", "--support", "support.csv", "--out", "p.csv"]
+    with Path("edges.csv").open("a") as file:
+        file.write("n0,n100\n")
+    code, _, err = run(*words)
+    assert code == 0 and "have changed since" in err
+    Path("edges.csv").unlink()
+    code, _, err = run(*words, "--force")
+    assert code == 2 and "is gone" in err and "--edges" in err
+
+
+def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
+    own_graph.write_tables(tmp_path)
+    code, out, err = run("fit-own", "--edges", "edges.csv", "--out", "m")
+    assert code == 0 and "training-free probe" in err and "probe: nothing to train" in out
+    code, out, err = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
+    assert code == 0 and "recognised when left out" in " ".join(out.split())
+    assert len(rows(Path("p.csv"))) == 235

@@ -1,0 +1,142 @@
+"""Runs, grids and plans: what a grid asks for, what is left of it, what cannot be done."""
+
+from dataclasses import replace
+
+import pytest
+
+from fewnode import methods
+from fewnode.errors import InputError
+from fewnode.experiments.grid import FLOORS, Run, grid_names, load_grid
+from fewnode.experiments.plan import Durations, Sizes, make_plan
+
+RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
+
+
+def grid(tmp_path, text: str):
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    return load_grid(str(file))
+
+
+SMALL = 'datasets = ["a", "b"]\nmethods = ["tent"]\nsettings = ["5w3s"]\n'
+
+
+def test_the_id_is_stable_and_tells_every_setting_apart():
+    assert RUN.id == "f2f54b9d86c74d0b"
+    assert RUN.id == Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1, False).id
+    assert Run("a", "m", {"x": 1, "y": 2}).id == Run("a", "m", {"y": 2, "x": 1}).id
+    others = {"dataset": "x", "method": "pn", "options": {}, "n_way": 4, "k_shot": 4, "n_query": 9, "seed": 2}
+    changed = [replace(RUN, **{key: value}) for key, value in others.items()] + [replace(RUN, inductive=True)]
+    assert len({run.id for run in [RUN, *changed]}) == 9
+
+
+def test_every_shipped_grid_is_sound():
+    assert set(grid_names()) >= {"quick", "paper_table", "ablation", "support_size", "query_size", "shots"}
+    for name in grid_names():
+        found = load_grid(name)
+        assert found.description
+        present = [m for block in found.blocks for m in (block["methods"] if block["methods"] != "all" else [])]
+        if set(present) <= set(methods.names()):
+            runs = found.runs(seeds=1)
+            for run in runs:  # two training-free rows for every problem
+                floors = [Run(run.dataset, "probe", floor, run.n_way, run.k_shot, run.n_query) for floor in FLOORS]
+                assert {floor.id for floor in floors} <= {run.id for run in runs}
+
+
+def test_a_grid_is_a_product_with_floors_once_and_data_sets_together(tmp_path):
+    runs = grid(tmp_path, SMALL + "seeds = 3\noptions = [{}, {gamma = 2}]\n").runs()
+    assert [run.dataset for run in runs] == ["a"] * 8 + ["b"] * 8
+    trained = [run for run in runs if run.method == "tent"]
+    assert sorted(run.seed for run in trained) == [0] * 4 + [1] * 4 + [2] * 4
+    assert {type(run.options["gamma"]) for run in trained if run.options} == {float}
+    assert len([run for run in runs if run.method == "probe"]) == 4
+
+
+def test_blocks_inherit_and_equal_runs_are_done_once(tmp_path):
+    text = SMALL + 'floors = false\n[[block]]\n[[block]]\nsettings = ["5w3s", "2w1s"]\nn_query = 10\n'
+    runs = grid(tmp_path, text).runs()
+    assert [(run.dataset, run.setting) for run in runs] == [
+        ("a", "5w3s"),
+        ("a", "2w1s"),
+        ("b", "5w3s"),
+        ("b", "2w1s"),
+    ]
+
+
+def test_datasets_are_replaced_methods_chosen_seeds_counted(tmp_path):
+    found = grid(tmp_path, SMALL.replace('["tent"]', '["tent", "probe"]'))
+    runs = found.runs(datasets=["c"], methods=["tent"], seeds=2)
+    assert {run.dataset for run in runs} == {"c"}
+    assert [run.seed for run in runs if run.method == "tent"] == [0, 1]
+    assert {str(run.options) for run in runs if run.method == "probe"} == {str(floor) for floor in FLOORS}
+    with pytest.raises(InputError, match="unknown method of the grid own 'pn'"):
+        found.runs(methods=["pn"])
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("datasets = [", "is not a TOML file"),
+        (SMALL + "sets = 1\n", "unknown key in the grid own 'sets'. Did you mean 'datasets'|'settings'"),
+        ('datasets = ["a"]\nmethods = ["tent"]\n', "does not say its settings"),
+        (SMALL.replace("5w3s", "5 way"), "setting '5 way': write 5w3s"),
+        (SMALL.replace("tent", "tint"), "unknown method 'tint'. Did you mean 'tent'"),
+        (SMALL + "options = [{gama = 1}]\n", "unknown option of tent 'gama'. Did you mean 'gamma'"),
+    ],
+)
+def test_mistakes_in_a_grid_are_named(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        grid(tmp_path, text).runs()
+
+
+def test_an_unknown_grid_is_answered_with_the_closest():
+    with pytest.raises(InputError, match="Did you mean 'quick'"):
+        load_grid("quik")
+    with pytest.raises(InputError, match="there is no grid file"):
+        load_grid("nowhere.toml")
+
+
+def done(run: Run, status: str = "ok", seconds: float = 10.0) -> dict:
+    return {"id": run.id, "status": status, "run": vars(run), "seconds": {"total": seconds}}
+
+
+def test_a_plan_sorts_runs():
+    finished, failed = replace(RUN, seed=2), replace(RUN, seed=3)
+    wide, absent = replace(RUN, n_way=10), replace(RUN, dataset="dblp")
+    sizes = {"wordnet": [50] * 6 + [12], "dblp": "cannot reach it"}
+    plan = make_plan([RUN, finished, failed, wide, absent], [done(finished), done(failed, "failed")], sizes.__getitem__)
+    assert plan.todo == [RUN, failed] and plan.done == [finished]
+    assert plan.not_run == {"dblp": "cannot reach it"}
+    assert plan.not_possible == [(wide, "10-way needs 10 novel classes of 13 nodes; wordnet has 6 of 7")]
+
+
+def test_finished_runs_need_no_data():
+    def never(_: str) -> str:
+        raise AssertionError
+
+    assert make_plan([RUN], [done(RUN)], never).done == [RUN]
+
+
+def test_durations_come_from_the_most_alike_rows():
+    rows = [
+        done(replace(RUN, seed=7), seconds=3.0),
+        done(replace(RUN, n_way=4), seconds=5.0),
+        done(replace(RUN, dataset="x"), seconds=100.0),
+        done(replace(RUN, seed=9), "failed", 999.0),
+    ]
+    known = Durations(rows)
+    assert known.guess(RUN) == 3.0
+    assert known.guess(replace(RUN, k_shot=1)) == 4.0
+    assert known.guess(replace(RUN, dataset="new")) == 36.0
+    assert known.guess(replace(RUN, method="pn")) is None
+    plan = make_plan([RUN, replace(RUN, method="pn")], [], lambda _: [50] * 10)
+    assert plan.seconds(rows) == (3.0, 1)
+
+
+def test_sizes_of_a_file_and_the_reason_for_a_missing_one(tmp_path, tiny):
+    graph, _ = tiny
+    graph.save_npz(tmp_path / "own.npz")
+    sizes = Sizes()
+    found = sizes(str(tmp_path / "own.npz"))
+    assert isinstance(found, list) and all(size >= 2 for size in found)
+    assert "there is no file" in str(sizes(str(tmp_path / "other.npz")))

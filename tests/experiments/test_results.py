@@ -1,0 +1,150 @@
+"""Rows on disk: whole lines whatever happens, several writers, claims that die with their holder."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fewnode.errors import InputError
+from fewnode.experiments import results
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def row(name: str, status: str = "ok", **more: object) -> results.Row:
+    return {"format": 1, "id": name, "status": status, "run": {"dataset": "d"}, **more}
+
+
+def ids(path: Path) -> list[str]:
+    return [found["id"] for found in results.read(path)]
+
+
+def test_rows_come_back_in_order_and_the_last_success_counts(tmp_path):
+    path = tmp_path / "new folder" / "rows.jsonl"
+    for found in (row("a", "failed"), row("b", n=1), row("a", n=2), row("b", "failed"), row("b", n=3)):
+        results.append(path, found)
+    assert [(found["id"], found["status"], found["n"]) for found in results.read(path)] == [
+        ("a", "ok", 2),
+        ("b", "ok", 3),
+    ]
+
+
+@pytest.mark.parametrize("torn", [b'{"format":1,"id":"x"', b"{", b'{"id": "' + b"y" * 200_000])
+def test_a_torn_last_line_is_ignored_and_repaired(tmp_path, torn):
+    path = tmp_path / "rows.jsonl"
+    results.append(path, row("a"))
+    with path.open("ab") as file:
+        file.write(torn)
+    assert ids(path) == ["a"]
+    results.append(path, row("b"))
+    assert ids(path) == ["a", "b"] and len(path.read_bytes().splitlines()) == 2
+
+
+def test_a_file_that_is_nothing_but_a_torn_line_starts_anew(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"form')
+    results.append(path, row("a"))
+    assert ids(path) == ["a"]
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+    results.append(path, row("a"))
+    before, write = path.read_bytes(), os.write
+    monkeypatch.setattr(results.os, "write", lambda handle, line: write(handle, line[:10]))
+    with pytest.raises(OSError, match="only 10 of"):
+        results.append(path, row("b"))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("not json", "line 2 is not a result row"),
+        ("{}", "line 2 is not a result row"),
+        ("[1]", "line 2 is not a result row"),
+        (json.dumps(row("b") | {"format": 99}), "line 2 has format 99, this version reads up to 1"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path, line, words):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row("a")) + "\n" + line + "\n")
+    with pytest.raises(InputError, match=words):
+        results.read(path)
+
+
+def test_nan_never_reaches_the_file(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        results.append(tmp_path / "rows.jsonl", row("a", accuracy=float("nan")))
+
+
+def test_folders_are_read_whole_and_missing_ones_named(tmp_path):
+    with pytest.raises(InputError, match=r"holds no \.jsonl file"):
+        results.read(tmp_path)
+    with pytest.raises(InputError, match="there are no results at"):
+        results.read(tmp_path / "nowhere")
+    results.append(tmp_path / "2.jsonl", row("b"))
+    results.append(tmp_path / "1.jsonl", row("a"))
+    assert ids(tmp_path) == ["a", "b"]
+
+
+def write_many(path: Path, name: int) -> None:
+    for number in range(40):
+        results.append(path, row(f"{name}-{number}", text="x" * (300 * name + number)))
+
+
+def test_several_processes_write_one_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=write_many, args=(path, name)) for name in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(ids(path)) == sorted(f"{name}-{number}" for name in range(3) for number in range(40))
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    code = (
+        "import sys; from fewnode import results; n = 0\n"
+        "while True: results.append(sys.argv[1], {'format': 1, 'id': str(n), 'status': 'ok', "
+        "'run': {'dataset': 'd'}, 'text': 'x' * 50000}); n += 1"
+    )
+    for _ in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": str(SOURCE)})
+        size = path.stat().st_size if path.exists() else 0
+        while not path.exists() or path.stat().st_size < size + 200_000:
+            time.sleep(0.005)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        assert ids(path) == [str(n) for n in range(len(ids(path)))]
+    results.append(path, row("after"))
+    assert all(line.endswith(b"}\n") for line in path.read_bytes().splitlines(keepends=True))
+
+
+def claim(path: Path, run_id: str, pipe) -> None:
+    pipe.send(results.Claims(path).take(run_id))
+    pipe.recv()  # hold it until told, or killed
+
+
+def test_a_claim_keeps_others_away_and_dies_with_its_holder(tmp_path):
+    path, run_id, other = tmp_path / "rows.jsonl", "0123456789abcdef", "fedcba9876543210"
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    holder = context.Process(target=claim, args=(path, run_id, there))
+    holder.start()
+    assert here.recv() is True
+    mine = results.Claims(path)
+    assert not mine.take(run_id) and mine.take(other)
+    holder.kill()
+    holder.join()
+    assert mine.take(run_id)
+    mine.drop(run_id)
+    mine.close()

@@ -1,0 +1,61 @@
+"""Options given as text become values of the types in the method's signature."""
+
+from typing import Literal
+
+import pytest
+
+from fewnode import methods
+from fewnode.errors import InputError
+from fewnode.methods.options import option_types, parse_options, parse_value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("3", int, 3),
+        ("3", float, 3.0),
+        ("1e-3", float, 1e-3),
+        ("-0.5", float | None, -0.5),
+        ("none", int | None, None),
+        ("7", int | None, 7),
+        ("true", bool, True),
+        ("No", bool, False),
+        ("paper", Literal["paper", "released"], "paper"),
+        ("12", str, "12"),
+        ("(16, 32)", tuple[int, ...], (16, 32)),
+    ],
+)
+def test_values_take_the_declared_type(text, kind, value):
+    parsed = parse_value("option", text, kind)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("3.5", int, ["'3.5'", "a whole number"]),
+        ("True", int, ["'True'", "a whole number"]),
+        ("much", float, ["'much'", "a number"]),
+        ("maybe", bool, ["'maybe'", "true or false"]),
+        ("papr", Literal["paper", "released"], ["'papr'", "Did you mean 'paper'", "released"]),
+        ("16", tuple[int, ...], ["'16'", "tuple"]),
+        ("nan", float, ["'nan'", "a number"]),
+    ],
+)
+def test_other_values_are_refused_with_what_would_be_right(text, kind, words):
+    with pytest.raises(InputError) as caught:
+        parse_value("option", text, kind)
+    for word in ["option", *words]:
+        assert word in str(caught.value)
+
+
+def test_options_come_from_the_signature():
+    assert parse_options("probe", {"smooth": "false", "rank": "64"}) == {"smooth": False, "rank": 64}
+    with pytest.raises(InputError, match=r"unknown option of probe 'smoth'\. Did you mean 'smooth'"):
+        parse_options("probe", {"smoth": "false"})
+    assert "learning_rate" not in option_types("probe")  # nothing to train
+
+
+def test_what_fit_fills_in_is_no_option():
+    for name in methods.names():
+        assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(name))

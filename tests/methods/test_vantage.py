@@ -1,0 +1,159 @@
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fewnode import Tasks, evaluate, fit, training_view
+from fewnode.datasets import planted
+from fewnode.methods import vantage as module
+from fewnode.methods.base import cross_entropy
+from fewnode.nn.heads import class_means, cosine_scores
+from fewnode.nn.views import NEAR, VIEWS, WORDS
+from fewnode.tasks import draw_tasks
+from oracles import vantage as oracle
+
+
+@pytest.fixture(scope="module")
+def small():
+    return planted(300, 12, features=60, difficulty=0.3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(tiny):
+    return fit("vantage", *tiny, n_way=3, k_shot=2, steps=0, rank=32)
+
+
+@pytest.mark.parametrize("pseudo", [True, False])
+def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
+    model = fit("vantage", *small, n_way=3, k_shot=2, steps=0, rank=8, task_adaptation=pseudo)
+    graph, core = small[0], model
+    with torch.no_grad():
+        core.gate.copy_(torch.randn(len(core.gate), generator=torch.Generator().manual_seed(0)))
+        core.reach.fill_(0.4)
+    supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}  # not two: both are equally near to their mean
+    tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
+    plain = core.embed(graph)
+    whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
+    views = [view.double() for view in (*plain, *whitened)]
+    nearest = module._nearest(graph.num_nodes) if pseudo else 0
+    assert nearest == (3 if pseudo else 0)
+    for at, query in enumerate((5, 6)):
+        learned = core.gate.double(), core.sharpness.item(), core.reach.item()
+        expected = oracle.score(views, *learned, query, supports, nearest)
+        torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_pseudo_supports_are_a_share_of_where_they_are_looked_for():
+    assert [module._nearest(n) for n in (10, 1_000, 10_000, 100_000)] == [1, 10, 100, 100]
+
+
+def test_a_large_graph_is_searched_by_a_sample_that_stays_the_same(tiny, fitted, monkeypatch):
+    graph, split = tiny
+    monkeypatch.setattr(module, "POOL", 100)
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 70, 0)  # more tasks than are scored at a time
+    fresh = [graph.fresh() for _ in range(2)]
+    with torch.no_grad():
+        scores = [fitted(one, tasks) for one in fresh]
+    torch.testing.assert_close(*scores)
+    assert len(fresh[0].cache.get(module.POOL_VECTORS, lambda: None, fitted.gate)) == 100
+
+
+def test_a_trained_gate_is_not_served_another_ones_pool(tiny):
+    graph, split = tiny
+    model = fit("vantage", graph, split, n_way=3, k_shot=1, steps=0)
+    tasks = draw_tasks(graph.y, split.novel, 3, 1, 4, 5, 0)
+    with torch.no_grad():
+        before = model(graph, tasks)
+        model.gate.add_(torch.arange(10.0))
+        after = model(graph, tasks)
+        torch.testing.assert_close(model(graph.fresh(), tasks), after, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(before, after)
+
+
+def test_without_its_adaptations_it_is_the_centred_floor(tiny):
+    graph, split = tiny
+    off = dict.fromkeys(("node_adaptation", "class_adaptation", "task_adaptation"), False)
+    model = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, **off)
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 5, 0)
+    z = model.views(graph)[NEAR]
+    means = class_means(z[tasks.support], tasks.support_y, 3)
+    expected = cosine_scores(z[tasks.query], means) * z[tasks.query].norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(model(graph, tasks) / model.sharpness.exp(), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_gate_starts_at_the_floors_look(fitted):
+    weight = torch.softmax(fitted.gate, 0)
+    assert weight.argmax() == NEAR and weight[NEAR] > 0.6
+
+
+def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
+    """A task cut down to the classes of one fold, scored with that fold's whitening, has the same loss."""
+    graph, split = tiny
+    core, view = fitted, training_view(graph, split)
+    tasks = draw_tasks(graph.y, split.base, 5, 2, 3, 1, 0)
+    fold = core.whitening.fold_of_class[view.y]
+    state = core.embed(view)
+    plain = cross_entropy(explicit_scores(core, state, tasks), tasks)
+    losses = []
+    for f in fold[tasks.support[0]].unique().tolist():
+        keep_s, keep_q = fold[tasks.support[0]] == f, fold[tasks.query[0]] == f
+        support_y = tasks.support_y[0][keep_s].unique(return_inverse=True)[1]
+        query_y = tasks.query_y[0][keep_q].unique(return_inverse=True)[1]
+        part = Tasks(tasks.support[:, keep_s], support_y[None], tasks.query[:, keep_q], query_y[None])
+        whitened = [F.normalize(state[v] @ core.whitening.fold_matrices[f, v], dim=1) for v in range(len(WORDS))]
+        scores = explicit_scores(core, [*state, *whitened], part)
+        losses.append(F.cross_entropy(scores[0], part.query_y[0], reduction="sum"))
+    within = sum(losses) / tasks.query.shape[1]
+    torch.testing.assert_close(core.loss(view, tasks), (plain + 2 * within) / 3, atol=1e-4, rtol=1e-4)
+
+
+def explicit_scores(core, views, tasks):
+    """Scores of queries by explicit vectors: gated views side by side."""
+    lengths = torch.softmax(core.gate[: len(views)], 0).sqrt()
+    joined = torch.cat([length * view for length, view in zip(lengths, views, strict=True)], 1)
+    means = module._means(joined[tasks.support], tasks)
+    cosine = joined[tasks.query] @ F.normalize(means, dim=-1).mT
+    near = -torch.cdist(joined[tasks.query], means).square() / 2
+    near = near + joined[tasks.query].square().sum(-1, keepdim=True) / 2  # the same for all classes
+    part = torch.sigmoid(core.reach)
+    return ((1 - part) * cosine + part * near) * core.sharpness.exp()
+
+
+@pytest.mark.parametrize("switch", ["node_adaptation", "class_adaptation", "task_adaptation"])
+def test_each_adaptation_can_be_left_out(tiny, switch):
+    graph, split = tiny
+    model = fit("vantage", graph, split, n_way=3, k_shot=2, steps=5, rank=32, **{switch: False})
+    expected = {"node_adaptation": 2, "class_adaptation": len(VIEWS), "task_adaptation": len(VIEWS) + len(WORDS)}
+    assert len(model.gate) == expected[switch]
+    assert model.task_adaptation == (switch != "task_adaptation")
+    assert evaluate(model, graph, split.novel, n_way=3, k_shot=2).accuracy > 0.6
+
+
+def test_training_leaves_the_floor_where_links_tell_more():
+    model = fit("vantage", *planted(400, 12, homophily=0.2, seed=0), n_way=3, k_shot=2, seed=0)
+    assert model.card.best > model.card.curve[0][1] + 0.05
+    assert not torch.equal(model.gate, torch.tensor(model.first))
+
+
+def test_the_part_of_the_distance_is_learned_and_belongs_to_the_task_level(tiny):
+    model = fit("vantage", *tiny, n_way=3, k_shot=3, steps=3, rank=32)
+    graph, split = tiny
+    model.loss(training_view(graph, split), draw_tasks(graph.y, split.base, 4, 3, 3, 2, 0)).backward()
+    assert model.reach.grad.abs() > 0
+    tasks = draw_tasks(graph.y, split.novel, 3, 3, 4, 5, 0)
+    without = fit("vantage", *tiny, n_way=3, k_shot=3, steps=3, rank=32, task_adaptation=False)
+    with torch.no_grad():
+        for one, moves in ((model, True), (without, False)):
+            before = one(graph, tasks)
+            one.reach.fill_(3.0)
+            assert torch.equal(one(graph, tasks), before) != moves
+
+
+def test_what_is_near_to_no_class_goes_to_the_one_that_is_spread_out(fitted):
+    core, products = fitted, torch.tensor([[[0.3, 0.1]]])
+    lengths = torch.tensor([[1.0, 0.4]])  # the supports of the first class agree, those of the second do not
+    with torch.no_grad():
+        for reach, expected in ((20.0, [-0.2, 0.02]), (-20.0, [0.3, 0.25])):
+            core.reach.fill_(reach)
+            found = core._matched(products, lengths)[0, 0] / core.sharpness.exp()
+            torch.testing.assert_close(found, torch.tensor(expected))
+        core.reach.fill_(-2.0)

@@ -1,0 +1,52 @@
+import numpy as np
+import torch
+from scipy import sparse as sp
+
+from fewnode import Graph
+from fewnode.graph.operators import normalized_adjacency, ppr_smooth
+from fewnode.nn.views import NEAR, VIEWS, Views, centred, reduced_links
+
+
+def test_looks_are_unit_rows_around_the_mean_and_the_near_one_is_the_floors(tiny):
+    graph, _ = tiny
+    views = Views(graph.num_features, 32).fit(graph)
+    made = views(graph)
+    assert len(made) == len(VIEWS) and made is views(graph)  # made once
+    for look in made:
+        length = look.norm(dim=1)
+        assert ((length - 1).abs() < 1e-5).logical_or(length == 0).all()
+    expected = centred(ppr_smooth(normalized_adjacency(graph), views.features(graph)))
+    torch.testing.assert_close(made[NEAR][:, :32], expected)
+
+
+def test_two_steps_leave_the_node_itself_out():
+    path = Graph.from_edges([[0, 1], [1, 2]], np.eye(3, dtype=np.float32))
+    words = Views(3, 8).fit(path)
+    two_steps = words(path)[VIEWS.index("words_two_steps")]
+    raw = words._padded(words.features(path))
+    mean = torch.tensor([[0, 1.0, 0], [0.5, 0, 0.5], [0, 1.0, 0]])
+    torch.testing.assert_close(two_steps, centred(mean @ mean @ raw), atol=1e-6, rtol=1e-5)
+
+
+def test_links_keep_what_a_full_svd_of_the_neighbour_lists_keeps(tiny):
+    graph, _ = tiny
+    normal = normalized_adjacency(graph)
+    words = Views(graph.num_features, 256).fit(graph).features(graph)
+    links = reduced_links(graph, normal, 40, words)
+    lists = graph.to_scipy().toarray() + np.eye(graph.num_nodes)
+    idf = np.log((1 + graph.num_nodes) / (1 + lists.sum(0))) + 1
+    weighted = lists * idf / np.linalg.norm(lists * idf, axis=1, keepdims=True)
+    best = (np.linalg.svd(weighted, compute_uv=False)[:40] ** 2).sum()
+    assert 0.97 * best < float(links.square().sum()) < best + 1e-3
+
+
+def test_empty_rows_stay_empty():
+    h = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]])
+    assert (centred(h)[0] == 0).all() and torch.isfinite(centred(h)).all()
+    assert (centred(torch.zeros(3, 2)) == 0).all()
+
+
+def test_large_graphs_are_kept_in_half_precision(monkeypatch):
+    monkeypatch.setattr("fewnode.nn.views.ROOM", 10)
+    graph = Graph.from_edges([[0, 1], [1, 2]], sp.csr_matrix(np.eye(3, dtype=np.float32)))
+    assert all(view.dtype == torch.float16 for view in Views(3, 4).fit(graph)(graph))

@@ -1,0 +1,345 @@
+"""From a graph to trusted predictions: choice of classes, examples, probabilities, keeping, other graphs."""
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import fewnode
+import own_graph
+from fewnode import checkpoint, inference
+from fewnode.errors import InputError
+from fewnode.graph import Graph
+from fewnode.inference import pieces
+from fewnode.own import persistence
+from fewnode.own.classes import KnownClasses, choose_split
+from fewnode.own.classifier import FewShotClassifier
+from fewnode.own.predictions import Predictions
+from fewnode.own.tables import TableSource
+from fewnode.tasks import ClassSplit
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FewShotClassifier:
+    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
+
+
+@pytest.fixture
+def classifier(fitted) -> FewShotClassifier:
+    return fitted.attach(own_graph.graph())
+
+
+def truth() -> np.ndarray:
+    return np.array([*own_graph.TRADES, *own_graph.NEW])[own_graph.arrays()[2]]
+
+
+# --- choosing classes -----------------------------------------------------------------------------------
+
+
+def test_classes_are_chosen_by_size_and_both_parts_get_large_and_small_ones():
+    y = np.repeat(np.arange(7), [50, 40, 30, 20, 12, 11, 3])
+    split = choose_split(Graph.from_edges([[0], [1]], None, y), 10)
+    assert split == ClassSplit([0, 1, 3, 4], [2, 5])
+
+
+@pytest.mark.parametrize(("classes", "base", "validation"), [(1, 1, 0), (3, 3, 0), (4, 2, 2), (9, 6, 3), (30, 20, 10)])
+def test_how_many_classes_are_kept_for_validation(classes, base, validation):
+    split = choose_split(Graph.from_edges([[0], [1]], None, np.repeat(np.arange(classes), 10)), 10)
+    assert (len(split.base), len(split.validation)) == (base, validation)
+
+
+def test_known_classes_go_by_name_where_another_table_numbers_them_anew():
+    graph = Graph.from_edges([[0], [1]], None, [0, 1, 2], class_names=["ant", "bee", "cat"])
+    known = KnownClasses.of(graph, ClassSplit([0], [2]))
+    other = Graph.from_edges([[0], [1]], None, [2, 0, 1], class_names=["aardvark", "ant", "cat"])
+    assert known.split(other) == ClassSplit([1], [2])
+
+
+# --- fit, adapt, predict --------------------------------------------------------------------------------
+
+
+def test_new_classes_are_recognised_and_the_expectation_holds(classifier):
+    found = classifier.adapt(own_graph.examples()).predict_proba()
+    assert len(found) == 240 and found.classes == own_graph.NEW
+    new = np.isin(truth(), own_graph.NEW)
+    right = (np.array(found.labels()) == truth())[new].mean()
+    assert right > 0.9 and right == pytest.approx(classifier.calibration.accuracy, abs=0.1)
+    assert torch.allclose(found.probabilities.sum(1), torch.ones(240), atol=1e-5)
+    assert classifier.calibration.source == "validation" and classifier.calibration.k_shot == 2.5
+
+
+def test_vantage_is_the_default_and_trains():
+    classifier = FewShotClassifier(n_way=2, k_shot=2, steps=3, check_every=3).fit(own_graph.graph())
+    assert classifier.model.card.method == "vantage" and classifier.model.card.stopped_at == 3
+    assert np.isfinite(np.asarray(classifier.adapt(own_graph.examples()).predict_proba([0, "n1"]))).all()
+
+
+def test_a_head_of_one_width_is_replaced_for_any_number_of_classes(tmp_path):
+    options = {"head": "wide", "rank": 6, "hidden_channels": 5, "out_channels": 4, "inner_steps": 2}
+    fitted = FewShotClassifier("maml", n_way=2, k_shot=2, steps=2, **options).fit(own_graph.graph())
+    found = np.asarray(fitted.adapt(own_graph.examples(), among="all").predict_proba(range(20)))
+    assert found.shape[1] > 2
+    fitted.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    loaded.adapt(own_graph.examples(), among="all")
+    np.testing.assert_allclose(np.asarray(loaded.predict_proba(range(20))), found, atol=1e-5)
+
+
+def test_among_all_also_offers_known_classes(classifier):
+    found = classifier.adapt(own_graph.examples(), among="all").predict_proba()
+    assert set(found.classes) == {*own_graph.TRADES, *own_graph.NEW}
+    labels = np.array(found.labels())
+    assert (labels == truth()).mean() > 0.85
+    calibration = classifier.calibration
+    assert calibration.accuracy_new is not None and calibration.accuracy_known is not None
+    assert classifier.support.shots()[:2] == [3, 2] and max(classifier.support.shots()[2:]) == 10
+
+
+def test_in_pieces_as_at_once(classifier, monkeypatch):
+    whole = classifier.adapt(own_graph.examples()).predict_proba()
+    monkeypatch.setattr(inference.batches, "__defaults__", (25,))
+    told = []
+    parts = classifier.predict_proba(progress=lambda done, total: told.append((done, total)))
+    assert torch.allclose(whole.probabilities, parts.probabilities, atol=1e-6)
+    assert len(told) > 20 and told[-1] == (240, 240) and told == sorted(told)
+
+
+def test_pieces_cover_everything_and_a_hub_ends_its_piece():
+    load = torch.tensor([3, 3, 3, 100, 3, 3])
+    assert pieces(load, 10) == [(0, 4), (4, 5), (5, 6)]
+    assert pieces(torch.tensor([1]), 10) == [(0, 1)]
+
+
+def test_predictions_as_a_table_with_unknown_below_the_threshold():
+    p = torch.tensor([[0.9, 0.1], [0.45, 0.55]])
+    found = Predictions(torch.arange(2), ["a", "b"], ("x", "y"), p)
+    table = found.table(0.6)
+    assert table["label"] == ["x", "unknown"] and table["runner_up"] == ["y", "x"]
+    assert table["margin"].tolist() == pytest.approx([0.8, 0.1]) and table["probability"].tolist() == [0.9, 0.55]
+    assert found.counts(0.6) == {"x": 1, "y": 0, "unknown": 1} and found.labels() == ["x", "y"]
+    with pytest.raises(InputError, match=r"threshold is 1\.5"):
+        found.labels(1.5)
+
+
+def test_without_base_labels_the_probe_is_used_and_says_so():
+    edges, x, _ = own_graph.arrays()
+    with pytest.warns(UserWarning, match="training-free probe"):
+        classifier = FewShotClassifier("vantage").fit(Graph.from_edges(edges, x))
+    assert classifier.model.card.method == "probe" and "probe" in classifier.notes[0]
+    examples = {"a": [6, 14, 22], "b": [7, 15]}
+    found = classifier.adapt(examples).predict_proba()
+    assert classifier.calibration.source == "examples" and len(found) == 240
+    assert (
+        FewShotClassifier("probe").fit(Graph.from_edges(edges, x)).adapt({"a": [6], "b": [7]}).calibration.source
+        == "none"
+    )
+
+
+def test_order_of_calls_is_explained():
+    with pytest.raises(InputError, match="not fitted"):
+        FewShotClassifier().adapt({"a": [0], "b": [1]})
+    classifier = FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
+    with pytest.raises(InputError, match="call adapt"):
+        classifier.predict_proba()
+
+
+# --- wrong examples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ({"a": ["n6"], "b": ["n999x"]}, "class 'b': there is no node 'n999x'"),
+        ({"a": [6], "b": [240]}, "there is no node 240; ids are 0..239"),
+        ({"a": [6], "b": [True]}, "there is no node True"),
+        ({"a": ["n6"], "A": ["n7"]}, "named twice"),
+        ({"a": ["n6"], "a ": ["n7"]}, "named twice"),
+        ({"a": ["n6", "n14"]}, "at least two classes"),
+        ({}, "at least two classes"),
+        ({"a": ["n6"], "b": ["n6"]}, "'n6' is an example of 'b' and of 'a'"),
+        ({"a": ["n6", "n6"], "b": ["n7"]}, "'n6' is an example of 'a' twice"),
+        ({"baker": ["n6"], "b": ["n7"]}, "'baker' is no new class"),
+        ({"a": ["n0"], "b": ["n7"]}, "the graph labels it 'baker'"),
+        ({"a": [], "b": ["n7"]}, "class 'a' has no examples"),
+        ({"a": "n6", "b": ["n7"]}, "give a list of nodes"),
+        ({"unknown": ["n6"], "b": ["n7"]}, "name the class otherwise"),
+        ({"": ["n6"], "b": ["n7"]}, "without a name"),
+    ],
+)
+def test_wrong_examples_are_refused(classifier, examples, message):
+    with pytest.raises(InputError, match=message):
+        classifier.adapt(examples)
+
+
+def test_among_must_be_new_or_all(classifier):
+    with pytest.raises(InputError, match="unknown among 'every'"):
+        classifier.adapt(own_graph.examples(), among="every")
+
+
+# --- another graph --------------------------------------------------------------------------------------
+
+
+def test_another_graph_with_the_same_columns_in_another_order(classifier, tmp_path):
+    classifier.save(tmp_path / "m")
+    edges, x, y = own_graph.arrays(seed=5)
+    order = [3, 0, 5, 1, 4, 2]
+    names = [own_graph.COLUMNS[i] for i in order]
+    other = Graph.from_edges(edges, x[:, order], feature_names=names)
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(other)
+    examples = {name: np.flatnonzero(y == 6 + i)[:3].tolist() for i, name in enumerate(own_graph.NEW)}
+    labels = np.array(loaded.adapt(examples).predict_proba().labels())
+    assert (labels == np.array([*own_graph.TRADES, *own_graph.NEW])[y])[y >= 6].mean() > 0.9
+    assert loaded.calibration in loaded.calibrations  # no validation labels here: as learned while fitting
+    with pytest.raises(InputError, match="no labelled node of a class the model knows"):
+        loaded.adapt(examples, among="all")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("age", "balance", "cash", "cards"), "lacks 2 of them \\('nights', 'amount'\\)"),
+        (("age", "balance", "cash", "cards", "nights", "height"), "lacks 1 .*'amount'.* has 1 others \\('height'\\)"),
+        ((*own_graph.COLUMNS, "height"), "has 1 others \\('height'\\)"),
+        (None, "4 feature columns, the model knows 6"),
+    ],
+)
+def test_other_columns_are_refused_by_name(fitted, columns, message):
+    width = 4 if columns is None else len(columns)
+    other = Graph.from_edges([[0], [1]], np.ones((2, width), np.float32), feature_names=columns)
+    with pytest.raises(InputError, match=message):
+        fitted.attach(other)
+
+
+def test_a_graph_without_features_only_knows_itself(fitted):
+    edges, x, y = own_graph.arrays()
+    bare = Graph.from_edges(edges, None, y)
+    classifier = FewShotClassifier("probe", k_shot=3).fit(bare, ClassSplit([0, 1, 2], [3, 4]))
+    assert classifier.attach(bare).adapt({"a": [6], "b": [7]})
+    with pytest.raises(InputError, match="Fit a model on this graph"):
+        classifier.attach(Graph.from_edges(edges[:, 1:], None, y))
+    with pytest.raises(InputError, match="leave them out"):
+        classifier.attach(Graph.from_edges(edges, x, y))
+    with pytest.raises(InputError, match="this graph has no features"):
+        fitted.attach(bare)
+
+
+def test_sparse_columns_that_never_occur_are_zero():
+    from scipy import sparse as sp
+
+    from fewnode.own.features import FeatureSchema
+
+    schema = FeatureSchema(3, ("a", "b", "c"), sparse=True)
+    x = sp.csr_matrix(np.array([[0, 2.0], [1, 0]], dtype=np.float32))
+    graph = schema.fit(Graph.from_edges([[0], [1]], x, feature_names=["c", "a"]))
+    assert graph.features_scipy().toarray().tolist() == [[2, 0, 0], [0, 0, 1]]
+    with pytest.raises(InputError, match="has 1 others \\('z'\\)"):
+        schema.fit(Graph.from_edges([[0], [1]], x, feature_names=["c", "z"]))
+
+
+# --- keeping --------------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_gives_the_same_probabilities(classifier, tmp_path):
+    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    assert torch.equal(loaded.adapt(own_graph.examples()).predict_proba().probabilities, before)
+    assert loaded.known == classifier.known and loaded.calibrations == classifier.calibrations
+    with pytest.raises(InputError, match="no new class"):
+        loaded.adapt({"baker": ["n6"], "b": ["n7"]})
+
+
+@pytest.mark.parametrize("method", ["probe", "vantage"])
+def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeypatch, method):
+    monkeypatch.setattr(persistence, "LARGE", 100)
+    options = {} if method == "probe" else {"steps": 1, "check_every": 1}
+    classifier = FewShotClassifier(method, k_shot=2, **options).fit(own_graph.graph())
+    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded again"))
+        loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+        assert torch.equal(loaded.adapt(own_graph.examples()).predict_proba().probabilities, before)
+    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}).predict_proba([1])  # embeds anew
+    (tmp_path / "m" / persistence.EMBEDDING).write_bytes(b"torn")
+    with pytest.raises(InputError, match="is damaged"):
+        loaded.attach(own_graph.graph()).adapt(own_graph.examples())
+
+
+def test_a_model_of_fewnode_train_can_be_attached(tmp_path):
+    edges, x, y = own_graph.arrays()
+    graph = Graph.from_edges(edges, x, y)
+    fewnode.save(
+        fewnode.fit("probe", graph, ClassSplit([0, 1, 2], [3, 4, 5], [6, 7]), n_way=2, k_shot=2), tmp_path / "m"
+    )
+    classifier = FewShotClassifier.load(tmp_path / "m").attach(graph)
+    assert classifier.known.base == ("0", "1", "2")
+    assert classifier.adapt({"a": [6], "b": [7]}).calibration.source == "validation"
+    assert classifier.attach(Graph.from_edges(edges[:, 1:], x)).known == KnownClasses()
+
+
+def test_an_existing_folder_is_refused_and_an_old_model_survives_a_full_disk(classifier, tmp_path, monkeypatch):
+    target = tmp_path / "m"
+    classifier.save(target)
+    with pytest.raises(InputError, match="holds a model already"):
+        classifier.save(target)
+    old = {file.name: file.read_bytes() for file in target.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(persistence, "write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        classifier.save(target, force=True)
+    with pytest.raises(OSError, match="No space left"):
+        classifier.save(tmp_path / "new")
+    assert {file.name: file.read_bytes() for file in target.iterdir()} == old
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    monkeypatch.undo()
+    classifier.save(target, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_folders_that_are_no_models(classifier, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        classifier.save(tmp_path, force=True)
+    with pytest.raises(InputError, match="is a file"):
+        classifier.save(tmp_path / "notes.txt")
+    classifier.save(tmp_path / "m")
+    (tmp_path / "m" / persistence.OWN).write_text('{"format": 1}')
+    with pytest.raises(InputError, match="is damaged"):
+        FewShotClassifier.load(tmp_path / "m")
+    (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')
+    with pytest.raises(InputError, match="not of format"):
+        FewShotClassifier.load(tmp_path / "m")
+    (tmp_path / "m" / checkpoint.CARD).unlink()
+    with pytest.raises(InputError, match="not a saved model"):
+        FewShotClassifier.load(tmp_path / "m")
+
+
+def test_words_of_a_text_column_are_kept_and_used_on_the_next_table(tmp_path):
+    words = ["red cats run", "blue dogs sleep", "green birds sing", "grey fish swim"]
+    for name, order in (("a", words), ("b", ["red birds whistle", "blue cats sleep", "dogs sing", "swim fish red"])):
+        rows = [f"v{i},{'' if i % 5 == 0 else i % 4},{order[i % 4]}" for i in range(80)]
+        own_graph.write(tmp_path / f"{name}.csv", ["id,label,text", *rows])
+        own_graph.write(
+            tmp_path / f"{name}_edges.csv", ["source,target", *(f"v{i},v{(i + 4) % 80}" for i in range(80))]
+        )
+    source = TableSource.of(tmp_path / "a_edges.csv", tmp_path / "a.csv", text_column="text")
+    graph = source.read()
+    FewShotClassifier("probe", k_shot=3).fit(graph, source=source).save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m")
+    assert loaded.read().feature_names == graph.feature_names
+    difference = loaded.read().features_scipy() - graph.features_scipy()
+    assert abs(difference).max() < 1e-6
+    other = loaded.read(edges=tmp_path / "b_edges.csv", nodes=tmp_path / "b.csv")
+    assert other.feature_names == graph.feature_names and "whistle" not in other.feature_names
+    assert loaded.attach(other)
+
+
+def test_compare_says_what_training_is_worth(classifier):
+    own, other = classifier.compare("probe", smooth=False)
+    assert 0 < other <= 1 and 0 < own <= 1

@@ -1,0 +1,24 @@
+import sys
+
+import pytest
+
+from fewnode.errors import InputError
+from fewnode.training.callbacks import TensorBoardLog, TrainingProgress
+
+
+def test_without_tensorboard_the_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(InputError, match=r"pip install 'fewnode\[log\]'"):
+        TensorBoardLog(tmp_path)
+
+
+def test_steps_and_checks_are_written(tmp_path):
+    pytest.importorskip("tensorboard", reason="needs the extra [log]")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log = TensorBoardLog(tmp_path)
+    log(TrainingProgress(1, 2, 0.5, None, None, 10.0))
+    log(TrainingProgress(2, 2, 0.25, 0.75, 0.75, 10.0))
+    found = EventAccumulator(str(tmp_path)).Reload()
+    assert [event.value for event in found.Scalars("loss")] == [0.5, 0.25]
+    assert [(event.step, event.value) for event in found.Scalars("validation_accuracy")] == [(2, 0.75)]

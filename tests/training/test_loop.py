@@ -1,0 +1,237 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fewnode import ClassSplit, Graph, fit, training_view
+from fewnode.errors import InputError
+from fewnode.graph.operators import project
+from fewnode.methods.base import Method, Training
+
+
+class Linear(Method):
+    """The smallest method that trains: a linear map, nearest class mean."""
+
+    training_settings = Training(steps=40, check_every=5, learning_rate=0.05)
+
+    def __init__(self, in_channels: int, *, width: int = 4, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(in_channels, width))
+        self.dropout = nn.Dropout(dropout)
+
+    def embed(self, graph):
+        return self.dropout(project(graph, self.weight))
+
+    def score(self, graph, state, tasks):
+        member = nn.functional.one_hot(tasks.support_y, tasks.n_way).float()
+        means = member.transpose(1, 2) @ state[tasks.support] / member.sum(1)[..., None]
+        return -torch.cdist(state[tasks.query], means)
+
+
+def same(one, two):
+    first, second = one.state_dict(), two.state_dict()
+    return all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_training_improves_and_keeps_the_best_weights(tiny):
+    graph, split = tiny
+    seen = []
+    model = fit(Linear, graph, split, n_way=3, k_shot=2, callback=seen.append, patience=100)
+    assert [progress.step for progress in seen] == list(range(1, 41))
+    checks = [progress for progress in seen if progress.accuracy is not None]
+    assert [progress.step for progress in checks] == list(range(5, 45, 5))
+    steps, accuracies = zip(*model.card.curve, strict=True)
+    assert steps == tuple(range(0, 45, 5))  # the start is checked too: training must beat it
+    assert model.card.best == max(accuracies) == checks[-1].best
+    assert accuracies[-1] > accuracies[0]
+    stopped = steps[int(np.argmax(accuracies))]
+    assert same(model, fit(Linear, graph, split, n_way=3, k_shot=2, steps=stopped, patience=100))
+
+
+def test_patience_stops_early(tiny):
+    graph, split = tiny
+    model = fit(Linear, graph, split, n_way=3, k_shot=2, learning_rate=0.0, patience=3, steps=1000)
+    assert model.card.stopped_at == 15  # the start is the best; three checks bring nothing
+    assert model.card.curve[0][0] == 0
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_says_so(tiny):
+    graph, split = tiny
+
+    def interrupt(progress):
+        if progress.step == 12:
+            raise KeyboardInterrupt
+
+    model = fit(Linear, graph, split, n_way=3, k_shot=2, callback=interrupt)
+    assert "interrupted at step 12 of 40" in model.card.notes[-1]
+    assert [step for step, _ in model.card.curve] == [0, 5, 10]
+
+
+def test_resuming_gives_the_same_weights(tiny, tmp_path):
+    graph, split = tiny
+    whole = fit(Linear, graph, split, n_way=3, k_shot=2, patience=100)
+
+    class Killed(Exception):
+        pass
+
+    def kill(progress):
+        if progress.step == 23:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit(Linear, graph, split, n_way=3, k_shot=2, patience=100, resume=tmp_path, callback=kill)
+    steps = []
+    again = fit(
+        Linear, graph, split, n_way=3, k_shot=2, patience=100, resume=tmp_path, callback=lambda p: steps.append(p.step)
+    )
+    assert steps[0] == 21  # the last check was at 20
+    assert same(whole, again) and whole.card.curve == again.card.curve
+
+
+def test_a_state_of_another_training_is_refused(tiny, tmp_path):
+    graph, split = tiny
+    fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, resume=tmp_path)
+    with pytest.raises(InputError, match="belongs to another training: its seed is 0, this one's is 1"):
+        fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, resume=tmp_path, seed=1)
+    state = tmp_path / "training.safetensors"
+    state.write_bytes(state.read_bytes()[:50])
+    with pytest.raises(InputError, match="not a training state"):
+        fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, resume=tmp_path)
+
+
+SCRIPT = """
+import sys, time
+sys.path[:0] = {paths!r}
+from test_training import Linear
+from fewnode import fit, planted, save
+graph, split = planted(600, 12, features=120, seed=1)
+pause = float(sys.argv[2])
+model = fit(Linear, graph, split, n_way=3, k_shot=2, patience=100, resume=sys.argv[1],
+            callback=lambda p: (print(p.step, flush=True), time.sleep(pause)))
+save(model, sys.argv[1])
+"""
+
+
+def test_kill_minus_nine_and_resume_give_the_same_weights(tmp_path):
+    paths = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "src")]
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(paths=paths))
+    run = [sys.executable, str(script)]
+    subprocess.run([*run, str(tmp_path / "whole"), "0"], check=True, stdout=subprocess.DEVNULL)
+    victim = subprocess.Popen([*run, str(tmp_path / "cut"), "0.02"], stdout=subprocess.PIPE, text=True)
+    for line in victim.stdout:
+        if int(line) >= 17:
+            os.kill(victim.pid, signal.SIGKILL)
+            break
+    victim.wait()
+    assert victim.returncode == -signal.SIGKILL and not (tmp_path / "cut" / "model.safetensors").exists()
+    time.sleep(0.1)
+    again = subprocess.run([*run, str(tmp_path / "cut"), "0"], check=True, capture_output=True, text=True)
+    assert again.stdout.split()[0] == "16"
+    whole, cut = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
+    assert whole == cut
+
+
+def test_fewer_validation_classes_than_ways_validates_at_what_there_is(tiny):
+    graph, split = tiny
+    with pytest.warns(UserWarning, match="validation tasks are 2-way"):
+        model = fit(Linear, graph, split, n_way=4, k_shot=2, steps=5)
+    assert any("2-way" in note for note in model.card.notes)
+    with pytest.warns(UserWarning, match="nothing is selected"):
+        model = fit(Linear, graph, ClassSplit(split.base, (), split.novel), n_way=3, k_shot=2, steps=5)
+    assert model.card.best is None
+
+
+def test_training_shape_is_free_of_the_test_shape(tiny):
+    graph, split = tiny
+    shapes = []
+
+    class Spy(Linear):
+        def loss(self, graph, tasks):
+            shapes.append((tasks.n_way, tasks.support.shape[1], tasks.query.shape[1], len(tasks)))
+            return super().loss(graph, tasks)
+
+    sizes = dict(train_way=4, train_shot=1, train_query=3, tasks_per_step=2)
+    fit(Spy, graph, split, n_way=3, k_shot=5, steps=2, **sizes)
+    assert set(shapes) == {(4, 4, 12, 2)}
+
+
+def test_every_block_of_steps_draws_other_dropout(tiny):
+    drawn = []
+
+    class Spy(Linear):
+        def loss(self, graph, tasks):
+            drawn.append(float(torch.rand(1)))
+            return super().loss(graph, tasks)
+
+    fit(Spy, *tiny, n_way=3, k_shot=2, steps=4, check_every=1)
+    assert len(set(drawn)) == 4
+
+
+def test_training_sees_base_labels_only(tiny):
+    graph, split = tiny
+
+    class Spy(Linear):
+        def prepare(self, graph):
+            assert set(graph.y.unique().tolist()) == {-1, *split.base}
+
+        def loss(self, graph, tasks):
+            self.prepare(graph)
+            return super().loss(graph, tasks)
+
+    fit(Spy, graph, split, n_way=3, k_shot=2, steps=2)
+
+
+def test_inductive_training_never_sees_novel_nodes(tiny):
+    graph, split = tiny
+    sizes = []
+
+    class Spy(Linear):
+        def loss(self, graph, tasks):
+            sizes.append(graph.num_nodes)
+            return super().loss(graph, tasks)
+
+    model = fit(Spy, graph, split, n_way=3, k_shot=2, steps=2, inductive=True)
+    novel = torch.isin(graph.y, torch.tensor(split.novel))
+    assert set(sizes) == {int((~novel).sum())}
+    assert model.card.inductive and model.card.graph != graph.fingerprint
+
+
+def test_a_loss_that_is_not_a_number_is_an_error(tiny):
+    class Broken(Linear):
+        def loss(self, graph, tasks):
+            return super().loss(graph, tasks) * float("nan")
+
+    with pytest.raises(FloatingPointError, match="loss became nan"):
+        fit(Broken, *tiny, n_way=3, k_shot=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (dict(method="tnet"), "Did you mean 'tent'"),
+        (dict(widht=3), "unknown option of linear 'widht'. Did you mean 'width'"),
+        (dict(device="gpu9"), "device 'gpu9' cannot be used here"),
+        (dict(split=None), "Linear learns from base classes: give a split"),
+        (dict(split=ClassSplit([0])), "two base classes"),
+    ],
+)
+def test_bad_requests_are_named(tiny, arguments, words):
+    graph, split = tiny
+    given = dict(method=Linear, graph=graph, split=split, n_way=3, k_shot=2) | arguments
+    with pytest.raises(InputError, match=words):
+        fit(**given)
+
+
+def test_the_view_is_shared_but_the_graph_is_not_changed(tiny):
+    graph, split = tiny
+    before = graph.y.clone()
+    fit("probe", graph, split)
+    assert torch.equal(graph.y, before) and isinstance(training_view(graph, split), Graph)
