@@ -15,17 +15,19 @@ from fewnode.experiments import results
 from fewnode.report.cells import Cell, dataset_title, gather
 from fewnode.report.figures import draw_all
 from fewnode.report.page import all_tables, svg
-from fewnode.report.tables import Table
+from fewnode.report.tables import ResultTable
 from fewnode.storage import atomic_write
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/results.md", "docs/tent.md")
+PAGES = ("README.md", "docs/results.md", "docs/vantage.md")
 FIGURE = "docs/figures/shots.svg"
 GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NOTHING = "No rows are stored yet.\n"
-COMPARED = {"TENT": 2, "best other trained": 5, "best training-free": 3}  # and their columns in the table of gains
-READING = "5-way tasks. In brackets the standard deviation over training seeds; without it there is one seed."
+TASKS = "5-way 5-shot"
+# What README compares, and the columns in the table of gains.
+COMPARED = {"vantage": 2, "TENT": 5, "best other trained": 6, "best training-free": 3}
+READING = f"{TASKS} accuracy in percent on 500 tasks of novel classes, mean over three or more training seeds."
 
 
 def stored_rows(folder: Path) -> list[results.Row]:
@@ -41,23 +43,28 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
     return {"": lambda: _summary(tables["gains"]), "missing": lambda: _missing(cells, rows), **chapters}
 
 
-def _chapter(tables: list[Table]) -> str:
+def _chapter(tables: list[ResultTable]) -> str:
     """The tables of a chapter; a note they share is said once, at the end."""
     shared = len({table.note for table in tables}) == 1
     texts = [f"### {table.title}\n\n{table.markdown()}" + ("" if shared else f"\n{table.note}\n") for table in tables]
     return "\n".join(texts + ([f"{tables[0].note}\n"] if shared else [])) or NOTHING
 
 
-def _summary(gains: list[Table]) -> str:
-    """One line for each data set: TENT, the best other trained method and the best floor, at one shot and at five."""
-    held = {(row[0], row[1]): row for table in gains for row in table.rows}
-    tasks = ("5-way 1-shot", "5-way 5-shot")
-    names = [name for name, setting in held if setting == tasks[0] and (name, tasks[1]) in held]
-    if not names:
+def _summary(gains: list[ResultTable]) -> str:
+    """One line for each real data set: the default method, TENT, the best other trained method and the best floor."""
+    rows = [row for table in gains for row in table.rows if row[1] == TASKS and not row[0].startswith("planted")]
+    if not rows:
         return NOTHING
-    heads = ["data set"] + [f"{who}, {shots}" for shots in ("1 shot", "5 shots") for who in COMPARED]
-    lines = [[name] + [held[name, setting][COMPARED[who]] for setting in tasks for who in COMPARED] for name in names]
-    return f"{Table('summary', '', heads, lines, '').markdown()}\n{READING}\n"
+    heads = ["data set", *COMPARED]
+    lines = [[row[0], *(_short(row[column]) for column in COMPARED.values())] for row in rows]
+    return f"{ResultTable('summary', '', heads, lines, '').markdown()}\n{READING}\n"
+
+
+def _short(cell: str) -> str:
+    """A cell's accuracy, and the method's name where there is one."""
+    accuracy, _, rest = cell.partition(" ± ")
+    name = " ".join(word for word in rest.split()[1:] if not word.startswith("("))
+    return f"{accuracy} {name}".strip()
 
 
 def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
@@ -81,9 +88,9 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
 
 
 def draw_shots(cells: list[Cell]) -> str | None:
-    """The curves of TENT and the best floors over the number of shots, as SVG."""
+    """The curves of vantage and the best floors over the number of shots, as SVG."""
     few = [cell for cell in cells if cell.problem.n_query == 5 and not cell.problem.inductive]
-    chosen = [cell for cell in few if cell.method == "probe" or (cell.method == "tent" and not cell.options)]
+    chosen = [cell for cell in few if cell.method == "probe" or (cell.method == "vantage" and not cell.options)]
     drawn = draw_all(chosen).get("shots")
     return None if drawn is None else svg(drawn[1], "shots") + "\n"
 

@@ -55,5 +55,5 @@ def grid(datasets=("cora_full_knnfeat", "coauthor_cs", "wordnet"), seeds: int = 
         for size in ("train_way", "train_shot", "train_query"):
             rows += [row(Run(dataset, "tent", {size: n}), 0.6 + 0.05 * np.log(n)) for n in (3, 5, 10, 20)]
     for options, skill in (({}, 0.5), ({"class_adaptation": False}, 0.3)):  # the ablation of another form of TENT
-        rows.append(row(Run(datasets[0], "tent", {"variant": "paper"} | options), skill))
+        rows.append(row(Run(datasets[0], "tent", {"preset": "printed"} | options), skill))
     return [*rows, failed(Run(datasets[0], "rale"))]

@@ -11,6 +11,7 @@ from .cells import SIZES, Cell, Problem, by_problem, dataset_title
 from .significance import TEST, below, paired_p
 from .tables import ResultTable
 
+DEFAULT = "vantage"  # the method that is used where none is named
 MARKS = (
     "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
     f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the best training-free row ({TEST})."
@@ -72,22 +73,23 @@ def number(cell: Cell) -> str:
 
 
 def gains(cells: Sequence[Cell]) -> list[ResultTable]:
-    """The default TENT against the best training-free row and the best other method of each problem, and what it loses
-    when it is trained without the nodes of novel classes."""
+    """The default method against the best training-free row, TENT and the best other method of each problem, and what it
+    loses when it is trained without the nodes of novel classes."""
     main = by_problem(cell for cell in cells if cell.kind == "main" and cell.problem.n_query == 10)
-    own = {cell.problem: cell for cell in cells if cell.method == "tent" and not cell.options}
+    own, tent = (_plain(cells, method) for method in (DEFAULT, "tent"))
     rows, found = [], {}
     for problem in sorted(main, key=lambda p: (dataset_title(p.dataset), p.shape)):
         floor = best_of(cell for cell in main[problem] if cell.training_free)
         if problem.inductive or floor is None or problem not in own:
             continue
         full, unseen = own[problem], own.get(replace(problem, inductive=True))
-        other = best_of(cell for cell in main[problem] if not cell.training_free and cell is not full)
+        other = best_of(cell for cell in main[problem] if _other(cell))
         found[problem] = 100 * (full.accuracy - floor.accuracy)
         beside = "–" if other is None else f"{number(other)} {other.title}"
+        printed = "–" if problem not in tent else number(tent[problem])
         apart = "–" if unseen is None else f"{number(unseen)}, {100 * (unseen.accuracy - full.accuracy):+.1f}"
         where = (dataset_title(problem.dataset), problem.setting)
-        rows.append([*where, number(full), number(floor), f"{found[problem]:+.1f}", beside, apart])
+        rows.append([*where, number(full), number(floor), f"{found[problem]:+.1f}", printed, beside, apart])
     shots = sorted({problem.k_shot for problem in found})
     means = {k: np.mean([gain for problem, gain in found.items() if problem.k_shot == k]) for k in shots}
     told = ", ".join(f"{mean:+.1f} at {k} shot{'s' * (k > 1)}" for k, mean in means.items())
@@ -95,8 +97,18 @@ def gains(cells: Sequence[Cell]) -> list[ResultTable]:
         f"Mean gain over the best training-free row, which is chosen on the very tasks it is tested on: {told}. "
         "Inductive: trained without the nodes of novel classes; then the gap to the usual setting."
     )
-    heads = ["data set", "tasks", "TENT", "best training-free", "gain", "best other trained", "TENT, inductive"]
-    return [ResultTable("gains", "TENT against the floors", heads, rows, note)] if rows else []
+    heads = ["data set", "tasks", DEFAULT, "best training-free", "gain", "TENT", "best other trained", "inductive"]
+    return [ResultTable("gains", f"{DEFAULT} against the floors", heads, rows, note)] if rows else []
+
+
+def _plain(cells: Sequence[Cell], method: str) -> dict[Problem, Cell]:
+    """The cells of a method with its default options, by problem."""
+    return {cell.problem: cell for cell in cells if cell.method == method and not cell.options}
+
+
+def _other(cell: Cell) -> bool:
+    """Whether a cell is of a trained method that is neither the default nor a form of TENT."""
+    return not cell.training_free and cell.method not in (DEFAULT, "tent", "tent_released")
 
 
 def best_of(cells: Iterable[Cell]) -> Cell | None:
@@ -104,7 +116,7 @@ def best_of(cells: Iterable[Cell]) -> Cell | None:
 
 
 def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
-    """What each form of TENT loses without each of its adaptations."""
+    """What a method loses without each of its adaptations."""
     cut = [cell for cell in cells if cell.kind == "ablation"]
     whole = {(cell.problem, cell.title): cell for cell in cells if cell.kind == "main"}
     levels = sorted({cell.without for cell in cut}, key=lambda level: (len(level.split()), level))

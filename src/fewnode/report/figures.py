@@ -19,8 +19,8 @@ def draw_all(cells: Sequence[Cell]) -> dict[str, tuple[str, Figure]]:
         "accuracy": ("Accuracy of every method", _accuracy),
         "cost": ("Accuracy against seconds of training", _cost),
         "shots": ("Accuracy by number of examples", _shots),
-        "ablation": ("TENT without its parts", _ablation),
-        "sensitivity": ("TENT by the size of its training tasks", _sensitivity),
+        "ablation": ("Without a level of adaptation", _ablation),
+        "sensitivity": ("By the size of the training tasks", _sensitivity),
         "classes": ("The hardest classes", _classes),
     }
     drawn = {name: (title, make(cells)) for name, (title, make) in makers.items()}
@@ -44,7 +44,7 @@ def _panels(count: int, width: float = 3.6, height: float = 2.6, across: int = 3
     return figure, axes[:count]
 
 
-def _looks(titles: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _styles(titles: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {
         title: {"color": COLOURS[place % len(COLOURS)], "marker": SHAPES[place % len(SHAPES)]}
         for place, title in enumerate(titles)
@@ -80,11 +80,11 @@ def _cost(cells: Sequence[Cell]) -> Figure | None:
     found = {problem: part for problem, part in telling(cells).items() if any(not cell.training_free for cell in part)}
     if not found:
         return None
-    looks = _looks(order_titles([cell for part in found.values() for cell in part]))
+    styles = _styles(order_titles([cell for part in found.values() for cell in part]))
     figure, axes = _panels(len(found))
     for axis, (problem, part) in zip(axes, found.items(), strict=True):
         for cell in part:
-            axis.scatter(max(cell.seconds, 0.01), 100 * cell.accuracy, s=30, label=cell.title, **looks[cell.title])
+            axis.scatter(max(cell.seconds, 0.01), 100 * cell.accuracy, s=30, label=cell.title, **styles[cell.title])
         axis.set_xscale("log")
         axis.set_xlabel("seconds of training")
         axis.set_ylabel("accuracy (%)")
@@ -109,23 +109,23 @@ def _shots(cells: Sequence[Cell]) -> Figure | None:
     series = {key: part for key, part in series.items() if len({cell.problem.k_shot for cell in part}) >= 3}
     if not series:
         return None
-    looks = _looks(order_titles([cell for part in series.values() for cell in part]))
+    styles = _styles(order_titles([cell for part in series.values() for cell in part]))
     figure, axes = _panels(len(series))
     for axis, ((dataset, way, *_), part) in zip(axes, series.items(), strict=True):
-        for title, look in looks.items():
+        for title, style in styles.items():
             line = sorted((cell for cell in part if cell.title == title), key=lambda cell: cell.problem.k_shot)
-            _line(axis, [cell.problem.k_shot for cell in line], line, look, title)
+            _line(axis, [cell.problem.k_shot for cell in line], line, style, title)
         axis.set_xlabel("examples of each class")
         axis.set_title(f"{dataset_title(dataset)}, {way}-way", fontsize=9)
     _legend(figure, axes)
     return figure
 
 
-def _line(axis: Any, xs: Sequence[float], cells: Sequence[Cell], look: dict[str, Any], label: str) -> None:
+def _line(axis: Any, xs: Sequence[float], cells: Sequence[Cell], style: dict[str, Any], label: str) -> None:
     if not cells:
         return
     ys, bars = [100 * cell.accuracy for cell in cells], [100 * cell.interval for cell in cells]
-    axis.errorbar(xs, ys, yerr=bars, capsize=2, markersize=4, linewidth=1.2, label=label, **look)
+    axis.errorbar(xs, ys, yerr=bars, capsize=2, markersize=4, linewidth=1.2, label=label, **style)
     axis.set_xticks(sorted({*axis.get_lines()[0].get_xdata(), *xs}))
     axis.set_ylabel("accuracy (%)")
 
@@ -167,13 +167,13 @@ def _sensitivity(cells: Sequence[Cell]) -> Figure | None:
         "train_query": "queries of each",
     }
     part = [cell for cell in cells if cell.kind in sizes]
-    looks = _looks(sorted({_line_name(cell) for cell in part}))
+    styles = _styles(sorted({_line_name(cell) for cell in part}))
     figure, axes = _panels(len(sizes))
     for axis, size in zip(axes, sizes, strict=True):
-        for name, look in looks.items():
+        for name, style in styles.items():
             line = [cell for cell in part if cell.kind == size and _line_name(cell) == name]
             line.sort(key=lambda cell: int(cell.options[size]))
-            _line(axis, [cell.options[size] for cell in line], line, look, name)
+            _line(axis, [cell.options[size] for cell in line], line, style, name)
         axis.set_xlabel(words[size])
     _legend(figure, axes)
     return figure

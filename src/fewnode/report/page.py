@@ -95,7 +95,7 @@ def svg(figure: Figure, name: str) -> str:
 
 CHAPTERS = {
     "leaderboard": ("Leaderboard", ("accuracy",)),
-    "gains": ("What TENT gains", ()),
+    "gains": ("What the default gains", ()),
     "published": ("Beside the published numbers", ()),
     "ablation": ("Ablation", ("ablation",)),
     "sensitivity": ("Sensitivity", ("sensitivity",)),
