@@ -67,7 +67,7 @@ types: dev
 
 # One thread per worker: the workers already fill the cores, and tiny solves crawl when threads compete.
 unit: dev
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 --cov
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 --cov=fewnode
 
 docs: dev
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
