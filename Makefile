@@ -2,7 +2,7 @@
 # Paths are relative and every cache stays in the tree, so folders with spaces and a read-only home are fine.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help install dev quickstart test lint types unit examples bench clean
+.PHONY: help install dev quickstart test lint imports types unit docs examples bench release-check test-all-pythons clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -21,8 +21,11 @@ endif
 help:
 	@echo "make install     .venv with the base install"
 	@echo "make quickstart  install, then classify nodes of the bundled graph"
-	@echo "make test        install the development extras, then ruff, mypy, pytest and the examples"
+	@echo "make test        install the development extras, then ruff, the import rule, mypy, pytest, the docs, the examples"
+	@echo "make docs        build the documentation into site/, strictly"
 	@echo "make bench       print speed and memory of the hot paths"
+	@echo "make release-check     build, check and install the package, and run the quickstart from it"
+	@echo "make test-all-pythons  pytest under every supported Python this machine has"
 	@echo "make clean       remove .venv and .cache"
 
 # The stamps make a second call install nothing; editing either file below installs again.
@@ -50,18 +53,24 @@ dev: .venv/dev.stamp
 quickstart: .venv/report.stamp
 	$(PY) examples/quickstart.py
 
-test: lint types unit examples
+test: lint types docs unit examples
 
-lint: dev
+lint: dev imports
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+imports: dev
+	.venv/bin/lint-imports --no-logo --cache-dir .cache/imports
 
 types: dev
 	$(PY) -m mypy
 
 # One thread per worker: the workers already fill the cores, and tiny solves crawl when threads compete.
 unit: dev
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 --cov=fewnode
+
+docs: dev
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 examples: dev
 	@for example in examples/*.py; do echo "$$example"; $(PY) "$$example" || exit 1; done
@@ -69,5 +78,25 @@ examples: dev
 bench: install
 	@for benchmark in benchmarks/*.py; do echo "$$benchmark"; $(PY) "$$benchmark" || exit 1; done
 
+# The quickstart runs in another folder, so that only the installed wheel can be what it imports.
+release-check: dev
+	rm -rf dist .cache/release
+	$(PY) -m build --outdir dist
+	$(PY) -m twine check --strict dist/*
+	$(PYTHON) -m venv .cache/release
+	.cache/release/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
+	cd .cache/release && bin/python -c 'import fewnode; assert "site-packages" in fewnode.__file__, fewnode.__file__'
+	cd .cache/release && bin/fewnode train probe wordnet --n-way 5 --k-shot 3 --out model && bin/fewnode evaluate model
+	cd .cache/release && bin/python ../../examples/quickstart.py
+
+test-all-pythons:
+	@for v in 3.11 3.12 3.13; do \
+	  if ! python$$v -c '' 2>/dev/null; then echo "Python $$v: no python$$v on the PATH"; continue; fi; \
+	  echo "Python $$v"; \
+	  python$$v -m venv .cache/python$$v && \
+	  .cache/python$$v/bin/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]' && \
+	  OMP_NUM_THREADS=1 .cache/python$$v/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 || exit 1; \
+	done
+
 clean:
-	rm -rf .venv .cache
+	rm -rf .venv .cache dist site

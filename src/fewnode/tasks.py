@@ -208,7 +208,10 @@ def draw_tasks(
     Args:
         y: labels [N], -1 where unknown.
         classes: the classes to draw from.
-        n_way, k_shot, n_query, n_tasks: classes of a task, supports and queries of each, and how many tasks.
+        n_way: classes of a task.
+        k_shot: supports of each class.
+        n_query: queries of each class.
+        n_tasks: how many tasks.
         seed: a whole number, or a generator that supplies one.
 
     Returns:
