@@ -91,7 +91,7 @@ release-check: dev
 
 test-all-pythons:
 	@for v in 3.11 3.12 3.13; do \
-	  if ! python$$v -c '' 2>/dev/null; then echo "Python $$v: not on this machine"; continue; fi; \
+	  if ! python$$v -c '' 2>/dev/null; then echo "Python $$v: no python$$v on the PATH"; continue; fi; \
 	  echo "Python $$v"; \
 	  python$$v -m venv .cache/python$$v && \
 	  .cache/python$$v/bin/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]' && \

@@ -48,7 +48,11 @@ def evaluate(
         graph: the graph the tasks are on, with the labels of the classes asked about.
         classes: classes to draw tasks from, for example ``split.novel``; the same seed gives every model the same pool.
         tasks: the tasks themselves, instead of classes to draw them from.
-        n_way, k_shot, n_query, n_tasks, seed: shape, number and seed of drawn tasks.
+        n_way: classes of a drawn task.
+        k_shot: supports of each class.
+        n_query: queries of each class.
+        n_tasks: how many tasks are drawn.
+        seed: of the tasks.
 
     Returns:
         The mean accuracy, its interval, and the accuracy of each task.

@@ -16,7 +16,7 @@ from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.tasks import ClassSplit, draw_tasks
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def small_graph() -> tuple[Graph, ClassSplit]:

@@ -6,6 +6,7 @@ import pytest
 
 from fewnode import methods
 from fewnode.errors import InputError
+from fewnode.methods import find
 from fewnode.methods.options import option_types, parse_options, parse_value
 
 
@@ -50,10 +51,10 @@ def test_other_values_are_refused_with_what_would_be_right(text, kind, words):
 
 
 def test_options_come_from_the_signature():
-    assert parse_options("probe", {"smooth": "false", "rank": "64"}) == {"smooth": False, "rank": 64}
+    assert parse_options(find("probe"), {"smooth": "false", "rank": "64"}) == {"smooth": False, "rank": 64}
     with pytest.raises(InputError, match=r"unknown option of probe 'smoth'\. Did you mean 'smooth'"):
-        parse_options("probe", {"smoth": "false"})
-    assert "learning_rate" not in option_types("probe")  # nothing to train
+        parse_options(find("probe"), {"smoth": "false"})
+    assert "learning_rate" not in option_types(find("probe"))  # nothing to train
 
 
 def test_what_fit_fills_in_is_no_option():

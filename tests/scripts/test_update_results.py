@@ -9,7 +9,7 @@ import pytest
 
 from report.made_up import grid
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/results.md", "docs/tent.md"]
 
 

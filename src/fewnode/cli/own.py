@@ -74,7 +74,7 @@ def _add_adapted(parser: argparse.ArgumentParser) -> None:
 
 def fit_own(args: argparse.Namespace) -> int:
     from ..errors import one_of
-    from ..methods import names
+    from ..methods import find, names
 
     one_of("method", args.method, names())  # wrong names are answered before torch is imported
     say("Reading the tables ...")
@@ -82,7 +82,7 @@ def fit_own(args: argparse.Namespace) -> int:
     from ..own.tables import TableSource
     from ..own.workflow import fit_tables
 
-    options = parse_options(args.method, dict(pair(text) for text in args.set))
+    options = parse_options(find(args.method), dict(pair(text) for text in args.set))
     columns = {name: value for name in COLUMNS if (value := getattr(args, name)) is not None}
     source = TableSource.of(args.edges, args.nodes, args.features, **columns)
     shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}

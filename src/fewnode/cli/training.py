@@ -68,7 +68,7 @@ def _add_data_dir(parser: argparse.ArgumentParser) -> None:
 def train_method(args: argparse.Namespace) -> int:
     from ..datasets import catalog
     from ..errors import one_of
-    from ..methods import names
+    from ..methods import find, names
 
     method = one_of("method", args.method, names())  # wrong names are answered before torch is imported
     dataset = catalog.entry(args.dataset).name
@@ -80,7 +80,7 @@ def train_method(args: argparse.Namespace) -> int:
         from ..methods.options import parse_options
         from ..training.distributed import ranks
 
-        options = parse_options(method, given)
+        options = parse_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
         shape: dict[str, Any] = {"n_way": args.n_way, "k_shot": args.k_shot, "n_query": args.n_query, "seed": args.seed}
         with ranks() if args.ranks == "auto" else nullcontext(0) as rank, notes_said(), TrainingBar() as bar:

@@ -46,7 +46,7 @@ def load_dataset(
         >>> import fewnode
         >>> graph, split = fewnode.load_dataset("wordnet")
         >>> graph.num_nodes, len(split.novel)
-        (117659, 20)
+        (117659, 15)
     """
     entry = catalog.entry(name)
     if entry.recipe:

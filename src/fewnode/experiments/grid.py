@@ -142,7 +142,7 @@ def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options as the method's signature wants them; a whole number where it says float is one."""
     from ..methods.options import option_types
 
-    known = option_types(method)
+    known = option_types(methods.find(method))
     for name in given:
         one_of(f"option of {method}", name, known)
     return {

@@ -7,9 +7,9 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import Graph
 from .cache import CacheKey
 from .csr import csr_parts, csr_tensor, gather_rows, transposed
+from .graph import Graph
 
 
 class _Product(torch.autograd.Function):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from scipy.sparse.csgraph import connected_components
 
-from . import Graph
+from .graph import Graph
 
 
 def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from . import Graph
 from .cache import CacheKey
+from .graph import Graph
 
 _STEP, _MIX_1, _MIX_2 = -7046029254386353131, -4658895280553007687, -7723592293110705685  # SplitMix64's constants
 

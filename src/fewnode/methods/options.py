@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from .. import methods
 from ..errors import InputError, one_of
 from .base import Method, Training
 
@@ -42,18 +41,15 @@ def training_options(kind: type[Method]) -> dict[str, Any]:
     return {} if kind.training_settings is None else {field.name: hints[field.name] for field in fields(Training)}
 
 
-def option_types(method: str) -> dict[str, Any]:
+def option_types(kind: type[Method]) -> dict[str, Any]:
     """The type of every option of a method: those of its training and of its constructor."""
-    kind = methods.find(method)
     return training_options(kind) | own_options(kind)
 
 
-def parse_options(method: str, given: Mapping[str, str]) -> dict[str, Any]:
+def parse_options(kind: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
     """Options given as text (``{"gamma": "0.5"}``) as values of the types the method's signature names."""
-    known = option_types(method)
-    return {
-        name: parse_value(name, text, known[one_of(f"option of {method}", name, known)]) for name, text in given.items()
-    }
+    known, what = option_types(kind), f"option of {kind.key()}"
+    return {name: parse_value(name, text, known[one_of(what, name, known)]) for name, text in given.items()}
 
 
 def parse_value(name: str, text: str, kind: Any) -> Any:

@@ -1,7 +1,7 @@
 """A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,6 @@ import torch
 from .. import inference
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..io.text import word_weights
 from ..methods.base import Method
 from ..storage import PathLike
 from ..tasks import ClassSplit
@@ -56,7 +55,7 @@ class FewShotClassifier:
         self.notes: list[str] = []
         self.known, self.named_classes = KnownClasses(), True
         self.calibrations: list[Calibration] = []
-        self.vocabulary: Mapping[str, float] | None = None
+        self.vocabulary: tuple[str, ...] | None = None
         self.source: TableSource | None = None
         self.model: Method | None = None
         self.schema: FeatureSchema | None = None
@@ -95,7 +94,7 @@ class FewShotClassifier:
         self.known, self.source = KnownClasses.of(graph, split), source
         self.vocabulary = None
         if source is not None and source.text_column and graph.feature_names:
-            self.vocabulary = word_weights(graph.features_scipy(), graph.feature_names)
+            self.vocabulary = graph.feature_names
         self._take(ready)
         self.calibrations = self._usual_calibrations()
         return self

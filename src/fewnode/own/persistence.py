@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from .classes import KnownClasses
 from .features import FeatureSchema
 from .tables import TableSource
 
-FORMAT = 1
+FORMAT = 2  # 1 held texts weighted by rarity, which were then weighted again
 OWN, WORDS, EMBEDDING = "own.json", "vocabulary.json", "embedding.safetensors"
 LARGE = 20_000  # nodes from which the embedding is kept too: making it again takes longer than reading it
 
@@ -36,7 +35,7 @@ class SavedClassifier:
     known: KnownClasses | None = None
     calibrations: tuple[Calibration, ...] = ()
     source: TableSource | None = None
-    vocabulary: Mapping[str, float] | None = None
+    vocabulary: tuple[str, ...] | None = None
     min_size: int | None = None
 
 
@@ -140,7 +139,7 @@ def load(folder: PathLike) -> SavedClassifier:
             KnownClasses(*(tuple(document["classes"][part]) for part in ("base", "validation"))),
             tuple(Calibration(**one) for one in document["calibrations"]),
             None if document["source"] is None else TableSource(**document["source"]),
-            read_json(source / WORDS) if (source / WORDS).exists() else None,
+            tuple(read_json(source / WORDS)) if (source / WORDS).exists() else None,
             document["min_size"],
         )
     except (KeyError, TypeError) as error:

@@ -1,6 +1,6 @@
 """The files a user's graph was read from, remembered with the model so that predicting needs no second naming."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class TableSource:
             return self
         return replace(TableSource.of(edges or self.edges, nodes, features), columns=self.columns)
 
-    def read(self, vocabulary: Mapping[str, float] | None = None) -> Graph:
+    def read(self, vocabulary: Sequence[str] | None = None) -> Graph:
         """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
         named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
         return Graph.from_edges(**io.graph_tables(**named, vocabulary=vocabulary))

@@ -73,8 +73,8 @@ def number(cell: Cell) -> str:
 
 
 def gains(cells: Sequence[Cell]) -> list[ResultTable]:
-    """The default method against the best training-free row, TENT and the best other method of each problem, and what it
-    loses when it is trained without the nodes of novel classes."""
+    """The default method against the best training-free row, TENT and the best other method of each problem, and what
+    it loses when it is trained without the nodes of novel classes."""
     main = by_problem(cell for cell in cells if cell.kind == "main" and cell.problem.n_query == 10)
     own, tent = (_plain(cells, method) for method in (DEFAULT, "tent"))
     rows, found = [], {}

@@ -46,7 +46,9 @@ def fit(
         method: a name of ``fewnode ls methods``, or a class of your own.
         graph: the whole graph; labels outside ``split.base`` never reach the training.
         split: the classes to learn from and to select on; a training-free method needs none.
-        n_way, k_shot, n_query: shape of the validation tasks, and of the training tasks unless options say otherwise.
+        n_way: classes of a validation task, and of a training task unless ``train_way`` says otherwise.
+        k_shot: supports of each class, likewise (``train_shot``).
+        n_query: queries of each class, likewise (``train_query``).
         seed: of the first weights and the training tasks.
         device: "auto", "cpu", "cuda", ...
         inductive: take all nodes of novel classes out of the training graph.
