@@ -1,4 +1,4 @@
-"""Several views of every node, none of which needs a label: its words and its links, from near and from afar."""
+"""Several views of every node, none of which needs a label: its words and its links, from near and far."""
 
 import torch
 from torch import Tensor, nn
