@@ -2,10 +2,10 @@ import json
 
 import pytest
 import torch
-from test_training import Linear
 
 from fewnode import evaluate, fit, load, save
 from fewnode.errors import InputError
+from linear_method import Linear
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_fit_own_says_what_it_understood_and_what_comes_next(run, home):
     )  # fmt: skip
     assert code == 0 and "240 nodes (120 labelled" in out and "6 numeric columns" in out
     assert "4 base, 2 validation, 0 too small" in out and "florist" in out
-    assert "tent: 2 steps" in out and "probe" in out
+    assert "vantage: 2 steps" in out and "probe" in out
     assert "fewnode predict m --support support.csv --out predictions.csv" in out
 
 

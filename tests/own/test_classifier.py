@@ -12,7 +12,7 @@ import own_graph
 from fewnode import checkpoint, inference
 from fewnode.errors import InputError
 from fewnode.graph import Graph
-from fewnode.inference import pieces
+from fewnode.inference import batches
 from fewnode.own import persistence
 from fewnode.own.classes import KnownClasses, choose_split
 from fewnode.own.classifier import FewShotClassifier
@@ -97,7 +97,7 @@ def test_among_all_also_offers_known_classes(classifier):
     assert classifier.support.shots()[:2] == [3, 2] and max(classifier.support.shots()[2:]) == 10
 
 
-def test_in_pieces_as_at_once(classifier, monkeypatch):
+def test_in_batches_as_at_once(classifier, monkeypatch):
     whole = classifier.adapt(own_graph.examples()).predict_proba()
     monkeypatch.setattr(inference.batches, "__defaults__", (25,))
     told = []
@@ -106,10 +106,10 @@ def test_in_pieces_as_at_once(classifier, monkeypatch):
     assert len(told) > 20 and told[-1] == (240, 240) and told == sorted(told)
 
 
-def test_pieces_cover_everything_and_a_hub_ends_its_piece():
+def test_batches_cover_everything_and_a_hub_ends_its_batch():
     load = torch.tensor([3, 3, 3, 100, 3, 3])
-    assert pieces(load, 10) == [(0, 4), (4, 5), (5, 6)]
-    assert pieces(torch.tensor([1]), 10) == [(0, 1)]
+    assert batches(load, 10) == [(0, 4), (4, 5), (5, 6)]
+    assert batches(torch.tensor([1]), 10) == [(0, 1)]
 
 
 def test_predictions_as_a_table_with_unknown_below_the_threshold():
@@ -309,7 +309,7 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
     with pytest.raises(InputError, match="is a file"):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
-    (tmp_path / "m" / persistence.OWN).write_text('{"format": 1}')
+    (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
     with pytest.raises(InputError, match="is damaged"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')

@@ -61,7 +61,7 @@ class Method(nn.Module):
     ``base_classes``, ``n_way``, ``k_shot`` they name, then keyword options with the paper's values as defaults.
 
     Example:
-        >>> import fewnode
+        >>> import fewnode, torch
         >>> class Degree(fewnode.Method):
         ...     training_settings = None
         ...     def __init__(self, in_channels):
@@ -69,7 +69,8 @@ class Method(nn.Module):
         ...     def embed(self, graph):
         ...         return graph.degree.float()
         ...     def score(self, graph, state, tasks):
-        ...         return -(state[tasks.query][:, :, None] - state[tasks.support][:, None]).abs()
+        ...         query, support = state[tasks.query], state[tasks.support]
+        ...         return -torch.cdist(query.unsqueeze(-1), support.unsqueeze(-1))
         >>> graph = fewnode.Graph.from_edges([[0, 0, 1], [1, 2, 3]])
         >>> model = fewnode.fit(Degree, graph)
         >>> model(graph, fewnode.Tasks([[0, 2]], [[0, 1]], [[1, 3]])).argmax(-1).tolist()

@@ -40,7 +40,7 @@ class Support:
         shots = torch.tensor(self.shots(), device=self.y.device)
         out = (shots[self.y] > 1).nonzero().flatten()
         everyone = torch.arange(len(self.nodes), device=out.device)
-        return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), -1)
+        return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(everyone) - 1)
 
 
 def read_examples(path: PathLike) -> dict[str, list[str]]:
