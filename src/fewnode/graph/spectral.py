@@ -10,7 +10,7 @@ from torch import Tensor
 from .csr import to_tensor, transposed
 
 
-def main_directions(
+def leading_eigenvectors(
     apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = 6
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
@@ -44,7 +44,7 @@ def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     walk.data = np.maximum(np.log(walk.data * chance.sum() / chance[walk.indices]), 0)
     ratios = to_tensor(walk.astype("float32"))
     back = transposed(ratios)
-    values, directions = main_directions(lambda v: back @ (ratios @ v), random_block(n, rank), rank)
+    values, directions = leading_eigenvectors(lambda v: back @ (ratios @ v), random_block(n, rank), rank)
     features = (ratios @ directions) * values.clamp(min=1e-9) ** -0.25
     scale = sp.diags_array((1 + degree) ** -0.5)
     step = to_tensor((scale @ (adjacency + sp.identity(n)) @ scale).tocsr().astype("float32"))

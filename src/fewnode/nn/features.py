@@ -7,7 +7,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, csr_tensor, transposed
-from ..graph.spectral import main_directions, random_block
+from ..graph.spectral import leading_eigenvectors, random_block
 
 CLEARLY = 1.25  # times as strong as anything the fitted graph has outside the basis
 NARROW = 8  # directions of a first, cheap search
@@ -89,7 +89,7 @@ class ReducedFeatures(nn.Module):
 
         back = transposed(x) if x.layout == torch.sparse_csr else x.T
         start = random_block(x.shape[1], rank).to(self.basis)
-        return main_directions(lambda v: outside(back @ (x @ outside(v))), start, rank)
+        return leading_eigenvectors(lambda v: outside(back @ (x @ outside(v))), start, rank)
 
     def _check(self, graph: Graph) -> None:
         if graph.num_features != len(self.idf):
@@ -129,4 +129,4 @@ def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> tuple[T
     """The squared singular values and the leading right singular vectors [F, rank] of a sparse or dense matrix."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
     start = random_block(x.shape[1], rank).to(x) if start is None else start
-    return main_directions(lambda v: back @ (x @ v), start, rank)
+    return leading_eigenvectors(lambda v: back @ (x @ v), start, rank)
