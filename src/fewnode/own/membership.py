@@ -35,12 +35,9 @@ def node_facts(
     """
     z = x - moments.mean
     length = ((z @ moments.inverse_within) * z).sum(1).clamp(min=TINY)
-    if logits.shape[1]:
-        discriminants = torch.addmm(moments.discriminants[-1], z, moments.discriminants[:-1])
-        best, energy = logits.log_softmax(1).max(1).values, alone.logsumexp(1)
-        nearest, known = length - 2 * discriminants.max(1).values, discriminants.logsumexp(1)
-    else:  # nothing is known: every node is as far from it as from the middle
-        best, energy, nearest, known = (torch.zeros_like(length),) * 2 + (length, torch.zeros_like(length))
+    discriminants = torch.addmm(moments.discriminants[-1], z, moments.discriminants[:-1])
+    best, energy = logits.log_softmax(1).max(1).values, alone.logsumexp(1)
+    nearest, known = length - 2 * discriminants.max(1).values, discriminants.logsumexp(1)
     mass = (labelled / everyone.clamp(min=TINY)).clamp(LEAST_MASS, 1).log()
     return torch.stack([best, energy, mass, nearest.clamp(min=0).sqrt(), known, length.sqrt()], 1)
 

@@ -38,17 +38,15 @@ class Moments:
     @classmethod
     @torch.no_grad()
     def of(cls, x: Tensor, y: Tensor, seed: int = 0) -> "Moments":
-        """Of the nodes with ``y [N] >= 0``; of all nodes where none has a label."""
+        """Of the nodes with ``y [N] >= 0``."""
         nodes = (y >= 0).nonzero().flatten()
-        nodes = nodes if len(nodes) > 1 else torch.arange(len(x), device=x.device)
         order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed)).to(x.device)
         nodes = nodes[order[:SAMPLE]]
         mean = x[nodes].mean(0)
         z, own = x[nodes] - mean, y[nodes]
         total = z.T @ z / len(z)
-        n_classes = int(own.max()) + 1
-        count = torch.bincount(own.clamp(min=0), minlength=max(n_classes, 1)).float()
-        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own.clamp(min=0), z) / count[:, None].clamp(min=1)
+        count = torch.bincount(own, minlength=int(y.max()) + 1).float()
+        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, z) / count[:, None].clamp(min=1)
         within = total - (means.T * (count / len(z))) @ means
         ridge = (total.diagonal().mean() + TINY) * torch.eye(len(total), device=x.device)
         inverse_total, inverse_within = (
@@ -57,7 +55,7 @@ class Moments:
         )
         rows = means @ inverse_within
         bias = -(rows * means).sum(1, keepdim=True) / 2
-        return cls(mean, total, inverse_total, inverse_within, torch.cat([rows, bias], 1).T[:, :n_classes].contiguous())
+        return cls(mean, total, inverse_total, inverse_within, torch.cat([rows, bias], 1).T.contiguous())
 
     def direction(self, examples: Tensor) -> Direction:
         """The directions of a class with the examples ``[K, d]``: its mean against all labelled nodes as negatives."""

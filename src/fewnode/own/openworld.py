@@ -63,14 +63,10 @@ class OpenWorldModel:
         progress("joining the views", 0.0)
         x = joined(views)
         moments = Moments.of(x, y)
-        found: list[Rehearsed] = []
-        if classes:
-            progress("learning the known classes", 0.0)
-            head = KnownHead.fit(x, edges, y, seed)
-            logits, alone = head.logits(x, edges, y)
-            found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
-        else:
-            logits = alone = x.new_zeros(len(x), 0)
+        progress("learning the known classes", 0.0)
+        head = KnownHead.fit(x, edges, y, seed)
+        logits, alone = head.logits(x, edges, y)
+        found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
         masses = [membership.spread_mass(edges, part) for part in ((y >= 0).float(), torch.ones_like(x[:, 0]))]
         facts = membership.node_facts(x, moments, logits, alone, *masses)
         progress("done", 1.0)
