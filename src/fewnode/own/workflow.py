@@ -102,7 +102,7 @@ def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, Pat
     if edges is None and (lost := classifier.source.missing()):
         raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes")
     graph = classifier.read(**given)
-    if edges is None and graph.fingerprint != classifier.schema.fingerprint:
+    if edges is None and not classifier.unchanged(graph):
         say("note: the tables have changed since the model was fitted; they are taken as they are now")
     return graph
 
