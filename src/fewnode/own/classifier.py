@@ -271,9 +271,7 @@ class FewShotClassifier:
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
         return Explainer(*self._adapted()).explain(at, n_neighbours)
 
-    def save(
-        self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None
-    ) -> None:
+    def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
         """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.
 
         The open question is prepared, if that is not done yet, so that loading does not have to; ``progress`` is told.
