@@ -93,18 +93,20 @@ class Answers:
         return shown
 
 
-def headline(answers: Answers) -> dict[str, Any]:
-    """What the first sentence counts."""
+def headline(answers: Answers) -> list[tuple[int, str, str]]:
+    """What the first sentence counts: how many nodes, what they are like, and the class, if it is one."""
     new = sorted(answers.of_kind("new"), key=lambda i: -answers.counts[i])
-    return {
-        "named": [(answers.counts[i], answers.classes[i]) for i in new[:NAMED]],
-        "more_classes": len(new[NAMED:]),
-        "more": sum(answers.counts[i] for i in new[NAMED:]),
-        "known_classes": len(answers.of_kind("known")),
-        "known": sum(answers.counts[i] for i in answers.of_kind("known")),
-        "other": sum(answers.counts[i] for i in answers.of_kind("other")),
-        "unknown": answers.unknown,
-    }
+    parts = [(answers.counts[i], "like", answers.classes[i]) for i in new[:NAMED]]
+    left, known, other = (
+        sum(answers.counts[i] for i in part) for part in (new[NAMED:], answers.of_kind("known"), answers.of_kind("other"))
+    )
+    more = [
+        (left, f"like one of {len(new) - NAMED} more new classes", ""),
+        (known, "like a known class", ""),
+        (other, "like none of these", ""),
+        (answers.unknown, "too unsure to say", ""),
+    ]
+    return parts + [part for part in more if part[0]]
 
 
 def class_rows(classifier: FewShotClassifier, answers: Answers) -> list[ClassRow]:

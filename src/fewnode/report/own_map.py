@@ -13,6 +13,7 @@ from .own_contents import Answers
 
 WIDTH, HEIGHT, EDGE = 1440, 900, 24  # of the picture, in its own units
 NODES = 4_000  # shown at most
+NEW_PART = 0.25  # of the new classes in the directions shown
 STYLES = 12  # new classes with a look of their own; there are 6 colours and 5 shapes
 LABELLED, KNOWN, OTHER, UNKNOWN, MORE, NEW = range(6)  # NEW and above: the new classes
 GREYS = ("labelled", "predicted, a known class", "predicted, none of the classes", "predicted, unknown", "more new classes")
@@ -63,6 +64,11 @@ class Map:
     width: int = WIDTH
     height: int = HEIGHT
 
+    @property
+    def legend(self) -> list[Layer]:
+        """The new classes first; they are drawn last, above the rest."""
+        return sorted(self.layers, key=lambda layer: not layer.name)
+
 
 def draw_map(classifier: FewShotClassifier, answers: Answers) -> Map:
     """Every example, then nodes of new classes, then others at random, as many as fit."""
@@ -71,15 +77,15 @@ def draw_map(classifier: FewShotClassifier, answers: Answers) -> Map:
     layer, examples = _layers(classifier, answers), support.nodes.cpu()
     layer[examples] = -1  # drawn apart
     chosen = _sample(layer, NODES - len(examples))
-    place = _places(_coordinates(classifier, torch.cat([examples, chosen])))
+    groups = torch.cat([NEW + support.y.cpu(), layer[chosen]])
+    place = _places(_coordinates(classifier, torch.cat([examples, chosen])), groups)
     at, rest = place[: len(examples)], place[len(examples) :]
     marks = tuple(
         Mark(x, y, node_name(graph, node), support.classes[c], *_style(NEW + c))
         for (x, y), node, c in zip(at.tolist(), examples.tolist(), support.y.tolist(), strict=True)
     )
     drawn = [_layer(k, layer, chosen, rest, answers) for k in range(int(layer.max()) + 1)]
-    shown = sum(one.shown for one in drawn) + len(marks)
-    return Map(tuple(one for one in drawn if one.total), marks, shown, int((layer >= 0).sum()) + len(marks))
+    return Map(tuple(one for one in drawn if one.total), marks, len(place), int((layer >= 0).sum()) + len(marks))
 
 
 def _layers(classifier: FewShotClassifier, answers: Answers) -> Tensor:
@@ -111,18 +117,26 @@ def _coordinates(classifier: FewShotClassifier, nodes: Tensor) -> Tensor:
     return torch.cat([view[nodes].float() for view in node_views(model, graph)], 1).cpu()
 
 
-def _places(x: Tensor) -> Tensor:
-    """Whole-numbered places [n, 2] in the picture: the two directions in which the nodes differ most.
+def _places(x: Tensor, groups: Tensor) -> Tensor:
+    """Whole-numbered places [n, 2] in the picture: the two principal directions of nodes in some groups.
 
-    The outermost half per cent on each side is moved to the edge, so that a few outliers do not crowd the rest.
+    New classes have a fixed part in the directions, each the same, or a small one would have none. Half of a place is
+    the value, half its rank, so that a dense middle can be seen and a few outliers do not crowd the rest.
     """
     x = (x - x.mean(0)).double()
-    directions = torch.linalg.eigh(x.T @ x)[1][:, -2:].flip(1)
+    new = groups >= NEW
+    sizes = torch.bincount(groups * new)
+    sizes[0] = (~new).sum()
+    weight = 1.0 / sizes[groups * new].double()
+    weight[~new] *= (1 - NEW_PART) / NEW_PART * max(int((sizes[NEW:] > 0).sum()), 1)
+    directions = torch.linalg.eigh((x * weight[:, None]).T @ x)[1][:, -2:].flip(1)
     directions = directions * directions.gather(0, directions.abs().argmax(0, keepdim=True)).sign()
     flat = x @ directions
     flat = torch.cat([flat, flat.new_zeros(len(flat), 2 - flat.shape[1])], 1)
     low, high = flat.quantile(torch.tensor([0.005, 0.995], dtype=flat.dtype), dim=0)
-    share = ((flat - low) / (high - low).clamp_min(1e-12)).clamp(0, 1)
+    value = ((flat - low) / (high - low).clamp_min(1e-12)).clamp(0, 1)
+    rank = flat.argsort(dim=0, stable=True).argsort(dim=0) / max(len(flat) - 1, 1)
+    share = (value + rank) / 2
     size = torch.tensor([WIDTH - 2 * EDGE, HEIGHT - 2 * EDGE])
     return (EDGE + share * size).round().long()
 

@@ -68,6 +68,7 @@ def own_page(
         threshold=threshold,
         thresholds=thresholds or {},
         told=headline(answers),
+        kinds=set(answers.kinds),
         expected=None if closed else classifier.expect(found, threshold, thresholds),
         calibration=classifier.calibration,
         examples=_examples(graph, support),
