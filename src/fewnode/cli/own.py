@@ -40,7 +40,8 @@ def add_commands(commands: Any) -> None:
         "--threshold", type=float, default=0.0, metavar="P", help="call nodes below this probability unknown (0)"
     )
     predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
-    predict.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
+    predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
     add_json(predict)
     predict.set_defaults(run=predict_nodes)
 
@@ -113,6 +114,10 @@ def fit_own(args: argparse.Namespace) -> int:
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import predict_tables
 
+    if args.report is not None:
+        from ..report.own_page import check_page, write_own_page
+
+        check_page(args.report, args.force)
     started = time.perf_counter()
     classifier, found = predict_tables(
         args.folder,
@@ -124,8 +129,11 @@ def predict_nodes(args: argparse.Namespace) -> None:
         scoring=NodeBar(),
         **_where(args),
     )
+    if args.report is not None:
+        say(f"Page in {write_own_page(classifier, found, args.report, args.threshold)}")
     document = {
         "out": str(args.out),
+        "report": args.report,
         "nodes": len(found),
         "among": args.among,
         "threshold": args.threshold,

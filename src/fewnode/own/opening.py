@@ -55,7 +55,8 @@ def node_views(model: Method, graph: Graph) -> Sequence[Tensor]:
     """The views of a graph, by the method if it has any, else fresh ones."""
     own = getattr(model, "views", None)
     views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
-    return views(graph)
+    made: Sequence[Tensor] = views(graph)
+    return made
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:

@@ -98,7 +98,8 @@ def headline(answers: Answers) -> list[tuple[int, str, str]]:
     new = sorted(answers.of_kind("new"), key=lambda i: -answers.counts[i])
     parts = [(answers.counts[i], "like", answers.classes[i]) for i in new[:NAMED]]
     left, known, other = (
-        sum(answers.counts[i] for i in part) for part in (new[NAMED:], answers.of_kind("known"), answers.of_kind("other"))
+        sum(answers.counts[i] for i in part)
+        for part in (new[NAMED:], answers.of_kind("known"), answers.of_kind("other"))
     )
     more = [
         (left, f"like one of {len(new) - NAMED} more new classes", ""),

@@ -16,7 +16,13 @@ NODES = 4_000  # shown at most
 NEW_PART = 0.25  # of the new classes in the directions shown
 STYLES = 12  # new classes with a look of their own; there are 6 colours and 5 shapes
 LABELLED, KNOWN, OTHER, UNKNOWN, MORE, NEW = range(6)  # NEW and above: the new classes
-GREYS = ("labelled", "predicted, a known class", "predicted, none of the classes", "predicted, unknown", "more new classes")
+TITLES = (
+    "labelled",
+    "predicted, a known class",
+    "predicted, none of the classes",
+    "predicted, unknown",
+    "predicted, more new classes",
+)
 SHAPES = (
     "m-7 -7h14v14h-14z",  # square
     "m0 -9l9 16h-18z",  # triangle
@@ -138,7 +144,8 @@ def _places(x: Tensor, groups: Tensor) -> Tensor:
     rank = flat.argsort(dim=0, stable=True).argsort(dim=0) / max(len(flat) - 1, 1)
     share = (value + rank) / 2
     size = torch.tensor([WIDTH - 2 * EDGE, HEIGHT - 2 * EDGE])
-    return (EDGE + share * size).round().long()
+    places: Tensor = (EDGE + share * size).round().long()
+    return places
 
 
 def _layer(k: int, layer: Tensor, chosen: Tensor, place: Tensor, answers: Answers) -> Layer:
@@ -146,7 +153,7 @@ def _layer(k: int, layer: Tensor, chosen: Tensor, place: Tensor, answers: Answer
     style, symbol = _style(k)
     path = "".join(f"M{x} {y}{symbol}" for x, y in at)
     name = answers.classes[answers.of_kind("new")[k - NEW]] if k >= NEW else ""
-    title = GREYS[k] if k < NEW else "predicted"
+    title = TITLES[k] if k < NEW else "predicted"
     return Layer(title, style, symbol, len(at), int((layer == k).sum()), path, name)
 
 
