@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import own_output
-from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say
+from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -86,8 +86,7 @@ def _add_adapted(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--among",
         choices=("all", "new"),
-        default="all",
-        help="all: known, new, or other; new: every node is forced into one of the new classes (all)",
+        help="all: known, new, or other (default); new: every node is forced into one of the new classes",
     )
     parser.add_argument(
         "--prior",
@@ -150,6 +149,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 settings={**shape, **options},
                 understood=understood,
                 training=TrainingBar(),
+                learning=stages(),
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing is kept") from None
@@ -178,7 +178,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
     document = {
         "out": str(args.out),
         "nodes": len(found),
-        "among": args.among,
+        "among": "new" if done.expectation is None else "all",
         "threshold": threshold,
         "thresholds": thresholds,
         "counts": found.counts(threshold, thresholds),
@@ -233,7 +233,7 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
     words = ["fewnode", "explain", args.folder, "--support", args.support]
     for name in ("edges", "nodes", "features"):
         words += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
-    words += ["--among", "new"] if args.among == "new" else []
+    words += ["--among", args.among] if args.among else []
     for name, share in args.prior:
         words += ["--prior", f"{name}={share:g}"]
     return shlex.join([*words, "--node", node])

@@ -18,6 +18,7 @@ from .classifier import FewShotClassifier
 from .expectation import Expectation
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
+from .rehearsal import Progress
 from .support import read_examples
 from .tables import TableSource
 
@@ -43,6 +44,7 @@ def fit_tables(
     settings: Mapping[str, Any] | None = None,
     understood: Callable[[Graph, ClassSplit], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
+    learning: Progress = lambda what, part: None,
 ) -> FittedTables:
     """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
 
@@ -52,6 +54,7 @@ def fit_tables(
         method, settings: the method and further arguments of ``FewShotClassifier``.
         understood: told the graph and the classes that will be learned from, before the training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
+        learning: told what is being learned of the known classes after that, and which part of it is done.
     """
     check_folder(out, force)
     graph = source.read()
@@ -61,7 +64,7 @@ def fit_tables(
         understood(graph, split)
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, callback=callback)
-    classifier.save(out, force=force)
+    classifier.save(out, force=force, progress=learning)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
@@ -70,20 +73,27 @@ def load_adapted(
     folder: PathLike,
     support: PathLike,
     *,
-    among: Literal["all", "new"] = "all",
+    among: Literal["all", "new"] | None = None,
     priors: Mapping[str, float] | None = None,
     edges: PathLike | None = None,
     nodes: PathLike | None = None,
     features: PathLike | None = None,
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
-    """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``;
-    ``among`` and ``priors`` as in ``FewShotClassifier.adapt``."""
+    """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``.
+
+    ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; unless the graph has no label at all, the open
+    question is asked.
+    """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     examples = read_examples(support)
     say("Reading the graph ...")
-    classifier.attach(_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say))
+    graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    classifier.attach(graph)
+    if among is None and not bool((graph.y >= 0).any()):
+        say("note: no node has a label, so only the new classes can be told apart (--among new)")
+    among = among or ("all" if bool((graph.y >= 0).any()) else "new")
     try:
         return classifier.adapt(examples, among=among, priors=priors)
     except InputError as error:
