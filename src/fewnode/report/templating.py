@@ -32,14 +32,18 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"short": short, "percent": percent, "percent0": percent0, "count": count}
+    found.filters |= {"clean": clean, "short": short, "percent": percent, "percent0": percent0, "count": count}
     return found
 
 
+def clean(text: str) -> str:
+    """A text without characters that no page may hold."""
+    return "".join("\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
+
+
 def short(text: str) -> str:
-    """A name that fits into a table, without characters that no page may hold."""
-    clean = "".join("\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
-    return clean if len(clean) <= LONGEST else f"{clean[: LONGEST - 1]}…"
+    """A name that fits into a table."""
+    return clean(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
 def percent(share: float | None) -> str:
