@@ -14,7 +14,7 @@ from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.own.predictions import Predictions
 from fewnode.own.tables import TableSource
-from fewnode.report import own_map
+from fewnode.report import own_details, own_map
 from fewnode.report.own_contents import NEXT, Answers, bins, class_rows, headline, ranked, to_label
 from fewnode.report.own_details import Details
 from fewnode.report.own_page import check_page, write_own_page
@@ -269,6 +269,12 @@ def test_columns_are_shown_in_the_units_of_the_user(asked):
         name, value = part.split()
         truth = float(own_graph.arrays()[1][4, own_graph.COLUMNS.index(name)])
         assert float(value) == pytest.approx(truth, rel=1e-3)
+
+
+def test_words_that_are_rare_and_frequent_in_the_node_come_first():
+    counts = torch.tensor([[5.0, 1, 0], [5, 0, 2], [5, 1, 0], [5, 1, 1]]).to_sparse_csr()
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], counts, feature_names=["the", "cat", "dog"])
+    assert own_details._heaviest(graph, torch.tensor([1, 3])) == ["dog, the", "dog, cat, the"]
 
 
 def test_the_map_holds_every_example_and_every_new_node_first(asked, monkeypatch):

@@ -26,7 +26,7 @@ class Details:
         x = self.graph.features
         self.sparse = x is not None and x.layout == torch.sparse_csr
         named = x is not None and self.graph.feature_names is not None
-        self.title = "" if not named else "its heaviest words or columns" if self.sparse else "its most unusual columns"
+        self.title = "" if not named else "its rarest words or columns" if self.sparse else "its most unusual columns"
         if self.texts is not None:
             self.title = "text"
 
@@ -55,13 +55,16 @@ def _cut(text: str) -> str:
 
 
 def _heaviest(graph: Graph, nodes: Tensor) -> list[str]:
+    """The words or columns that a node has most of, rare ones counting more."""
     assert graph.features is not None and graph.feature_names is not None
-    indptr, indices, values = csr_parts(graph.features)
+    indptr, indices, values = (part.cpu() for part in csr_parts(graph.features))
+    names = graph.feature_names
+    rarity = (graph.num_nodes / torch.bincount(indices, minlength=len(names)).clamp_min(1)).log()
     found = []
     for node in nodes.tolist():  # only the few rows that are shown
         part = slice(int(indptr[node]), int(indptr[node + 1]))
-        order = values[part].argsort(descending=True, stable=True)[:WORDS]
-        found.append(_cut(", ".join(graph.feature_names[i] for i in indices[part][order].tolist())))
+        order = (values[part] * rarity[indices[part]]).argsort(descending=True, stable=True)[:WORDS]
+        found.append(_cut(", ".join(names[i] for i in indices[part][order].tolist())))
     return found
 
 
