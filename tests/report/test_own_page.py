@@ -31,7 +31,7 @@ TAGS = VOID | {
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "rel", "href", "class", "id", "style", "scope", "tabindex",
-    "role", "aria-label", "aria-labelledby", "aria-hidden", "viewbox", "d", "transform",
+    "role", "aria-label", "aria-labelledby", "aria-hidden", "viewbox", "d", "transform", "title",
 }  # fmt: skip
 
 
@@ -207,7 +207,8 @@ def test_hostile_names_and_texts_stay_text(tmp_path):
     classifier.adapt({name: [node.replace("\x00", "") for node in nodes] for name, nodes in support.items()})
     page = page_of((classifier, classifier.predict_proba(classifier.unlabelled())), tmp_path, 0.2, {SCRIPT: 0.3})
     assert all(part in page.text for part in (SCRIPT, '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "&lt;i&gt;"))
-    assert "\x1b" not in page.text and max(map(len, page.words)) < 1000
+    assert "\x1b" not in page.text and "\u202e" not in page.text and "\ufffdgnp.exe" in page.text
+    assert max(map(len, page.values("title"))) == 1000 and max(map(len, page.words)) < 1000
     links = [value for tag, name, value in page.attributes if name == "href"]
     assert all(link.startswith("#") or link == "data:," for link in links)
     assert all(re.fullmatch(r"width:[\d.]+%", value) for value in page.values("style"))

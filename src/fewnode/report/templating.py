@@ -5,13 +5,13 @@ from typing import Any
 
 from ..errors import InputError
 
-LONGEST = 80  # letters of a name that are shown
+LONGEST = 120  # letters of a name that are shown
 
 
 def render(template: str, **values: Any) -> str:
     """The template of that name, filled in."""
     environment = _environment()
-    text: str = environment.get_template(template).render(**values)
+    text: str = environment.get_template(template).render(longest=LONGEST, **values)
     return text
 
 
@@ -37,13 +37,18 @@ def _environment() -> Any:
 
 
 def clean(text: str) -> str:
-    """A text without characters that no page may hold."""
-    return "".join("\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in text)
+    """A text without characters that no page may hold, or that turn the order of letters: "gnp.exe" is no "exe.png"."""
+    return "".join("\ufffd" if _is_foul(letter) else letter for letter in text)
 
 
-def short(text: str) -> str:
+def _is_foul(letter: str) -> bool:
+    turning = unicodedata.bidirectional(letter) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return turning or unicodedata.category(letter) in ("Cc", "Cs")
+
+
+def short(text: str, longest: int = LONGEST) -> str:
     """A name that fits into a table."""
-    return clean(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+    return clean(text if len(text) <= longest else f"{text[: longest - 1]}…")
 
 
 def percent(share: float | None) -> str:
