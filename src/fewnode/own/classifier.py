@@ -19,7 +19,7 @@ from . import calibration, opening, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
 from .expectation import Expectation
-from .explanation import Explainer, Explanation
+from .explanation import Explainer, Explanation, embeddings_of
 from .features import FeatureSchema
 from .openworld import OpenQuestion, OpenWorldModel
 from .predictions import Candidates, Predictions
@@ -322,6 +322,11 @@ class FewShotClassifier:
         if not len(nodes):
             raise InputError("every node has a label already; say with --nodes-file which ones to predict")
         return nodes
+
+    def embeddings(self) -> list[torch.Tensor]:
+        """What the method sees the nodes of the attached graph by: one matrix or more with a row for each node."""
+        graph, state = self._attached()
+        return embeddings_of(state, graph.num_nodes)
 
     @property
     def classes_(self) -> tuple[str, ...]:

@@ -45,18 +45,11 @@ def other_name(classes: Sequence[str]) -> str:
 
 @torch.no_grad()
 def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenWorldModel:
-    """The open-world model of a graph."""
+    """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
     progress("making the views", 0.0)
-    return OpenWorldModel.fit(graph, node_views(model, graph), y, classes, progress=progress)
-
-
-@torch.no_grad()
-def node_views(model: Method, graph: Graph) -> Sequence[Tensor]:
-    """The views of a graph, by the method if it has any, else fresh ones."""
     own = getattr(model, "views", None)
     views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
-    made: Sequence[Tensor] = views(graph)
-    return made
+    return OpenWorldModel.fit(graph, views(graph), y, classes, progress=progress)
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:

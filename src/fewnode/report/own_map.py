@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ..own.classifier import FewShotClassifier
-from ..own.opening import node_views
 from ..own.support import node_name
 from .own_contents import Answers
 
@@ -114,13 +113,12 @@ def _sample(layer: Tensor, size: int) -> Tensor:
 
 
 def _coordinates(classifier: FewShotClassifier, nodes: Tensor) -> Tensor:
-    """Coordinates of the nodes: those in which the open question is asked, or the views of the graph."""
-    graph, model = classifier.graph, classifier.model
-    assert graph is not None and model is not None
-    nodes = nodes.to(graph.device)
+    """Coordinates of the nodes: those in which the open question is asked, or the embeddings of the method."""
     if classifier.question is not None:
-        return classifier.question.model.x[nodes].cpu()
-    return torch.cat([view[nodes].float() for view in node_views(model, graph)], 1).cpu()
+        parts = [classifier.question.model.x]
+    else:
+        parts = classifier.embeddings()
+    return torch.cat([part[nodes.to(part.device)].float() for part in parts], 1).cpu()
 
 
 def _places(x: Tensor, groups: Tensor) -> Tensor:
