@@ -17,6 +17,7 @@ from fewnode.methods.tent import TENT, EmbeddedTasks
 from fewnode.methods.tent_released import TENTReleased
 from fewnode.nn.encoders import GINEncoder
 from fewnode.nn.heads import class_means, cosine_scores, temperatures
+from fewnode.nn.reading import reads_most
 from fewnode.nn.smoothing import SmoothingEncoder
 from fewnode.tasks import Tasks
 from oracles import tent_released
@@ -261,12 +262,12 @@ def same_with_gradients(case: Case, expected: Tensor) -> None:
     parameters = list(case.model.parameters())
     slow = torch.autograd.grad(expected, parameters, materialize_grads=True)
     for most in (True, False):  # embedding the whole graph, and what is read of it
-        case.model._reads_most = lambda graph, tasks, most=most: most
-        loss = case.model.loss(case.graph, case.tasks)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fewnode.methods.tent.reads_most", lambda graph, tasks, most=most: most)
+            loss = case.model.loss(case.graph, case.tasks)
         close(loss, expected)
         for one, other in zip(torch.autograd.grad(loss, parameters, materialize_grads=True), slow, strict=True):
             close(one, other)
-    del case.model._reads_most
 
 
 # --- corners ------------------------------------------------------------------------------------------------
@@ -315,6 +316,13 @@ def test_scoring_in_several_batches_changes_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     monkeypatch.setattr("fewnode.nn.local.Blocks.FEW", 0)
     close(case.model(case.graph, case.tasks), whole)
+
+
+def test_tasks_that_read_little_are_told_from_those_that_read_most() -> None:
+    path = Graph.from_edges([list(range(99)), list(range(1, 100))], num_nodes=100)
+    star = Graph.from_edges([[0] * 99, list(range(1, 100))], num_nodes=100)
+    tasks = Tasks([[5, 50]], [[0, 1]], [[95]])
+    assert not reads_most(path, tasks) and reads_most(star, tasks)
 
 
 def test_training_tasks_may_differ_in_way_shot_and_query() -> None:

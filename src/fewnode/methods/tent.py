@@ -19,6 +19,7 @@ from ..nn.encoders import GINEncoder
 from ..nn.graph_layers import Features, Inputs
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_scores, temperatures
 from ..nn.local import LocalGNN, Part
+from ..nn.reading import EmbeddedGraph, Wanted, reads_most
 from ..nn.smoothing import SmoothingEncoder
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
@@ -52,13 +53,6 @@ PRESETS = {
     "full": Recipe("reduced", "gcn", 256, 128, 32, 0.5, True, 3.0, False, True, 0.0, True, True, True),
     "printed": Recipe("raw", "gin", 16, 16, 16, 0.2, False, 0.0, False, False, 1.0, False, False, False),
 }
-
-
-class EmbeddedGraph(NamedTuple):
-    """What one pass over the graph leaves: ``h [N, d]`` and ``whole = h + A h``."""
-
-    h: Tensor
-    whole: Tensor
 
 
 class EmbeddedTasks(NamedTuple):
@@ -186,7 +180,7 @@ class TENT(Method):
             h = h if nodes is None else h.index_select(0, nodes)
         h = F.layer_norm(h, h.shape[1:]) if self.normalize else h
         # The 1e-4 keeps the gradient finite at a node that says nothing: no feature, no edge.
-        return self.radius * h * (h.square().sum(1, keepdim=True) + 1e-4).rsqrt() if self.radius else h
+        return h * (self.radius * (h.square().sum(1, keepdim=True) + 1e-4).rsqrt()) if self.radius else h
 
     def score(self, graph: Graph, state: EmbeddedGraph, tasks: Tasks) -> Tensor:
         reach = 1 + degrees(graph, torch.cat([tasks.support, tasks.query], 1))
@@ -195,18 +189,12 @@ class TENT(Method):
         return torch.cat([self.match(self.embed_tasks(graph, state, part), part) for part in parts])
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        # Tasks that read little of the graph embed what they read; others the whole, and add up neighbours once.
-        state = self.embed(graph) if self._reads_most(graph, tasks) else None
+        # Tasks that read little of the graph embed what they read, others the whole.
+        state = EmbeddedGraph(self._first_step(graph), None) if reads_most(graph, tasks) else None
         embedded = self.embed_tasks(graph, state, tasks)
         matching = cross_entropy(self.match(embedded, tasks), tasks)
         globally = self.classifier.loss(embedded.first.flatten(0, 1), graph.y[tasks.query.flatten()])
         return matching + self.gamma * globally
-
-    @staticmethod
-    def _reads_most(graph: Graph, tasks: Tasks) -> bool:
-        centres = torch.cat([tasks.support.flatten(), tasks.query.flatten()])
-        near = torch.unique(torch.cat([centres, operators.gather_neighbours(graph, centres)[1]]))
-        return 2 * int(degrees(graph, near).sum()) > graph.num_nodes
 
     def match(self, embedded: EmbeddedTasks, tasks: Tasks) -> Tensor:
         """The scores [T, M, N]."""
@@ -255,11 +243,10 @@ class TENT(Method):
         means = class_means(plain, tasks.support_y, tasks.n_way)
         return means + PACE * self.mix * (prototypes - means), supports
 
-    def _read(self, graph: Graph, state: EmbeddedGraph | None, wanted: list[tuple[Tensor, bool]]) -> list[Tensor]:
-        """Rows of ``h`` at some nodes, or of ``whole`` where the flag says so; without a state the nodes that are read
-        are embedded now, each once."""
+    def _read(self, graph: Graph, state: EmbeddedGraph | None, wanted: list[Wanted]) -> list[Tensor]:
+        """First-step embeddings or closed sums of them; without a state the nodes that are read are embedded now."""
         if state is not None:
-            return [(state.whole if summed else state.h).index_select(0, part) for part, summed in wanted]
+            return state.read(graph, wanted)
         nodes, place = torch.unique(torch.cat([part for part, _ in wanted]), return_inverse=True)
         rows = self._first_step(graph, nodes).index_select(0, place)
         return list(rows.split([len(part) for part, _ in wanted]))
