@@ -49,7 +49,7 @@ def test_the_pool_is_the_same_for_everybody_and_one_pass_serves_all_tasks(tiny, 
     one = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
     assert (model.embeddings, model.batches) == (1, 1)
     assert one.accuracy == pytest.approx(0.75)
-    monkeypatch.setattr(module, "CELLS", 20_000)
+    monkeypatch.setattr("fewnode.inference.CELLS", 20_000)
     other = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
     assert model.embeddings == 2 and model.batches > 2
     assert torch.equal(one.per_task, other.per_task)

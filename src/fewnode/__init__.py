@@ -3,10 +3,17 @@
 Names are loaded when first used, so that ``fewnode --help`` never waits for torch.
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# OpenMP's threads spin while they wait for each other; beside another busy program that makes everything many times
+# slower. The policy is read when torch loads, and a user's own choice is kept.
+if "torch" not in sys.modules:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _HOMES = {
     "ClassSplit": "tasks",

@@ -55,6 +55,13 @@ def load(folder: PathLike, method: type[Method] | None = None) -> Method:
 
     Returns:
         The model, in eval mode, with its card.
+
+    Example:
+        >>> import fewnode, tempfile
+        >>> graph, _ = fewnode.planted(100, 4, seed=0)
+        >>> folder = fewnode.save(fewnode.fit("probe", graph, head="ridge"), tempfile.mkdtemp())
+        >>> fewnode.load(folder).card.options
+        {'head': 'ridge'}
     """
     source = Path(folder)
     card = read_card(source)

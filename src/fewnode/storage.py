@@ -3,7 +3,6 @@
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,14 +63,13 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
 
 
 def write_npz(path: PathLike, arrays: Mapping[str, np.ndarray], compress: bool = True) -> None:
-    """Write arrays as .npz with fixed dates, so that equal arrays give equal bytes."""
-    kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
-        for name, array in arrays.items():
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            entry.compress_type = kind
-            with archive.open(entry, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    """Write arrays as .npz; equal arrays give equal bytes. Objects, which would be pickled, are refused."""
+    whole = {name: np.asanyarray(array) for name, array in arrays.items()}
+    for name, array in whole.items():
+        if array.dtype.hasobject:
+            raise InputError(f"array {name!r} holds Python objects; only numbers and text can be written")
+    with atomic_write(path) as file:
+        (np.savez_compressed if compress else np.savez)(file, **whole)  # type: ignore[arg-type]
 
 
 def read_json(path: PathLike) -> Any:

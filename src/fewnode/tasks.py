@@ -1,4 +1,4 @@
-"""Which classes are learned from, and few-shot tasks: drawn in one go, reproducibly, and never mixing the two."""
+"""Class splits, and few-shot tasks: drawn in one batch, reproducibly, supports and queries disjoint."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -15,7 +15,18 @@ from .storage import PathLike, read_npz, write_npz
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """Class ids to learn from (base), to select on (validation) and to test on (novel); no class is in two."""
+    """Class ids to learn from (base), to select on (validation) and to test on (novel); no class is in two.
+
+    Args:
+        base: the classes a method is trained on.
+        validation: the classes its best weights are chosen on.
+        novel: the classes it is tested on.
+
+    Example:
+        >>> import fewnode
+        >>> fewnode.ClassSplit(base=[0, 1], novel=[2])
+        ClassSplit(base=(0, 1), validation=(), novel=(2,))
+    """
 
     base: tuple[int, ...]
     validation: tuple[int, ...] = ()
@@ -37,7 +48,22 @@ class ClassSplit:
 def random_split(
     labels: Any, fractions: tuple[float, float, float] = (0.4, 0.2, 0.4), min_size: int = 0, seed: int = 0
 ) -> ClassSplit:
-    """Split the classes that have at least ``min_size`` labelled nodes by the given fractions, at random."""
+    """Split classes at random.
+
+    Args:
+        labels: a class id for each node, -1 where unknown.
+        fractions: the shares of the classes that become base, validation and novel.
+        min_size: labelled nodes that a class needs to take part.
+        seed: the same seed gives the same split everywhere.
+
+    Returns:
+        The split, the classes of each part in rising order.
+
+    Example:
+        >>> import fewnode
+        >>> fewnode.random_split([0, 1, 2, 3, 4], seed=0)
+        ClassSplit(base=(0, 2), validation=(1,), novel=(3, 4))
+    """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(f"fractions {fractions} must be three numbers >= 0 that add up to 1")
     sizes = _class_sizes(_labels(labels))
@@ -49,15 +75,42 @@ def random_split(
 
 
 def training_view(graph: Graph, split: ClassSplit) -> Graph:
-    """The graph as training may see it: every label outside the base classes is unknown."""
+    """The graph as training may see it: every label outside the base classes is unknown.
+
+    Args:
+        graph: the graph with all its labels.
+        split: which classes are base classes.
+
+    Returns:
+        The same structure and features with the other labels set to -1.
+
+    Example:
+        >>> import fewnode
+        >>> graph = fewnode.Graph.from_edges([[0, 1], [1, 2]], y=[0, 1, 2])
+        >>> fewnode.training_view(graph, fewnode.ClassSplit(base=[0, 1], novel=[2])).y.tolist()
+        [0, 1, -1]
+    """
     base = torch.tensor(split.base, dtype=torch.long, device=graph.device)
     return graph.with_labels(torch.where(torch.isin(graph.y, base), graph.y, -1))
 
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """A batch of few-shot tasks. Node ids ``support [T, S]`` and ``query [T, M]``; the classes of a task are
-    0..n_way-1 in ``support_y [T, S]`` and ``query_y [T, M]`` (None where unknown). Shots may be unequal."""
+    """A batch of few-shot tasks; the classes of a task are numbered 0..n_way-1, and shots may be unequal.
+
+    Args:
+        support: node ids [T, S].
+        support_y: their classes [T, S].
+        query: node ids [T, M].
+        query_y: their classes [T, M]; None where they are unknown.
+        n_way: classes of a task; by default as many as ``support_y`` names.
+
+    Example:
+        >>> import fewnode
+        >>> tasks = fewnode.Tasks(support=[[3, 8, 5]], support_y=[[0, 0, 1]], query=[[1, 2]])
+        >>> tasks.n_way, tasks.shots().tolist()
+        (2, [[2, 1]])
+    """
 
     support: Tensor
     support_y: Tensor

@@ -16,7 +16,7 @@ from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.tasks import ClassSplit, draw_tasks
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def small_graph() -> tuple[Graph, ClassSplit]:
@@ -44,7 +44,7 @@ def run(capsys):
     return _run
 
 
-def train(folder: Path, *more: str, method: str = "tent") -> list[str]:
+def train(folder: Path, *more: str, method: str = "vantage") -> list[str]:
     shape = ["--n-way", "3", "--k-shot", "2", "--n-query", "5"]
     return ["train", method, "wordnet", *shape, "--out", str(folder), *more]
 
@@ -86,7 +86,7 @@ def test_train_then_evaluate(run, data, tmp_path):
     code, out, err = run(*train(tmp_path / "model", *SHORT, "--set", "rank=16", "--json"))
     assert code == 0, err
     facts = json.loads(out)
-    assert facts["method"] == "tent" and facts["dataset"] == "wordnet" and facts["options"] == {"rank": 16}
+    assert facts["method"] == "vantage" and facts["dataset"] == "wordnet" and facts["options"] == {"rank": 16}
     assert facts["steps"] == 4 and 0 <= facts["validation_accuracy"] <= 1 and "step 4/4" in err
 
     code, out, err = run("evaluate", tmp_path / "model", "--tasks", "30", "--json")

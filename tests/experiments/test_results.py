@@ -14,7 +14,7 @@ import pytest
 from fewnode.errors import InputError
 from fewnode.experiments import results
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def row(name: str, status: str = "ok", **more: object) -> results.Row:
@@ -27,11 +27,20 @@ def ids(path: Path) -> list[str]:
 
 def test_rows_come_back_in_order_and_the_last_success_counts(tmp_path):
     path = tmp_path / "new folder" / "rows.jsonl"
-    for found in (row("a", "failed"), row("b", n=1), row("a", n=2), row("b", "failed"), row("b", n=3)):
+    for found in (
+        row("a", "failed"),
+        row("b", n=1),
+        row("a", n=2),
+        row("b", "failed"),
+        row("b", n=3),
+        row("c", n=4),
+        row("c", "failed"),
+    ):
         results.append(path, found)
     assert [(found["id"], found["status"], found["n"]) for found in results.read(path)] == [
         ("a", "ok", 2),
         ("b", "ok", 3),
+        ("c", "ok", 4),  # a failure never replaces a success
     ]
 
 
@@ -113,7 +122,7 @@ def test_several_processes_write_one_file(tmp_path):
 def test_a_writer_killed_at_any_moment_leaves_whole_rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     code = (
-        "import sys; from fewnode import results; n = 0\n"
+        "import sys; from fewnode.experiments import results; n = 0\n"
         "while True: results.append(sys.argv[1], {'format': 1, 'id': str(n), 'status': 'ok', "
         "'run': {'dataset': 'd'}, 'text': 'x' * 50000}); n += 1"
     )
@@ -121,6 +130,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_rows(tmp_path):
         writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": str(SOURCE)})
         size = path.stat().st_size if path.exists() else 0
         while not path.exists() or path.stat().st_size < size + 200_000:
+            assert writer.poll() is None, "the writer has stopped by itself"
             time.sleep(0.005)
         writer.send_signal(signal.SIGKILL)
         writer.wait()

@@ -12,7 +12,7 @@ import own_graph
 from fewnode import checkpoint, inference
 from fewnode.errors import InputError
 from fewnode.graph import Graph
-from fewnode.inference import pieces
+from fewnode.inference import batches
 from fewnode.own import persistence
 from fewnode.own.classes import KnownClasses, choose_split
 from fewnode.own.classifier import FewShotClassifier
@@ -61,7 +61,7 @@ def test_known_classes_go_by_name_where_another_table_numbers_them_anew():
 
 
 def test_new_classes_are_recognised_and_the_expectation_holds(classifier):
-    found = classifier.adapt(own_graph.examples()).predict_proba()
+    found = classifier.adapt(own_graph.examples(), among="new").predict_proba()
     assert len(found) == 240 and found.classes == own_graph.NEW
     new = np.isin(truth(), own_graph.NEW)
     right = (np.array(found.labels()) == truth())[new].mean()
@@ -73,7 +73,7 @@ def test_new_classes_are_recognised_and_the_expectation_holds(classifier):
 def test_vantage_is_the_default_and_trains():
     classifier = FewShotClassifier(n_way=2, k_shot=2, steps=3, check_every=3).fit(own_graph.graph())
     assert classifier.model.card.method == "vantage" and classifier.model.card.stopped_at == 3
-    assert np.isfinite(np.asarray(classifier.adapt(own_graph.examples()).predict_proba([0, "n1"]))).all()
+    assert np.isfinite(np.asarray(classifier.adapt(own_graph.examples(), among="new").predict_proba([0, "n1"]))).all()
 
 
 def test_a_head_of_one_width_is_replaced_for_any_number_of_classes(tmp_path):
@@ -97,8 +97,8 @@ def test_among_all_also_offers_known_classes(classifier):
     assert classifier.support.shots()[:2] == [3, 2] and max(classifier.support.shots()[2:]) == 10
 
 
-def test_in_pieces_as_at_once(classifier, monkeypatch):
-    whole = classifier.adapt(own_graph.examples()).predict_proba()
+def test_in_batches_as_at_once(classifier, monkeypatch):
+    whole = classifier.adapt(own_graph.examples(), among="new").predict_proba()
     monkeypatch.setattr(inference.batches, "__defaults__", (25,))
     told = []
     parts = classifier.predict_proba(progress=lambda done, total: told.append((done, total)))
@@ -106,10 +106,10 @@ def test_in_pieces_as_at_once(classifier, monkeypatch):
     assert len(told) > 20 and told[-1] == (240, 240) and told == sorted(told)
 
 
-def test_pieces_cover_everything_and_a_hub_ends_its_piece():
+def test_batches_cover_everything_and_a_hub_ends_its_batch():
     load = torch.tensor([3, 3, 3, 100, 3, 3])
-    assert pieces(load, 10) == [(0, 4), (4, 5), (5, 6)]
-    assert pieces(torch.tensor([1]), 10) == [(0, 1)]
+    assert batches(load, 10) == [(0, 4), (4, 5), (5, 6)]
+    assert batches(torch.tensor([1]), 10) == [(0, 1)]
 
 
 def test_predictions_as_a_table_with_unknown_below_the_threshold():
@@ -129,10 +129,13 @@ def test_without_base_labels_the_probe_is_used_and_says_so():
         classifier = FewShotClassifier("vantage").fit(Graph.from_edges(edges, x))
     assert classifier.model.card.method == "probe" and "probe" in classifier.notes[0]
     examples = {"a": [6, 14, 22], "b": [7, 15]}
-    found = classifier.adapt(examples).predict_proba()
+    found = classifier.adapt(examples, among="new").predict_proba()
     assert classifier.calibration.source == "examples" and len(found) == 240
     assert (
-        FewShotClassifier("probe").fit(Graph.from_edges(edges, x)).adapt({"a": [6], "b": [7]}).calibration.source
+        FewShotClassifier("probe")
+        .fit(Graph.from_edges(edges, x))
+        .adapt({"a": [6], "b": [7]}, among="new")
+        .calibration.source
         == "none"
     )
 
@@ -170,7 +173,7 @@ def test_order_of_calls_is_explained():
 )
 def test_wrong_examples_are_refused(classifier, examples, message):
     with pytest.raises(InputError, match=message):
-        classifier.adapt(examples)
+        classifier.adapt(examples, among="new")
 
 
 def test_among_must_be_new_or_all(classifier):
@@ -189,7 +192,7 @@ def test_another_graph_with_the_same_columns_in_another_order(classifier, tmp_pa
     other = Graph.from_edges(edges, x[:, order], feature_names=names)
     loaded = FewShotClassifier.load(tmp_path / "m").attach(other)
     examples = {name: np.flatnonzero(y == 6 + i)[:3].tolist() for i, name in enumerate(own_graph.NEW)}
-    labels = np.array(loaded.adapt(examples).predict_proba().labels())
+    labels = np.array(loaded.adapt(examples, among="new").predict_proba().labels())
     assert (labels == np.array([*own_graph.TRADES, *own_graph.NEW])[y])[y >= 6].mean() > 0.9
     assert loaded.calibration in loaded.calibrations  # no validation labels here: as learned while fitting
     with pytest.raises(InputError, match="no labelled node of a class the model knows"):
@@ -216,7 +219,7 @@ def test_a_graph_without_features_only_knows_itself(fitted):
     edges, x, y = own_graph.arrays()
     bare = Graph.from_edges(edges, None, y)
     classifier = FewShotClassifier("probe", k_shot=3).fit(bare, ClassSplit([0, 1, 2], [3, 4]))
-    assert classifier.attach(bare).adapt({"a": [6], "b": [7]})
+    assert classifier.attach(bare).adapt({"a": [6], "b": [7]}, among="new")
     with pytest.raises(InputError, match="Fit a model on this graph"):
         classifier.attach(Graph.from_edges(edges[:, 1:], None, y))
     with pytest.raises(InputError, match="leave them out"):
@@ -242,13 +245,13 @@ def test_sparse_columns_that_never_occur_are_zero():
 
 
 def test_saved_and_loaded_gives_the_same_probabilities(classifier, tmp_path):
-    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    before = classifier.adapt(own_graph.examples(), among="new").predict_proba().probabilities
     classifier.save(tmp_path / "m")
     loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
-    assert torch.equal(loaded.adapt(own_graph.examples()).predict_proba().probabilities, before)
+    assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
     assert loaded.known == classifier.known and loaded.calibrations == classifier.calibrations
     with pytest.raises(InputError, match="no new class"):
-        loaded.adapt({"baker": ["n6"], "b": ["n7"]})
+        loaded.adapt({"baker": ["n6"], "b": ["n7"]}, among="new")
 
 
 @pytest.mark.parametrize("method", ["probe", "vantage"])
@@ -256,13 +259,15 @@ def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeyp
     monkeypatch.setattr(persistence, "LARGE", 100)
     options = {} if method == "probe" else {"steps": 1, "check_every": 1}
     classifier = FewShotClassifier(method, k_shot=2, **options).fit(own_graph.graph())
-    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    before = classifier.adapt(own_graph.examples(), among="new").predict_proba().probabilities
     classifier.save(tmp_path / "m")
     with monkeypatch.context() as patch:
         patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded again"))
         loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
-        assert torch.equal(loaded.adapt(own_graph.examples()).predict_proba().probabilities, before)
-    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}).predict_proba([1])  # embeds anew
+        assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
+    assert (
+        loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])
+    )  # embeds anew
     (tmp_path / "m" / persistence.EMBEDDING).write_bytes(b"torn")
     with pytest.raises(InputError, match="is damaged"):
         loaded.attach(own_graph.graph()).adapt(own_graph.examples())
@@ -276,7 +281,7 @@ def test_a_model_of_fewnode_train_can_be_attached(tmp_path):
     )
     classifier = FewShotClassifier.load(tmp_path / "m").attach(graph)
     assert classifier.known.base == ("0", "1", "2")
-    assert classifier.adapt({"a": [6], "b": [7]}).calibration.source == "validation"
+    assert classifier.adapt({"a": [6], "b": [7]}, among="new").calibration.source == "validation"
     assert classifier.attach(Graph.from_edges(edges[:, 1:], x)).known == KnownClasses()
 
 
@@ -309,7 +314,7 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
     with pytest.raises(InputError, match="is a file"):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
-    (tmp_path / "m" / persistence.OWN).write_text('{"format": 1}')
+    (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
     with pytest.raises(InputError, match="is damaged"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')

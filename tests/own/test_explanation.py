@@ -12,7 +12,7 @@ from fewnode.own.explanation import embeddings_of, without_edge
 
 @pytest.fixture(scope="module")
 def adapted() -> FewShotClassifier:
-    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(own_graph.examples())
+    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(own_graph.examples(), among="new")
 
 
 def test_probabilities_margins_and_the_nearest_examples(adapted):

@@ -16,7 +16,7 @@ from fewnode.report.cells import gather, title
 from fewnode.report.contents import ablations, difficulties, every_cell, leaderboards, verdicts
 from fewnode.report.page import all_tables
 from fewnode.report.published import published, side_by_side
-from fewnode.report.tables import Table
+from fewnode.report.tables import ResultTable
 from report.made_up import failed, grid, row
 
 
@@ -64,7 +64,7 @@ def test_the_leaderboard_has_a_row_for_every_method_and_two_floors(rows):
     tables = {table.name: table for table in leaderboards(gather(rows))}
     table = tables["leaderboard_5w5s_10q"]
     names = [line[0] for line in table.rows]
-    methods = {"TENT", "TENT, the paper's equations", "PN", "MAML", "GPN", "G-Meta"}
+    methods = {"vantage", "TENT", "TENT, as printed", "PN", "MAML", "GPN", "G-Meta"}
     assert set(names) == methods | {"floor: logistic, raw", "floor: logistic, smoothed"}
     assert names[-2:] == ["floor: logistic, smoothed", "floor: logistic, raw"]
     assert list(table.columns) == ["method", "Coauthor-CS", "Cora-full (kNN)", "WordNet"] and len(table.strong) == 3
@@ -90,7 +90,7 @@ def test_ablation_classes_and_every_cell(rows):
     cells = gather(rows)
     (table,) = ablations(cells)
     assert list(table.columns)[4:] == [f"without {level} level" for level in ("class", "node", "task")]
-    assert {line[2] for line in table.rows} == {"TENT", "TENT, the paper's equations"} and len(table.rows) == 4
+    assert {line[2] for line in table.rows} == {"TENT", "TENT, as printed"} and len(table.rows) == 4
     assert all(float(line[6].split()[0]) < -3 for line in table.rows if line[2] == "TENT")
     assert [line[5] for line in table.rows if line[2] != "TENT"] == ["–"]  # not every part was left out there
     assert float(next(line[4] for line in table.rows if line[2] != "TENT").split()[0]) < -15
@@ -101,7 +101,7 @@ def test_ablation_classes_and_every_cell(rows):
 
 
 def test_tables_in_four_notations():
-    table = Table(
+    table = ResultTable(
         "t", "A & B", ["x_1", "50 %"], [["a|b", "1 ± 2"], ["<c>", 'say "d", e']], "≈ none", frozenset({(0, 1)})
     )
     assert list(csv.reader(io.StringIO(table.csv()))) == [["x_1", "50 %"], ["a|b", "1 ± 2"], ["<c>", 'say "d", e']]
@@ -146,7 +146,7 @@ def test_one_row_is_enough_for_a_page(tmp_path):
 
 def test_reports_never_load_torch_or_a_method():
     code = (
-        "import sys, fewnode.report, fewnode.report.figures, fewnode.results;"
+        "import sys, fewnode.report, fewnode.report.figures, fewnode.experiments.results;"
         "print([m for m in sys.modules if m == 'torch' or m.startswith('fewnode.methods')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

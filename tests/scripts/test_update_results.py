@@ -9,8 +9,8 @@ import pytest
 
 from report.made_up import grid
 
-ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/results.md", "docs/tent.md"]
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/results.md", "docs/vantage.md"]
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +36,16 @@ def test_new_rows_make_them_outdated_until_written(script, tmp_path):
     assert script.outdated(tmp_path) == PAGES
     assert script.outdated(tmp_path, write=True) == PAGES
     assert script.outdated(tmp_path) == []
-    readme, page, tent = ((tmp_path / name).read_text() for name in PAGES)
-    assert "best other trained, 5 shots" in readme and readme.endswith((ROOT / "README.md").read_text()[-200:])
+    readme, page, vantage = ((tmp_path / name).read_text() for name in PAGES)
+    assert "| vantage | TENT | best other trained |" in readme
+    assert readme.endswith((ROOT / "README.md").read_text()[-200:])
     assert "Not run: DBLP" in page
     assert "10w3s, 10w5s on Coauthor-CS, which has 5 novel classes" in page
     assert "Failed: rale on cora_full_knnfeat" in page and "without node level" in page
-    assert "Mean gain over the best training-free row" in tent and "without node level" in tent
+    assert "Mean gain over the best training-free row" in vantage and "without node level" in vantage
 
 
 def test_the_figure_of_the_shots_is_drawn_from_rows(script):
     picture = script.draw_shots(script.gather(grid()))
-    assert picture.startswith("<svg") and "TENT" in picture and "PN" not in picture
+    assert picture.startswith("<svg") and "vantage" in picture and "PN" not in picture
     assert script.draw_shots([]) is None

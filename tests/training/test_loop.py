@@ -8,31 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from fewnode import ClassSplit, Graph, fit, training_view
 from fewnode.errors import InputError
-from fewnode.graph.operators import project
-from fewnode.methods.base import Method, Training
-
-
-class Linear(Method):
-    """The smallest method that trains: a linear map, nearest class mean."""
-
-    training_settings = Training(steps=40, check_every=5, learning_rate=0.05)
-
-    def __init__(self, in_channels: int, *, width: int = 4, dropout: float = 0.3) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(in_channels, width))
-        self.dropout = nn.Dropout(dropout)
-
-    def embed(self, graph):
-        return self.dropout(project(graph, self.weight))
-
-    def score(self, graph, state, tasks):
-        member = nn.functional.one_hot(tasks.support_y, tasks.n_way).float()
-        means = member.transpose(1, 2) @ state[tasks.support] / member.sum(1)[..., None]
-        return -torch.cdist(state[tasks.query], means)
+from linear_method import Linear
 
 
 def same(one, two):
@@ -109,7 +88,7 @@ def test_a_state_of_another_training_is_refused(tiny, tmp_path):
 SCRIPT = """
 import sys, time
 sys.path[:0] = {paths!r}
-from test_training import Linear
+from linear_method import Linear
 from fewnode import fit, planted, save
 graph, split = planted(600, 12, features=120, seed=1)
 pause = float(sys.argv[2])
@@ -120,7 +99,7 @@ save(model, sys.argv[1])
 
 
 def test_kill_minus_nine_and_resume_give_the_same_weights(tmp_path):
-    paths = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "src")]
+    paths = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(paths=paths))
     run = [sys.executable, str(script)]

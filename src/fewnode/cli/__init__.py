@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..errors import InputError
 from . import completion, experiments, listing, own, reports, training
+from .threads import use_free_cores
 
 GROUPS = (listing, training, own, experiments, reports, completion)  # in the order of --help
 
@@ -34,6 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 fine, 1 failed, 2 wrong input, 130 stopped by Ctrl-C."""
     args = _parse(argv)
+    use_free_cores()
     try:
         code: int | None = args.run(args)
         sys.stdout.flush()

@@ -22,14 +22,30 @@ def planted(
     tail: float = 1.0,
     seed: int = 0,
 ) -> tuple[Graph, ClassSplit]:
-    """A degree-corrected block model whose nodes use the words of their class's topic; split 40/20/40.
+    """A degree-corrected block model whose nodes use the words of their class's topic.
 
-    The k-th largest class holds nodes in proportion to ``k ** -tail``; expected degrees are Pareto-tailed.
-    ``homophily`` is the share of edges within classes. The other edges go to the two classes beside one's own
-    on a random ring or, with probability ``difficulty`` (0 to 1), to any other; the share of words that are of
-    the class's topic falls from a half at difficulty 0 to none at 1. Repeated pairs fall together, so the average
-    degree ends a little below ``avg_degree``.
-    A seed gives the same graph everywhere: the bits are Philox's, the rest is integer arithmetic on them.
+    Expected degrees are Pareto-tailed. A seed gives the same graph everywhere: the bits are Philox's, the rest is
+    integer arithmetic on them.
+
+    Args:
+        n: nodes.
+        classes: planted classes, at least three.
+        avg_degree: mean degree; repeated pairs fall together, so it ends a little lower.
+        homophily: share of edges within classes. The others go to the two classes beside one's own on a random ring
+            or, with probability ``difficulty``, to any other.
+        features: words there are; 0 for a graph without features.
+        words_per_node: words that each node uses.
+        difficulty: 0 to 1; the share of words that are of the class's topic falls from a half at 0 to none at 1.
+        tail: the k-th largest class holds nodes in proportion to ``k ** -tail``.
+        seed: of everything.
+
+    Returns:
+        The graph, and its classes split 40/20/40.
+
+    Example:
+        >>> import fewnode
+        >>> fewnode.planted(100, 5, seed=0)[1]
+        ClassSplit(base=(0, 2), validation=(1,), novel=(3, 4))
     """
     _check(
         n,

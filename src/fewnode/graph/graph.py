@@ -1,4 +1,4 @@
-"""The graph everything works on: checked once on the way in, frozen from then on."""
+"""The graph everything works on: validated once, when it is made, and frozen from then on."""
 
 import hashlib
 from collections.abc import Sequence
@@ -34,6 +34,14 @@ class Graph:
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
     as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown.
+
+    Example:
+        >>> import fewnode
+        >>> graph = fewnode.Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=[[1.0], [0.0], [2.0]], y=[0, 0, 1])
+        >>> graph
+        Graph(3 nodes, 3 edges, features: 1, 2 classes, 3 labelled nodes)
+        >>> graph.degree.tolist()
+        [2, 2, 2]
     """
 
     indptr: Tensor
@@ -183,8 +191,15 @@ class Graph:
     ) -> "Graph":
         """A graph from arrays.
 
-        ``edge_index [2, E]`` holds node ids; ``x [N, F]`` may be NumPy, torch (dense or sparse), SciPy sparse or None;
-        ``y [N]`` integer classes, -1 for unknown. Edges are made symmetric unless ``directed``.
+        Args:
+            edge_index: node ids [2, E], sources above targets.
+            x: features [N, F], of NumPy, torch (dense or sparse) or SciPy (sparse).
+            y: class ids [N], -1 for unknown.
+            num_nodes: how many nodes there are, where nothing else tells.
+            node_names: a name for each node.
+            class_names: a name for each class.
+            feature_names: a name for each column of ``x``.
+            directed: keep the direction of edges; otherwise they are made symmetric.
         """
         n = count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = checked_edges(edge_index, n)

@@ -1,6 +1,6 @@
 """A user's edge, node and feature files -> the arguments of ``Graph.from_edges``."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..storage import PathLike, read_npz
 from .columns import Table, close_name, read_columns
-from .text import learned, weighted
+from .text import word_counts
 
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
 
@@ -23,13 +23,13 @@ def graph_tables(
     id_column: str = "id",
     label_column: str | None = "label",
     text_column: str | None = None,
-    vocabulary: Mapping[str, float] | None = None,
+    vocabulary: Sequence[str] | None = None,
     source_column: str = "source",
     target_column: str = "target",
 ) -> dict[str, Any]:
     """Keyword arguments of ``Graph.from_edges`` from CSV or Parquet files with string ids.
 
-    Features come from ``features`` if given, else from ``text_column`` of the nodes as TF-IDF, else from
+    Features come from ``features`` if given, else from ``text_column`` of the nodes as counts of words, else from
     every other column of the nodes, which must then be numeric.
 
     Args:
@@ -38,8 +38,7 @@ def graph_tables(
         features: a table with an id and numeric columns, or of triples ``id, feature, value`` (missing = 0,
             repeated ones are added), or an .npz with CSR parts ``x_data, x_indices, x_indptr, x_shape`` whose
             rows are in the order of ``nodes``.
-        vocabulary: words of the text column and their weights, where a model brings them (``text.word_weights``);
-            otherwise they are learned from the column.
+        vocabulary: words of the text column, where a model brings them; otherwise they are learned from the column.
         label_column: empty cells (and -1 among whole numbers) mean unknown; None for no labels.
     """
     edge_table = read_columns(edges)
@@ -210,9 +209,9 @@ def _csr_parts(path: Path, nodes: Table | None) -> Any:
     return x
 
 
-def _text_features(table: Table, name: str, vocabulary: Mapping[str, float] | None) -> tuple[Any, tuple[str, ...]]:
+def _text_features(table: Table, name: str, vocabulary: Sequence[str] | None) -> tuple[Any, tuple[str, ...]]:
     texts = table.text(name, "text")
     try:
-        return learned(texts) if vocabulary is None else weighted(texts, vocabulary)
+        return word_counts(texts, vocabulary)
     except ValueError as error:
         raise InputError(f"{table.path}, column {name!r}: no usable words in {len(texts):,} texts ({error})") from error

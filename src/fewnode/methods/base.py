@@ -23,8 +23,22 @@ QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
 class Training:
     """How a method is trained: the optimiser's settings, and the shape of the tasks it sees while training.
 
-    ``train_way``, ``train_shot`` and ``train_query`` default to those of the test tasks; ``patience`` counts
-    validation checks without improvement; ``clip`` bounds the gradient's norm.
+    Args:
+        learning_rate: of Adam.
+        weight_decay: of Adam.
+        steps: at most so many.
+        tasks_per_step: tasks in the loss of one step.
+        check_every: steps between two validation checks.
+        patience: validation checks without improvement that end the training.
+        train_way: classes of a training task (as in the test tasks).
+        train_shot: supports of each class in it (likewise).
+        train_query: queries of each class in it (likewise).
+        clip: bound of the gradient's norm.
+
+    Example:
+        >>> import fewnode
+        >>> fewnode.Training(steps=100).patience
+        10
     """
 
     learning_rate: float = 0.005
@@ -40,11 +54,27 @@ class Training:
 
 
 class Method(nn.Module):
-    """A few-shot node classifier. A new one says how it sees the graph (``embed``) and how it scores (``score``).
+    """A few-shot node classifier. A new one defines how it sees the graph (``embed``) and how it scores (``score``).
 
     ``embed`` is the one pass over the graph, whatever the tasks; ``score`` turns it into ``[T, M, N]`` scores, one
     row per query, one column per class, larger is likelier. Constructors take ``in_channels`` and any of
     ``base_classes``, ``n_way``, ``k_shot`` they name, then keyword options with the paper's values as defaults.
+
+    Example:
+        >>> import fewnode, torch
+        >>> class Degree(fewnode.Method):
+        ...     training_settings = None
+        ...     def __init__(self, in_channels):
+        ...         super().__init__()
+        ...     def embed(self, graph):
+        ...         return graph.degree.float()
+        ...     def score(self, graph, state, tasks):
+        ...         query, support = state[tasks.query], state[tasks.support]
+        ...         return -torch.cdist(query.unsqueeze(-1), support.unsqueeze(-1))
+        >>> graph = fewnode.Graph.from_edges([[0, 0, 1], [1, 2, 3]])
+        >>> model = fewnode.fit(Degree, graph)
+        >>> model(graph, fewnode.Tasks([[0, 2]], [[0, 1]], [[1, 3]])).argmax(-1).tolist()
+        [[0, 1]]
     """
 
     training_settings: Training | None = Training()  # None: there is nothing to train; an instance may have its own
@@ -60,7 +90,7 @@ class Method(nn.Module):
         return module if package == __package__ else cls.__name__.lower()
 
     def prepare(self, graph: Graph) -> None:
-        """Learn what needs no label (a feature basis, say) from the training graph; called once, before training."""
+        """Learn what needs no gradient (a feature basis, say) from the training view; called once, before training."""
 
     def embed(self, graph: Graph) -> Any:
         raise NotImplementedError

@@ -12,9 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .. import inference
+from ..graph import Graph
+from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, TaskSampler
 from .support import Support
 
+SHOTS, WAYS = (1, 3, 5, 10), (2, 5)  # calibrated while fitting, for graphs that have no validation labels
+KNOWN_SHOTS = 10  # examples of each known class, where those are offered too
 TASKS = 100
 SEED = 2 * 10**6  # another stream than training's and selection's
 QUERIES = 10
@@ -174,3 +179,37 @@ def left_out_tasks(support: Support) -> Tasks | None:
 def nearest(found: Sequence[Calibration], n_way: int, k_shot: float) -> Calibration:
     """The calibration of the tasks most like ``n_way`` classes with ``k_shot`` examples, by ratio."""
     return min(found, key=lambda one: abs(math.log(one.n_way / n_way)) + abs(math.log(max(one.k_shot, 0.1) / k_shot)))
+
+
+def calibrated(
+    model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, kept: Sequence[Calibration]
+) -> Calibration:
+    """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
+    mixed = KNOWN_SHOTS if support.n_new < len(support.classes) else 0
+    shots = support.shots()[: support.n_new]
+    drawn = validation_tasks(graph.y, split, shots, mixed)
+    if drawn is not None:
+        tasks, n_new = drawn
+        return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, n_new, "validation")
+    if kept and not mixed:
+        return nearest(kept, len(shots), sum(shots) / len(shots))
+    left = left_out_tasks(support)
+    if left is None:
+        return Calibration()
+    return calibrate(inference.score_tasks(model, graph, left, state), left, left.n_way, "examples")
+
+
+def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSplit) -> list[Calibration]:
+    """Calibrations for usual numbers of classes and examples, kept for graphs without validation labels."""
+    found: dict[tuple[int, float], Calibration] = {}
+    for way in WAYS:
+        for shot in SHOTS:
+            drawn = validation_tasks(graph.y, split, [shot] * way)
+            if drawn is None:
+                return []
+            tasks, n_new = drawn
+            key = (tasks.n_way, float(tasks.shots().float().mean()))
+            if key not in found:
+                scores = inference.score_tasks(model, graph, tasks, state)
+                found[key] = calibrate(scores, tasks, n_new, "validation")
+    return list(found.values())

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,22 +11,22 @@ import torch
 from .. import inference
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..io.text import word_weights
 from ..methods.base import Method
 from ..storage import PathLike
 from ..tasks import ClassSplit
 from ..training import loop
-from . import calibration, persistence
+from . import calibration, opening, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
+from .expectation import Expectation
 from .explanation import Explainer, Explanation
 from .features import FeatureSchema
-from .predictions import Predictions
-from .support import Examples, Support, find_nodes, node_name, resolve, with_known
+from .openworld import OpenQuestion, OpenWorldModel
+from .predictions import Candidates, Predictions
+from .priors import checked_priors
+from .rehearsal import Progress
+from .support import Examples, Support, changed, find_nodes, node_name, resolve, with_known
 from .tables import TableSource
-
-SHOTS, WAYS = (1, 3, 5, 10), (2, 5)  # calibrated while fitting, for graphs that have no validation labels
-KNOWN_SHOTS = 10  # examples of each known class, where those are offered too
 
 
 class FewShotClassifier:
@@ -56,15 +57,20 @@ class FewShotClassifier:
         self.notes: list[str] = []
         self.known, self.named_classes = KnownClasses(), True
         self.calibrations: list[Calibration] = []
-        self.vocabulary: Mapping[str, float] | None = None
+        self.vocabulary: tuple[str, ...] | None = None
         self.source: TableSource | None = None
         self.model: Method | None = None
         self.schema: FeatureSchema | None = None
         self.graph: Graph | None = None
         self.support: Support | None = None
         self.calibration: Calibration | None = None
+        self.question: OpenQuestion | None = None
         self.folder: Path | None = None
+        self.inputs: str | None = None
         self._state: Any = None
+        self._open: OpenWorldModel | None = None
+        self._unchanged: Graph | None = None  # read from the very files the model was fitted on
+        self._own = False
 
     def fit(
         self,
@@ -93,11 +99,13 @@ class FewShotClassifier:
         )
         self.notes += self.model.card.notes
         self.known, self.source = KnownClasses.of(graph, split), source
+        self.inputs = None if source is None or source.missing() else source.digest()
         self.vocabulary = None
         if source is not None and source.text_column and graph.feature_names:
-            self.vocabulary = word_weights(graph.features_scipy(), graph.feature_names)
+            self.vocabulary = graph.feature_names
         self._take(ready)
-        self.calibrations = self._usual_calibrations()
+        self._own = True
+        self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
         return self
 
     def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
@@ -130,17 +138,20 @@ class FewShotClassifier:
     def attach(self, graph: Graph) -> "FewShotClassifier":
         """Work on another graph with the same features; examples given before belong to the old one and are dropped."""
         model, schema = self._fitted()
+        own = graph is self._unchanged
         if not self.named_classes:  # numbers of classes, as a data set's model knows them, mean nothing elsewhere
             split = model.card.split if graph.fingerprint == schema.fingerprint else None
             self.known = KnownClasses.of(graph, ClassSplit(**split)) if split else KnownClasses()
         self._take(schema.fit(graph))
+        self._own = own
         return self
 
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
-        self.support = self.calibration = self._state = None
+        self.support = self.calibration = self.question = self._state = self._open = None
+        self._own = False
 
     def read(self, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
@@ -149,44 +160,122 @@ class FewShotClassifier:
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
-        return self.source.elsewhere(**files).read(self.vocabulary)
+        source = self.source.elsewhere(**files)
+        graph = source.read(self.vocabulary)
+        self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
+        return graph
 
-    def adapt(self, examples: Examples, *, among: Literal["new", "all"] = "new") -> "FewShotClassifier":
+    def unchanged(self, graph: Graph) -> bool:
+        """Whether a graph is the one the model was fitted on: read from the same files, or equal to the last bit."""
+        return graph is self._unchanged or graph.fingerprint == self._fitted()[1].fingerprint
+
+    def learn_known(self, progress: Progress = lambda what, part: None) -> "FewShotClassifier":
+        """Prepare the open question now, which ``adapt`` and ``save`` would do otherwise: learn the known classes of the
+        attached graph from all their labels. ``progress`` is told what is being done and which part of it is done."""
+        self._open_world(progress)
+        return self
+
+    def adapt(
+        self,
+        examples: Examples,
+        *,
+        among: Literal["all", "new"] = "all",
+        priors: Mapping[str, float] | None = None,
+        pool: Iterable[Any] | None = None,
+    ) -> "FewShotClassifier":
         """Learn new classes from examples ``{class: [nodes by id or name]}``, one or more each.
 
-        ``among="all"`` also offers the classes the model knows, shown by labelled nodes of the graph.
+        Args:
+            among: "all" asks whether a node is of a known class, of a new one, or of none of these ("other"); "new" is
+                the closed choice of the literature, which forces every node into one of two or more new classes.
+            priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
+            pool: the nodes on which other shares are estimated; all without a label, if not given.
         """
-        one_of("among", among, ("new", "all"))
-        graph, _ = self._attached()
-        support = resolve(examples, graph, self.known)
-        if among == "all":
-            support = with_known(support, graph, self.known, KNOWN_SHOTS, self.shape["seed"])
-        self.calibration = self._calibrated(support)
-        self.support = support
+        one_of("among", among, ("all", "new"))
+        graph = self._graph()
+        support = resolve(examples, graph, self.known, least=2 if among == "new" else 1)
+        if among == "new":
+            if priors:
+                raise InputError("priors belong to the open question (among 'all'); the closed one has none")
+            found = self._calibrated(support)
+            self.support, self.calibration, self.question = support, found, None
+            return self
+        world = self._open_world()
+        other = opening.other_name(world.classes)
+        if other in support.classes:
+            raise InputError(f"{other!r} is what nodes of no class are called; leave it out, or name it otherwise")
+        fixed = checked_priors(priors, support.classes, other)
+        nodes = None if pool is None else find_nodes(graph, pool, "pool")
+        self.question = world.ask(support.examples(), fixed=fixed, other=other, pool=nodes)
+        self.support, self.calibration = support, None
+        return self
+
+    def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> "FewShotClassifier":
+        """Add examples to new classes (or a new class), or take some back: ``{class: [nodes]}``. In the open question
+        only what they touch is computed again; shares said with ``adapt`` stay."""
+        support, graph = self._support(), self._graph()
+        examples = changed(support, graph, add or {}, remove or {})
+        if self.question is None:
+            return self.adapt(examples, among="new")
+        support = resolve(examples, graph, self.known, least=1)
+        self.question, self.support = self.question.with_examples(support.examples()), support
         return self
 
     def predict_proba(
         self, nodes: Iterable[Any] | None = None, *, progress: inference.NodeProgress | None = None
     ) -> Predictions:
         """Calibrated probabilities of nodes given by id or name, by default of all; in pieces that fit into memory."""
-        model, graph, state, support, found = self._adapted()
-        if nodes is None:
-            ids = torch.arange(graph.num_nodes, device=graph.device)
-        else:
-            ids = find_nodes(graph, nodes, "nodes to predict")
+        support, graph = self._support(), self._graph()
+        ids = torch.arange(graph.num_nodes, device=graph.device)
+        ids = ids if nodes is None else find_nodes(graph, nodes, "nodes to predict")
+        names = [node_name(graph, i) for i in ids.tolist()]
+        if self.question is not None:
+            question = self.question
+            found = Predictions(ids.cpu(), names, question.classes, question.probabilities(ids).cpu(), question.kinds)
+            if progress is not None:
+                progress(len(ids), len(ids))
+            return found
+        model, graph, state, support, calibrated = self._adapted()
         known = (support.nodes, support.y, len(support.classes))
         scores = inference.score_nodes(model, graph, state, *known, ids, progress)
-        names = [node_name(graph, i) for i in ids.tolist()]
-        return Predictions(ids.cpu(), names, support.classes, found.probabilities(scores, support.n_new).cpu())
+        return Predictions(ids.cpu(), names, support.classes, calibrated.probabilities(scores, support.n_new).cpu())
+
+    def predict(
+        self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
+    ) -> list[str]:
+        """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
+        return self.predict_proba(nodes).labels(threshold, thresholds)
+
+    def find(self, label: str, top: int = 100) -> Candidates:
+        """The ``top`` nodes without a label that are likeliest of the new class ``label``."""
+        one_of("class", label, self._support().classes)
+        nodes = self.unlabelled()
+        if not 1 <= top <= len(nodes):
+            raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
+        found = self.predict_proba(nodes)
+        best = found.probabilities[:, found.classes.index(label)].topk(top)
+        chosen = best.indices.tolist()
+        return Candidates(label, found.nodes[best.indices], [found.names[i] for i in chosen], best.values)
+
+    def expect(
+        self, found: Predictions, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
+    ) -> Expectation:
+        """What is to be expected of predictions in the open: the share of right rows, precision and recall of each new
+        class, accuracy on known classes; each with an interval, and what was assumed."""
+        if self.question is None or found.kinds is None:
+            raise InputError("expectations are for predictions among 'all'; the closed question has `calibration`")
+        return self.question.expect(found.probabilities, found.accepted(threshold, thresholds))
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
         """Why a node gets its class; see ``explanation.Explainer``."""
-        model, graph, state, support, found = self._adapted()
-        (at,) = find_nodes(graph, [node], "node to explain").tolist()
-        return Explainer(model, graph, state, support, found).explain(at, n_neighbours)
+        (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
+        return Explainer(*self._adapted()).explain(at, n_neighbours)
 
-    def save(self, folder: PathLike, *, force: bool = False) -> None:
-        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``."""
+    def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
+        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.
+
+        The open question is prepared, if that is not done yet, so that loading does not have to; ``progress`` is told.
+        """
         model, schema = self._fitted()
         kept = persistence.SavedClassifier(
             model,
@@ -197,9 +286,13 @@ class FewShotClassifier:
             self.source,
             self.vocabulary,
             self.min_size,
+            self.inputs,
         )
-        large = self.graph is not None and self.graph.num_nodes >= persistence.LARGE and self.on_own_graph()
-        persistence.save(kept, folder, force, self._attached()[1] if large else None)
+        own = self.graph is not None and self.on_own_graph()
+        large = own and self._graph().num_nodes >= persistence.LARGE
+        labelled = own and bool((self._graph().y >= 0).any())
+        world = self._open_world(progress) if labelled else None
+        persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
 
     @classmethod
     def load(cls, folder: PathLike) -> "FewShotClassifier":
@@ -212,7 +305,7 @@ class FewShotClassifier:
         made.named_classes = kept.known is not None
         made.known = kept.known or made.known
         made.calibrations, made.source = list(kept.calibrations), kept.source
-        made.vocabulary = kept.vocabulary
+        made.vocabulary, made.inputs = kept.vocabulary, kept.inputs
         made.min_size = made.min_size if kept.min_size is None else kept.min_size
         return made
 
@@ -223,73 +316,86 @@ class FewShotClassifier:
 
     def unlabelled(self) -> torch.Tensor:
         """All nodes that have no label, in the graph or as an example."""
-        _, graph, _, support, _ = self._adapted()
-        open_ = graph.y < 0
-        open_[support.nodes] = False
+        open_ = self._graph().y < 0
+        open_[self._support().nodes] = False
         nodes = open_.nonzero().flatten()
         if not len(nodes):
             raise InputError("every node has a label already; say with --nodes-file which ones to predict")
         return nodes
 
+    @property
+    def classes_(self) -> tuple[str, ...]:
+        """The classes that can be predicted, in the order of the probabilities."""
+        support = self._support()
+        return support.classes if self.question is None else self.question.classes
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments this classifier was made with."""
+        return {"method": self.method, **self.shape, "min_size": self.min_size, "device": self.device, **self.options}
+
+    def set_params(self, **params: Any) -> "FewShotClassifier":
+        """The same classifier with other arguments, not fitted."""
+        FewShotClassifier.__init__(self, **{**self.get_params(), **params})
+        return self
+
+    def __repr__(self) -> str:
+        usual = {name: part.default for name, part in signature(FewShotClassifier).parameters.items()}
+        usual["min_size"] = max(2, 2 * self.shape["k_shot"])
+        given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
+        state = "not fitted" if self.model is None else f"fitted, {self.model.card.method}"
+        return f"FewShotClassifier({', '.join(given)}) [{state}]"
+
     # --- calibration and state --------------------------------------------------------------------------
 
     def _calibrated(self, support: Support) -> Calibration:
-        """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
-        model, _ = self._fitted()
-        graph, state = self._attached()
-        mixed = KNOWN_SHOTS if support.n_new < len(support.classes) else 0
-        shots = support.shots()[: support.n_new]
-        drawn = calibration.validation_tasks(graph.y, self.known.split(graph), shots, mixed)
-        if drawn is not None:
-            tasks, n_new = drawn
-            return calibration.calibrate(inference.score_tasks(model, graph, tasks, state), tasks, n_new, "validation")
-        if self.calibrations and not mixed:
-            return calibration.nearest(self.calibrations, len(shots), sum(shots) / len(shots))
-        left = calibration.left_out_tasks(support)
-        if left is None:
-            return Calibration()
-        return calibration.calibrate(inference.score_tasks(model, graph, left, state), left, left.n_way, "examples")
+        split = self.known.split(self._graph())
+        return calibration.calibrated(self._fitted()[0], *self._attached(), split, support, self.calibrations)
 
-    def _usual_calibrations(self) -> list[Calibration]:
-        model, _ = self._fitted()
-        graph, state = self._attached()
-        split = self.known.split(graph)
-        found: dict[tuple[int, float], Calibration] = {}
-        for way in WAYS:
-            for shot in SHOTS:
-                drawn = calibration.validation_tasks(graph.y, split, [shot] * way)
-                if drawn is None:
-                    return []
-                tasks, n_new = drawn
-                key = (tasks.n_way, float(tasks.shots().float().mean()))
-                if key not in found:
-                    scores = inference.score_tasks(model, graph, tasks, state)
-                    found[key] = calibration.calibrate(scores, tasks, n_new, "validation")
-        return list(found.values())
+    def _open_world(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+        """The open-world model of the attached graph: as it was kept for these very labels, or made now."""
+        if self._open is None:
+            graph = self._graph()
+            y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
+            if self.folder is not None and self.on_own_graph():
+                self._open = opening.load(self.folder, y, classes)
+            if self._open is None:
+                self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
+        return self._open
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:
         if self.model is None or self.schema is None:
             raise InputError("this classifier is not fitted: call fit(graph) first, or load a saved one")
         return self.model, self.schema
 
-    def _attached(self) -> tuple[Graph, Any]:
-        model, _ = self._fitted()
+    def _graph(self) -> Graph:
+        self._fitted()
         if self.graph is None:
             raise InputError("no graph is attached: call attach(graph) first")
+        return self.graph
+
+    def _attached(self) -> tuple[Graph, Any]:
+        graph = self._graph()
         if self._state is None and self.folder is not None and self.on_own_graph():
-            self._state = persistence.read_embedding(self.folder, self.graph.device)
+            self._state = persistence.read_embedding(self.folder, graph.device)
         if self._state is None:
-            self._state = inference.embed(model, self.graph)
-        return self.graph, self._state
+            self._state = inference.embed(self._fitted()[0], graph)
+        return graph, self._state
 
     def on_own_graph(self) -> bool:
-        """Whether the attached graph is the one the model was fitted on, to the last edge and feature."""
-        model, _ = self._fitted()
-        return self.graph is not None and self.graph.fingerprint == model.card.graph
+        """Whether the attached graph is the one the model was fitted on, by its files or to the last edge and feature."""
+        return self._own or (self.graph is not None and self.graph.fingerprint == self._fitted()[0].card.graph)
+
+    def _support(self) -> Support:
+        self._graph()
+        if self.support is None:
+            raise InputError("there are no classes to choose from: call adapt({class: [nodes], ...}) first")
+        return self.support
 
     def _adapted(self) -> tuple[Method, Graph, Any, Support, Calibration]:
-        model, _ = self._fitted()
+        """What the method's own scores need; in the open question known classes are shown to it by a few nodes each."""
+        support = self._support()
         graph, state = self._attached()
-        if self.support is None or self.calibration is None:
-            raise InputError("there are no classes to choose from: call adapt({class: [nodes], ...}) first")
-        return model, graph, state, self.support, self.calibration
+        if self.question is not None:
+            support = with_known(support, graph, self.known, calibration.KNOWN_SHOTS, self.shape["seed"])
+        found = self.calibration or self._calibrated(support)
+        return self._fitted()[0], graph, state, support, found

@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,14 @@ from .. import checkpoint
 from ..errors import InputError
 from ..methods.base import Method
 from ..storage import PathLike, read_json, write_json
+from . import opening
 from .calibration import Calibration
 from .classes import KnownClasses
 from .features import FeatureSchema
+from .openworld import OpenWorldModel
 from .tables import TableSource
 
-FORMAT = 1
+FORMAT = 2  # 1 held texts weighted by rarity, which were then weighted again
 OWN, WORDS, EMBEDDING = "own.json", "vocabulary.json", "embedding.safetensors"
 LARGE = 20_000  # nodes from which the embedding is kept too: making it again takes longer than reading it
 
@@ -36,14 +37,18 @@ class SavedClassifier:
     known: KnownClasses | None = None
     calibrations: tuple[Calibration, ...] = ()
     source: TableSource | None = None
-    vocabulary: Mapping[str, float] | None = None
+    vocabulary: tuple[str, ...] | None = None
     min_size: int | None = None
+    inputs: str | None = None  # digest of the files of ``source``
 
 
-def save(saved: SavedClassifier, folder: PathLike, force: bool, embedding: Any = None) -> None:
+def save(
+    saved: SavedClassifier, folder: PathLike, force: bool, embedding: Any = None, world: OpenWorldModel | None = None
+) -> None:
     """Write a new folder beside the target and put it in its place when it is whole; until then the old one stays.
 
-    ``embedding`` is what the model made of the graph it was fitted on, where that is worth keeping.
+    ``embedding`` is what the model made of the graph it was fitted on, where that is worth keeping; ``world`` the
+    open-world model of that graph.
     """
     target = check_folder(folder, force)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +58,8 @@ def save(saved: SavedClassifier, folder: PathLike, force: bool, embedding: Any =
         if saved.vocabulary is not None:
             write_json(fresh / WORDS, saved.vocabulary)
         _keep_embedding(embedding, fresh / EMBEDDING)
+        if world is not None:
+            opening.save(world, fresh)
         write_json(fresh / OWN, _document(saved))
         fresh.chmod(0o755)  # mkdtemp is private; a model need not be
         _replace(fresh, target)
@@ -119,6 +126,7 @@ def _document(saved: SavedClassifier) -> dict[str, Any]:
         "calibrations": [one.to_json() for one in saved.calibrations],
         "source": None if saved.source is None else saved.source.to_json(),
         "min_size": saved.min_size,
+        "inputs": saved.inputs,
         "notes": saved.notes,
     }
 
@@ -140,8 +148,9 @@ def load(folder: PathLike) -> SavedClassifier:
             KnownClasses(*(tuple(document["classes"][part]) for part in ("base", "validation"))),
             tuple(Calibration(**one) for one in document["calibrations"]),
             None if document["source"] is None else TableSource(**document["source"]),
-            read_json(source / WORDS) if (source / WORDS).exists() else None,
+            tuple(read_json(source / WORDS)) if (source / WORDS).exists() else None,
             document["min_size"],
+            document.get("inputs"),
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{source / OWN} is damaged ({error}); fit the model again") from error

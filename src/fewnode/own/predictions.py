@@ -1,25 +1,32 @@
-"""What a prediction is: the probabilities of some nodes, and the table that is made of them."""
+"""What a prediction is: the probabilities of some nodes, and the tables that are made of them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..errors import InputError
 
 UNKNOWN = "unknown"  # the label of a node whose best class is below the confidence asked for
+OTHER, NONE_OF_THESE = "other", "none of these"  # a node of no class; the second, where a class is called "other"
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``, with their ``names`` (ids, if they have none)."""
+    """``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``, with their ``names`` (ids, if they have none).
+
+    ``kinds`` says of each class whether it is known, new or other; None where only new classes were offered.
+    """
 
     nodes: Tensor
     names: list[str]
     classes: tuple[str, ...]
     probabilities: Tensor
+    kinds: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -27,26 +34,105 @@ class Predictions:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.probabilities.numpy().astype(dtype or np.float32)
 
-    def labels(self, threshold: float = 0.0) -> list[str]:
-        """The likeliest class of each node, or "unknown" where its probability is below ``threshold``."""
-        if not 0 <= threshold <= 1:
-            raise InputError(f"threshold is {threshold}; it is a probability, from 0 to 1")
+    def accepted(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> Tensor:
+        """Whether the best class of each node, [B], is as probable as ``threshold``, or as its own of ``thresholds``."""
+        limits = torch.full((len(self.classes),), _probability("threshold", threshold))
+        for name, limit in (thresholds or {}).items():
+            if name not in self.classes:
+                raise InputError(f"a threshold for {name!r}; the classes are {', '.join(map(repr, self.classes))}")
+            limits[self.classes.index(name)] = _probability(f"the threshold of {name!r}", limit)
         best, choice = self.probabilities.max(1)
-        sure = (best >= threshold).tolist()
-        return [self.classes[c] if ok else UNKNOWN for c, ok in zip(choice.tolist(), sure, strict=True)]
+        return best >= limits[choice]
 
-    def table(self, threshold: float = 0.0) -> dict[str, Any]:
-        """Columns ``id, label, probability, runner_up, margin``; the margin is that over the runner-up."""
+    def labels(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> list[str]:
+        """The likeliest class of each node, or "unknown" where its probability is below the threshold."""
+        sure, choice = self.accepted(threshold, thresholds).tolist(), self.probabilities.argmax(1).tolist()
+        return [self.classes[c] if ok else UNKNOWN for c, ok in zip(choice, sure, strict=True)]
+
+    def table(
+        self,
+        threshold: float = 0.0,
+        thresholds: Mapping[str, float] | None = None,
+        *,
+        all_probabilities: bool = False,
+    ) -> dict[str, Any]:
+        """Columns ``id, label, probability, runner_up, margin``; the margin is that over the runner-up.
+
+        Where known classes were offered too, ``kind`` says what the label is: known, new, other, or unknown.
+        ``all_probabilities`` adds a column for each class, ``p(class)``.
+        """
         top, order = self.probabilities.topk(2, dim=1)
-        return {
+        labels = self.labels(threshold, thresholds)
+        found: dict[str, Any] = {
             "id": self.names,
-            "label": self.labels(threshold),
-            "probability": top[:, 0].double().numpy().round(6),
+            "label": labels,
+            "probability": _rounded(top[:, 0]),
             "runner_up": [self.classes[c] for c in order[:, 1].tolist()],
-            "margin": (top[:, 0] - top[:, 1]).double().numpy().round(6),
+            "margin": _rounded(top[:, 0] - top[:, 1]),
+        }
+        if self.kinds is not None:
+            kind = dict(zip(self.classes, self.kinds, strict=True)) | {UNKNOWN: UNKNOWN}
+            found["kind"] = [kind[label] for label in labels]
+        if all_probabilities:
+            found |= {f"p({name})": _rounded(self.probabilities[:, i]) for i, name in enumerate(self.classes)}
+        return found
+
+    def to_frame(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None, **options: Any) -> Any:
+        """The ``table`` as a pandas DataFrame, with the ids as its index."""
+        return _frame(self.table(threshold, thresholds, **options))
+
+    def counts(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> dict[str, int]:
+        """How many nodes each class gets, and how many are unknown."""
+        counted = Counter(self.labels(threshold, thresholds))
+        return {name: counted[name] for name in (*self.classes, UNKNOWN)}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Nodes that may be of one new class, the likeliest first: ``nodes [B]``, their ``names`` and ``probabilities``."""
+
+    label: str
+    nodes: Tensor
+    names: list[str]
+    probabilities: Tensor
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def expected(self, first: int) -> float:
+        """How many of the first so many are expected to be right."""
+        if not 1 <= first <= len(self):
+            raise InputError(f"the first {first}; there are {len(self)} candidates")
+        return float(self.probabilities[:first].sum())
+
+    def table(self) -> dict[str, Any]:
+        """Columns ``rank, id, probability, expected``: the last is how many are expected to be right up to this row."""
+        return {
+            "rank": np.arange(1, len(self) + 1),
+            "id": self.names,
+            "probability": _rounded(self.probabilities),
+            "expected": self.probabilities.double().cumsum(0).numpy().round(2),
         }
 
-    def counts(self, threshold: float = 0.0) -> dict[str, int]:
-        """How many nodes each class gets, and how many are unknown."""
-        counted = Counter(self.labels(threshold))
-        return {name: counted[name] for name in (*self.classes, UNKNOWN)}
+    def to_frame(self) -> Any:
+        """The ``table`` as a pandas DataFrame, with the ids as its index."""
+        return _frame(self.table())
+
+
+def _probability(what: str, value: float) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise InputError(f"{what} is {value}; it is a probability, from 0 to 1")
+    return float(value)
+
+
+def _rounded(values: Tensor) -> np.ndarray:
+    rounded: np.ndarray = values.double().numpy().round(6)
+    return rounded
+
+
+def _frame(table: dict[str, Any]) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise InputError("a DataFrame needs pandas: pip install pandas; table() gives the same columns") from error
+    return pandas.DataFrame(table).set_index("id")

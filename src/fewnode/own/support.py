@@ -29,6 +29,10 @@ class Support:
     classes: tuple[str, ...]
     n_new: int
 
+    def examples(self) -> dict[str, Tensor]:
+        """The nodes of each new class."""
+        return {name: self.nodes[self.y == c] for c, name in enumerate(self.classes[: self.n_new])}
+
     def shots(self) -> list[int]:
         """How many examples each class has."""
         counts: list[int] = torch.bincount(self.y, minlength=len(self.classes)).tolist()
@@ -40,7 +44,7 @@ class Support:
         shots = torch.tensor(self.shots(), device=self.y.device)
         out = (shots[self.y] > 1).nonzero().flatten()
         everyone = torch.arange(len(self.nodes), device=out.device)
-        return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), -1)
+        return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(everyone) - 1)
 
 
 def read_examples(path: PathLike) -> dict[str, list[str]]:
@@ -70,9 +74,9 @@ def read_examples(path: PathLike) -> dict[str, list[str]]:
     return found
 
 
-def resolve(examples: Examples, graph: Graph, known: KnownClasses) -> Support:
-    """Check the examples of at least two new classes and find their nodes."""
-    names = _checked_names(examples, known)
+def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 2) -> Support:
+    """Check the examples of at least ``least`` new classes and find their nodes."""
+    names = _checked_names(examples, known, least)
     found: dict[int, str] = {}
     nodes: list[Tensor] = []
     for key, name in zip(examples, names, strict=True):
@@ -90,7 +94,7 @@ def resolve(examples: Examples, graph: Graph, known: KnownClasses) -> Support:
     return Support(torch.cat(nodes), y.to(graph.device), tuple(names), len(names))
 
 
-def _checked_names(examples: Examples, known: KnownClasses) -> list[str]:
+def _checked_names(examples: Examples, known: KnownClasses, least: int) -> list[str]:
     names = [str(name).strip() for name in examples]
     folded: dict[str, str] = {}
     for name in names:
@@ -106,7 +110,9 @@ def _checked_names(examples: Examples, known: KnownClasses) -> list[str]:
                 f"{name!r} is no new class: the model was {part} on it. Leave its examples out and offer the "
                 "known classes beside the new ones instead (among 'all')"
             )
-    if len(names) < 2:
+    if not names and least < 2:
+        raise InputError("the examples name no class; name at least one, with one node or more")
+    if len(names) < least:
         what = f"only {names[0]!r}" if names else "none"
         raise InputError(
             f"choosing needs at least two classes, the examples name {what}; add one (for example 'other')"
@@ -144,6 +150,23 @@ def with_known(support: Support, graph: Graph, known: KnownClasses, per_class: i
     names = tuple(class_name(graph, c) for c in classes)
     nodes = torch.cat([support.nodes, more])
     return Support(nodes, torch.cat([support.y, labels]), support.classes + names, support.n_new)
+
+
+def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, list[int]]:
+    """The examples of new classes with some more, and without some."""
+    found = {name: nodes.tolist() for name, nodes in support.examples().items()}
+    for name, nodes in remove.items():
+        if name not in found:
+            raise InputError(f"there is no new class {name!r} to take examples from; there are {', '.join(found)}")
+        for node in find_nodes(graph, nodes, f"class {name!r}").tolist():
+            if node not in found[name]:
+                raise InputError(
+                    f"node {node_name(graph, node)!r} is no example of {name!r}, so it cannot be taken back"
+                )
+            found[name].remove(node)
+    for name, nodes in add.items():
+        found.setdefault(str(name).strip(), []).extend(find_nodes(graph, nodes, f"class {name!r}").tolist())
+    return {name: nodes for name, nodes in found.items() if nodes}
 
 
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:

@@ -1,6 +1,7 @@
 """The files a user's graph was read from, remembered with the model so that predicting needs no second naming."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,20 @@ class TableSource:
             return self
         return replace(TableSource.of(edges or self.edges, nodes, features), columns=self.columns)
 
-    def read(self, vocabulary: Mapping[str, float] | None = None) -> Graph:
+    def read(self, vocabulary: Sequence[str] | None = None) -> Graph:
         """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
         named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
         return Graph.from_edges(**io.graph_tables(**named, vocabulary=vocabulary))
+
+    def digest(self) -> str:
+        """SHA-256 of the files and of the names of their columns: tells whether anything was changed since.
+
+        Of the inputs, because what is computed from them may differ in the last digit from one machine to another.
+        """
+        sha = hashlib.sha256(repr(sorted(self.columns.items())).encode())
+        for path in (self.edges, self.nodes, self.features):
+            sha.update(b"none" if path is None else hashlib.sha256(Path(path).read_bytes()).digest())
+        return sha.hexdigest()
 
     def missing(self) -> str | None:
         """The first of the files that is not there."""

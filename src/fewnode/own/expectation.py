@@ -1,0 +1,122 @@
+"""What is to be expected of predictions in the open: how many rows are right, and what each new class is worth."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ASSUMED = (
+    "labels of known classes are missing at random",
+    "new classes are as hard to tell as known classes were when they played new",
+    "the examples are typical of their class",
+)
+EDGES = (0.05, 0.95)  # quantiles of what the rehearsals missed by
+ENOUGH = 5  # rehearsals without which an interval says nothing
+
+Figures = dict[str, list[float]]  # right and known: one number each; precision and recall: one for each new class
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure to be expected, and the interval that held it in nine of ten rehearsals; None where nothing is known."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ClassExpectation:
+    """Of a new class: the share of right ones among the nodes ``called`` so, the share of its ``members`` found."""
+
+    precision: Estimate
+    recall: Estimate
+    called: int
+    members: float
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Of ``rows`` predictions: the share of ``right`` ones over all, and on nodes that are of a ``known`` class.
+
+    ``rehearsals`` is how many times known classes played new to find the intervals; 0 means that nothing was measured.
+    """
+
+    rows: int
+    right: Estimate
+    known: Estimate
+    classes: dict[str, ClassExpectation]
+    rehearsals: int
+    assumed: tuple[str, ...] = ASSUMED
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def expected(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> Figures:
+    """What probabilities say of themselves.
+
+    ``groups [n, G]`` are those of known, of each new class and of other; ``best [n, G]`` the same with that of the best
+    known class in the first column; rows that are not ``accepted [n]`` get no label and are not right.
+    """
+    confidence, choice = best.max(1)
+    confidence = confidence * accepted * weight
+    return _ratios(confidence, choice, accepted * weight, (groups * weight[:, None]).sum(0), weight.sum())
+
+
+def achieved(best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> Figures:
+    """The same figures where the ``truth [n]`` (a group) and whether the best known class is ``right [n]`` are known."""
+    choice = best.argmax(1)
+    hit = ((choice == truth) & (right | (truth > 0))) * weight
+    sizes = torch.bincount(truth, weight, minlength=best.shape[1])
+    return _ratios(hit, choice, weight, sizes, weight.sum())
+
+
+def _ratios(hits: Tensor, choice: Tensor, called: Tensor, sizes: Tensor, total: Tensor) -> Figures:
+    n_groups = len(sizes)
+    hit, call = (torch.bincount(choice, part, minlength=n_groups) for part in (hits, called))
+    precision, recall = (hit / call), (hit / sizes)  # nan where a class is not called at all
+    return {
+        "right": [float(hits.sum() / total)],
+        "known": [float(recall[0])],
+        "precision": precision[1:-1].tolist(),
+        "recall": recall[1:-1].tolist(),
+    }
+
+
+def missed(true: Figures, told: Figures) -> Figures:
+    """By how much the truth was above what was told; figures that do not exist are left out."""
+    gaps = {name: [a - b for a, b in zip(true[name], told[name], strict=True)] for name in true}
+    return {name: [gap for gap in part if gap == gap] for name, part in gaps.items()}
+
+
+def estimated(value: float, gaps: Sequence[float]) -> Estimate:
+    """A figure with the interval of what rehearsals missed it by."""
+    if value != value:
+        return Estimate(None, None, None)
+    if len(gaps) < ENOUGH:
+        return Estimate(value, 0.0, 1.0)
+    low, high = torch.tensor(gaps).quantile(torch.tensor(EDGES)).tolist()
+    return Estimate(value, min(value, max(value + low, 0.0)), max(value, min(value + high, 1.0)))
+
+
+def expectation(
+    names: Sequence[str], best: Tensor, groups: Tensor, accepted: Tensor, gaps: Mapping[str, Sequence[float]], n: int
+) -> Expectation:
+    """The expectation for rows with the probabilities ``best`` and ``groups``, ``gaps`` being those of ``n`` rehearsals."""
+    told = expected(best, groups, accepted.float(), torch.ones_like(best[:, 0]))
+    choice, members = best.argmax(1), groups.sum(0).tolist()
+    called = torch.bincount(choice[accepted], minlength=best.shape[1]).tolist()
+    classes = {
+        name: ClassExpectation(
+            estimated(told["precision"][i], gaps.get("precision", ())),
+            estimated(told["recall"][i], gaps.get("recall", ())),
+            called[i + 1],
+            members[i + 1],
+        )
+        for i, name in enumerate(names)
+    }
+    right, known = (estimated(told[name][0], gaps.get(name, ())) for name in ("right", "known"))
+    return Expectation(len(best), right, known, classes, n)

@@ -1,0 +1,154 @@
+"""Which of the known classes a node is: logistic regression on its coordinates and what its neighbours say.
+
+The regression learns from all labels. Four further opinions come over the edges: the labels spread near and far, and
+the regression's own answers spread in the same way (where a label is known, the label). How much each of the five
+counts is learned on labelled nodes that were held out, so no node ever hears its own label.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..graph.operators import Operator, ppr_smooth
+
+SPREADS = ((0.1, 10), (0.5, 4))  # restart and steps: far, near
+PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
+HELD_OUT, MOST_HELD_OUT = 0.2, 4_000
+FEW = 3_000  # labelled nodes up to which every one is held out once, instead of a fifth of them
+SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
+FAINT = 1e-3  # mass of the class shares that stands beside what reaches a node, so that silence is no opinion
+OPINIONS = 1 + 2 * len(SPREADS)
+
+
+@dataclass(frozen=True)
+class KnownHead:
+    """``weights [d + 1, C]`` (the last row is the bias), ``mix [5]`` of the opinions, and the ``penalty`` chosen."""
+
+    weights: Tensor
+    mix: Tensor
+    penalty: float
+
+    @classmethod
+    def fit(cls, x: Tensor, edges: Operator, y: Tensor, seed: int = 0) -> "KnownHead":
+        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown) of nodes with the coordinates ``x [N, d]``."""
+        labelled = (y >= 0).nonzero().flatten()
+        order = torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed))
+        labelled, n_classes = labelled[order.to(x.device)], int(y.max()) + 1
+        folds = _folds(labelled)
+        start = x.new_zeros(x.shape[1] + 1, n_classes)
+        tried = [[start] * len(folds)]
+        losses: list[float] = []
+        for penalty in PENALTIES:
+            fitted = [
+                logistic(x[train], y[train], old, penalty) for (_, train), old in zip(folds, tried[-1], strict=True)
+            ]
+            tried.append(fitted)
+            parts = [
+                F.cross_entropy(scores(x[held], w), y[held], reduction="sum")
+                for (held, _), w in zip(folds, fitted, strict=True)
+            ]
+            losses.append(float(torch.stack(parts).sum()))
+            if losses[-1] > min(losses):
+                break
+        best = losses.index(min(losses))
+        mix = _learn_mix(x, edges, y, folds, tried[best + 1])
+        weights = logistic(x[labelled], y[labelled], tried[best + 1][0], PENALTIES[best])
+        return cls(weights, mix, PENALTIES[best])
+
+    def refit(self, x: Tensor, y: Tensor, columns: Tensor, most: int = SELECTION) -> "KnownHead":
+        """The head for other labels, started from the weights of its classes ``columns``; mix and penalty stay."""
+        labelled = (y >= 0).nonzero().flatten()
+        picked = labelled[torch.randperm(len(labelled), generator=torch.Generator().manual_seed(0)).to(x.device)][:most]
+        weights = logistic(x[picked], y[picked], self.weights[:, columns], self.penalty, steps=20)
+        return KnownHead(weights, self.mix, self.penalty)
+
+    @torch.no_grad()
+    def logits(self, x: Tensor, edges: Operator, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Mixed logits ``[N, C]`` of all nodes, and those of the regression alone."""
+        alone = scores(x, self.weights)
+        total = self.mix[0] * alone
+        for weight, opinion in zip(self.mix[1:], spread_opinions(edges, y, alone), strict=True):
+            total = total + weight * opinion
+        return total, alone
+
+
+def scores(x: Tensor, weights: Tensor) -> Tensor:
+    return torch.addmm(weights[-1], x, weights[:-1])
+
+
+def logistic(x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = 30) -> Tensor:
+    """Weights ``[d + 1, C]`` of multinomial logistic regression from ``start``; the bias is not penalised."""
+    weights = start.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([weights], max_iter=steps, history_size=10, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(scores(x, weights), y) + penalty / (2 * len(y)) * weights[:-1].square().sum()
+        loss.backward()
+        return float(loss.detach())
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    return weights.detach()
+
+
+def label_matrix(y: Tensor, n_classes: int) -> Tensor:
+    """``[N, C]``: one at the class of each labelled node."""
+    return F.one_hot(y.clamp(min=0), n_classes).float() * (y >= 0)[:, None]
+
+
+def spread_opinions(edges: Operator, y: Tensor, alone: Tensor) -> list[Tensor]:
+    """Logarithms of the class shares that reach each node: labels far and near, then the regression's answers."""
+    labels = label_matrix(y, alone.shape[1])
+    shares = (labels.sum(0) + 1) / (labels.sum() + alone.shape[1])
+    answers = torch.where((y >= 0)[:, None], labels, alone.softmax(1))
+    found = []
+    for given in (labels, answers):
+        for restart, steps in SPREADS:
+            reached = ppr_smooth(edges, given, steps=steps, restart=restart)
+            found.append(((reached + FAINT * shares) / (reached.sum(1, keepdim=True) + FAINT)).log())
+    return found
+
+
+def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Held-out and training nodes: five pairs that hold out every node once, or one where there are many."""
+    n = len(labelled)
+    size = max(1, min(round(HELD_OUT * n), MOST_HELD_OUT))
+    starts = range(0, n, size) if n <= FEW else (0,)
+    return [
+        (labelled[a : a + size], torch.cat([labelled[:a], labelled[a + size :]])[:SELECTION])
+        for a in starts
+        if n > size
+    ] or [(labelled, labelled)]
+
+
+def _learn_mix(
+    x: Tensor, edges: Operator, y: Tensor, folds: Sequence[tuple[Tensor, Tensor]], fitted: Sequence[Tensor]
+) -> Tensor:
+    """What each opinion is worth on held-out nodes; with few of them it stays near the regression alone."""
+    parts, targets = [], []
+    for (held, _), weights in zip(folds, fitted, strict=True):
+        hidden = y.clone()
+        hidden[held] = -1
+        alone = scores(x, weights)
+        parts.append(torch.stack([alone[held], *(o[held] for o in spread_opinions(edges, hidden, alone))]))
+        targets.append(y[held])
+    opinions, target = torch.cat(parts, 1), torch.cat(targets)
+    first = torch.zeros(OPINIONS, device=x.device)
+    first[0] = 1
+    mix = first.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([mix], max_iter=60, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(torch.einsum("o,onc->nc", mix, opinions), target)
+        loss = loss + (mix - first).square().sum() / (2 * len(target))
+        loss.backward()
+        return float(loss.detach())
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    return mix.detach()

@@ -1,0 +1,163 @@
+"""Known, one of the new classes, or none of these: a softmax over a few facts about a node and each new class.
+
+The facts are such that what one class teaches about them holds for another. The weights are learned where the truth is
+known: on known classes that play new (``rehearsal``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..graph.operators import Operator, ppr_smooth
+from .known_head import SPREADS
+from .moments import Direction, Moments
+
+PULL = 10.0  # towards weights of zero, in three hundredths of an episode
+LEAST_MASS, TINY = 1e-3, 1e-9
+NODE_FACTS = ("best", "energy", "labelled", "distance", "known", "length")
+FOR_NEW, FOR_OTHER = (0, 2, 3), (0, 1, 2, 3)  # the node facts that speak for or against "new" and "other"
+
+
+@torch.no_grad()
+def node_facts(
+    x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, labelled: Tensor, everyone: Tensor
+) -> Tensor:
+    """What speaks for a node being of no known class, ``[n, 6]`` in the order of ``NODE_FACTS``.
+
+    The probability of its best known class (log), the energy of the regression, the share of labels around it (log),
+    the distance to the nearest known class mean; and two parts of the class facts: the evidence for all known classes
+    together, and the node's own length. ``labelled`` and ``everyone [n]`` are the masses that labelled nodes and all
+    nodes spread to it (``spread_mass``).
+    """
+    z = x - moments.mean
+    length = ((z @ moments.inverse_within) * z).sum(1).clamp(min=TINY)
+    discriminants = torch.addmm(moments.discriminants[-1], z, moments.discriminants[:-1])
+    best, energy = logits.log_softmax(1).max(1).values, alone.logsumexp(1)
+    nearest, known = length - 2 * discriminants.max(1).values, discriminants.logsumexp(1)
+    mass = (labelled / everyone.clamp(min=TINY)).clamp(LEAST_MASS, 1).log()
+    return torch.stack([best, energy, mass, nearest.clamp(min=0).sqrt(), known, length.sqrt()], 1)
+
+
+def spread_mass(edges: Operator, given: Tensor) -> Tensor:
+    """What reaches each node of the masses ``given [N]`` over the edges, near."""
+    restart, steps = SPREADS[1]
+    return ppr_smooth(edges, given[:, None], steps=steps, restart=restart)[:, 0]
+
+
+def class_facts(projections: Tensor, facts: Tensor, direction: Direction) -> Tensor:
+    """How much like a new class each node is, ``[n, 4]``, from ``projections [n, 2]`` on its directions.
+
+    The ridge score in standard deviations of labelled nodes; the same in units of the examples' own score; the margin
+    of its linear discriminant over those of the known classes; the cosine in the metric within classes.
+    """
+    ridge, within = projections[:, 0] / direction.spread, projections[:, 1]
+    margin = within - direction.length / 2 - facts[:, NODE_FACTS.index("known")]
+    cosine = within / facts[:, NODE_FACTS.index("length")] / direction.length**0.5
+    return torch.stack([ridge, ridge / max(direction.reach, TINY), margin, cosine], 1)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A rehearsal: facts of ``n`` nodes and of two (or one) new classes, and what each node really is.
+
+    ``truth [n]`` is 0 for known, 1.. for the new classes, ``n_new + 1`` for other; ``weight [n]`` says how many nodes
+    each stands for; ``confidence`` and ``right [n]``: the head's best probability, and whether that class is it.
+    """
+
+    facts: Tensor
+    classes: Tensor  # [n, n_new, 4]
+    truth: Tensor
+    weight: Tensor
+    confidence: Tensor
+    right: Tensor
+    world: int
+
+    @property
+    def n_new(self) -> int:
+        return self.classes.shape[1]
+
+    def shares(self) -> Tensor:
+        """Of known nodes, of one new class, and of other."""
+        total = torch.bincount(self.truth, self.weight, minlength=self.n_new + 2) / self.weight.sum()
+        return torch.stack([total[0], total[1 : 1 + self.n_new].mean(), total[-1]])
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Weights of the facts for a new class (``new``, the bias last) and for other; shares of the groups they assume."""
+
+    new: tuple[float, ...]
+    other: tuple[float, ...]
+    shares: tuple[float, float, float]  # known, one new class, other
+
+    def utilities(self, facts: Tensor, classes: Tensor) -> Tensor:
+        """``[n, n_new + 2]``: log odds of each new class and of other against known, which is 0."""
+        new, other = (facts.new_tensor(part) for part in (self.new, self.other))
+        base = facts[:, list(FOR_NEW)] @ new[: len(FOR_NEW)] + new[-1]
+        likes = classes @ new[len(FOR_NEW) : -1] + base[:, None]
+        none = facts[:, list(FOR_OTHER)] @ other[:-1] + other[-1]
+        return torch.cat([torch.zeros_like(none)[:, None], likes, none[:, None]], 1)
+
+    def assumed(self, n_new: int) -> Tensor:
+        """The shares of known, each new class and other, ``[n_new + 2]``."""
+        _, new, other = self.shares
+        new = min(new, 0.5 / max(n_new, 1))
+        return torch.tensor([max(1 - n_new * new - other, 0.05), *[new] * n_new, other])
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def learn(episodes: Sequence[Episode]) -> Membership:
+    """The weights under which the truth of all episodes together is likeliest; each episode has the same say."""
+    n_new = max(one.n_new for one in episodes)
+    new = torch.cat([one.facts[:, list(FOR_NEW)] for one in episodes])
+    other = torch.cat([one.facts[:, list(FOR_OTHER)] for one in episodes])
+    classes = torch.cat([F.pad(one.classes, (0, 0, 0, n_new - one.n_new)) for one in episodes])
+    there = torch.cat([torch.arange(n_new).lt(one.n_new).expand(len(one.truth), -1) for one in episodes])
+    truth = torch.cat([torch.where(one.truth > one.n_new, n_new + 1, one.truth) for one in episodes])
+    weight = torch.cat([one.weight / one.weight.sum() for one in episodes]) / len(episodes)
+    units = [_units(part) for part in (new, classes[there], other)]
+    new, classes, other = ((part - m) / s for part, (m, s) in zip((new, classes, other), units, strict=True))
+    w, v = _maximise(new, classes, other, there, truth, weight, 300 * len(episodes))
+    (m1, s1), (m2, s2), (m3, s3) = units
+    w, v = w / torch.cat([s1, s2, s1.new_ones(1)]), v / torch.cat([s3, s3.new_ones(1)])
+    w[-1] -= w[:-1] @ torch.cat([m1, m2])
+    v[-1] -= v[:-1] @ m3
+    known, one, none = torch.stack([episode.shares() for episode in episodes]).mean(0).tolist()
+    return Membership(tuple(w.tolist()), tuple(v.tolist()), (known, one, max(none, 0.005)))
+
+
+def _units(part: Tensor) -> tuple[Tensor, Tensor]:
+    spread, mean = torch.std_mean(part, dim=0)
+    return mean, spread.clamp(min=1e-4)
+
+
+def _maximise(
+    new: Tensor, classes: Tensor, other: Tensor, there: Tensor, truth: Tensor, weight: Tensor, worth: int
+) -> tuple[Tensor, Tensor]:
+    w = new.new_zeros(new.shape[1] + classes.shape[2] + 1)
+    v = new.new_zeros(other.shape[1] + 1)
+    w[-1] = v[-1] = -2.0
+    w.requires_grad_()
+    v.requires_grad_()
+    optimizer = torch.optim.LBFGS([w, v], max_iter=50, line_search_fn="strong_wolfe")
+    width = new.shape[1]
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        likes = classes @ w[width:-1] + (new @ w[:width] + w[-1])[:, None]
+        none = other @ v[:-1] + v[-1]
+        logits = torch.cat([torch.zeros_like(none)[:, None], likes.masked_fill(~there, -1e4), none[:, None]], 1)
+        loss = (F.cross_entropy(logits, truth, reduction="none") * weight).sum()
+        loss = loss + PULL / (2 * worth) * (w[:-1].square().sum() + v[:-1].square().sum())
+        loss.backward()
+        return float(loss.detach())
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    return w.detach(), v.detach()

@@ -1,0 +1,78 @@
+"""What the open question needs of a classifier and its graph: the labels that count, the views, and a folder to stay in."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph
+from ..methods.base import Method
+from ..nn.views import Views
+from ..storage import read_json, write_json
+from .classes import KnownClasses, class_name, class_sizes
+from .moments import Moments
+from .openworld import OpenWorldModel
+from .predictions import NONE_OF_THESE, OTHER
+from .rehearsal import Progress, Rehearsed
+
+MODEL, TENSORS = "open_world.json", "open_world.safetensors"
+
+
+def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tuple[str, ...]]:
+    """The labels ``y [N]`` that count (-1: none) and the names of their classes: every labelled class, or of a data
+    set's model only those it ``known``."""
+    ids = [int(c) for c in class_sizes(graph).nonzero()[0]]
+    ids = [c for c in ids if known is None or class_name(graph, c) in known.names()]
+    if not ids:
+        raise InputError(
+            "this graph has no labelled node of a class the model knows, so only the new classes can be offered "
+            "(among 'new')"
+        )
+    number = torch.full((graph.num_classes + 1,), -1, device=graph.device)  # the last is looked up by the unknown -1
+    number[ids] = torch.arange(len(ids), device=graph.device)
+    return number[graph.y], tuple(class_name(graph, c) for c in ids)
+
+
+def other_name(classes: Sequence[str]) -> str:
+    """What a node of no class is called."""
+    return NONE_OF_THESE if OTHER in classes else OTHER
+
+
+@torch.no_grad()
+def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenWorldModel:
+    """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
+    progress("making the views", 0.0)
+    own = getattr(model, "views", None)
+    views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
+    return OpenWorldModel.fit(graph, views(graph), y, classes, progress=progress)
+
+
+def save(model: OpenWorldModel, folder: Path) -> None:
+    """Write the model so that nothing has to be made again."""
+    parts = {"x": model.x.half(), "y": model.y, "log_known": model.log_known, "facts": model.facts}
+    parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
+    save_file({name: part.cpu().contiguous() for name, part in parts.items()}, folder / TENSORS)
+    write_json(folder / MODEL, {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]})
+
+
+def load(folder: Path, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
+    """The model that was kept for these labels, or None if there is none or the labels have changed."""
+    if not (folder / MODEL).exists():
+        return None
+    document = read_json(folder / MODEL)
+    if tuple(document["classes"]) != classes:
+        return None
+    try:
+        parts = load_file(folder / TENSORS, device=str(y.device))
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{folder / TENSORS} is damaged ({error}); fit the model again") from error
+    if not torch.equal(parts["y"], y):
+        return None
+    moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
+    rehearsed = tuple(Rehearsed.from_json(one) for one in document["rehearsed"])
+    return OpenWorldModel(classes, parts["x"].float(), y, parts["log_known"], parts["facts"], moments, rehearsed)

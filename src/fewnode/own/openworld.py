@@ -1,0 +1,189 @@
+"""The open question: is a node of a known class, of one of a few new ones, or of none of these?
+
+It is asked on the label-free views of the graph, whatever the method: they are there before any label, known classes
+are told apart on them by all their labels, and a new class is one direction in them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from ..graph import Graph
+from ..graph.operators import normalized_adjacency
+from . import membership, priors
+from .coordinates import joined
+from .expectation import Expectation, expectation
+from .known_head import KnownHead
+from .membership import Membership
+from .moments import Direction, Moments
+from .rehearsal import Progress, Rehearsed, rehearse
+
+POOL = 20_000  # unlabelled nodes from which the shares of the classes are estimated
+BATCH = 1 << 16  # nodes scored at a time
+
+# What known classes taught when they played new on the development graphs: the mean over those graphs, for graphs whose
+# own classes are too few to play.
+USUAL = Rehearsed(3, Membership((0.0,) * 8, (0.0,) * 5, (0.9, 0.05, 0.05)), {}, 0)
+
+
+@dataclass(frozen=True)
+class OpenWorldModel:
+    """What is known of a graph before any new class is named.
+
+    ``x [N, d]`` are coordinates of the nodes, ``y [N]`` their known classes (-1 where unknown), named by ``classes``;
+    ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``.
+    """
+
+    classes: tuple[str, ...]
+    x: Tensor
+    y: Tensor
+    log_known: Tensor
+    facts: Tensor
+    moments: Moments
+    rehearsed: tuple[Rehearsed, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        graph: Graph,
+        views: Sequence[Tensor],
+        y: Tensor,
+        classes: tuple[str, ...],
+        *,
+        progress: Progress = lambda what, part: None,
+        seed: int = 0,
+    ) -> "OpenWorldModel":
+        """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
+
+        ``progress`` is told what is being done, and which part of it is done.
+        """
+        edges = normalized_adjacency(graph)
+        progress("joining the views", 0.0)
+        x = joined(views)
+        moments = Moments.of(x, y)
+        progress("learning the known classes", 0.0)
+        head = KnownHead.fit(x, edges, y, seed)
+        logits, alone = head.logits(x, edges, y)
+        found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
+        masses = [membership.spread_mass(edges, part) for part in ((y >= 0).float(), torch.ones_like(x[:, 0]))]
+        facts = membership.node_facts(x, moments, logits, alone, *masses)
+        progress("done", 1.0)
+        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found) or (USUAL,))
+
+    def ask(
+        self,
+        examples: Mapping[str, Tensor],
+        *,
+        fixed: Mapping[str, float] | None = None,
+        other: str = "other",
+        pool: Tensor | None = None,
+    ) -> "OpenQuestion":
+        """The question with new classes shown by the nodes ``examples``; ``fixed`` shares are not estimated.
+
+        The shares of the others are estimated on the nodes ``pool``, by default all that have no label.
+        """
+        question = OpenQuestion(self, {}, {}, other, dict(fixed or {}), self._pool(pool), torch.empty(0))
+        return question.with_examples(examples)
+
+    def _pool(self, pool: Tensor | None) -> Tensor:
+        nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
+        nodes = nodes if len(nodes) else torch.arange(len(self.y), device=self.y.device)
+        order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0)).to(nodes.device)
+        return nodes[order[:POOL]]
+
+    def nearest(self, shots: float) -> Rehearsed:
+        """What was rehearsed with the number of examples nearest to ``shots``, by ratio."""
+        return min(self.rehearsed, key=lambda one: max(one.shots / shots, shots / one.shots))
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """New classes beside the known ones: ``examples`` and ``directions`` by name, and the ``shares`` of all groups.
+
+    Groups are: known (all together), each new class, other.
+    """
+
+    model: OpenWorldModel
+    examples: dict[str, Tensor]
+    directions: dict[str, Direction]
+    other: str
+    fixed: dict[str, float]
+    pool: Tensor
+    shares: Tensor
+    memberships: list[Membership] = field(default_factory=list)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """New classes first, then the known ones, then other."""
+        known = [name for name in self.model.classes if name not in self.examples]
+        return (*self.examples, *known, self.other)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of each class: new, known or other."""
+        n_new = len(self.examples)
+        return (*["new"] * n_new, *["known"] * (len(self.classes) - n_new - 1), "other")
+
+    def with_examples(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
+        """The same question with other examples: only classes whose examples changed get a new direction."""
+        directions = {}
+        for name, nodes in examples.items():
+            same = name in self.examples and torch.equal(self.examples[name], nodes)
+            directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes])
+        shots = [len(nodes) for nodes in examples.values()]
+        taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
+        asked = replace(self, examples=dict(examples), directions=directions, memberships=taught)
+        fixed = {asked._groups().index(name): share for name, share in self.fixed.items()}
+        used = torch.cat(list(examples.values()))
+        nodes = self.pool[~torch.isin(self.pool, used)]
+        return replace(asked, shares=priors.estimate(asked.utilities(nodes), asked._assumed(), fixed))
+
+    def utilities(self, nodes: Tensor) -> Tensor:
+        """Log odds ``[B, G]`` of the groups against known, at the shares that rehearsals had."""
+        facts, weights = self.model.facts[nodes], [part.weights for part in self.directions.values()]
+        projections = (self.model.x[nodes] - self.model.moments.mean) @ torch.cat(weights, 1)
+        columns = []
+        for i, (direction, taught) in enumerate(zip(self.directions.values(), self.memberships, strict=False)):
+            own = membership.class_facts(projections[:, 2 * i : 2 * i + 2], facts, direction)
+            columns.append(taught.utilities(facts, own[:, None])[:, 1])
+        other = self.memberships[-1].utilities(facts, facts.new_zeros(len(nodes), 0, 4))[:, -1]
+        return torch.stack([torch.zeros_like(other), *columns, other], 1)
+
+    def groups(self, nodes: Tensor) -> Tensor:
+        """Probabilities ``[B, G]`` of known (all together), each new class, and other."""
+        parts = [priors.with_shares(self.utilities(part), self._assumed(), self.shares) for part in nodes.split(BATCH)]
+        return torch.cat(parts) if parts else self.model.x.new_zeros(0, len(self.examples) + 2)
+
+    def probabilities(self, nodes: Tensor) -> Tensor:
+        """Probabilities ``[B, classes]`` in the order of ``classes``."""
+        groups = self.groups(nodes)
+        return torch.cat([groups[:, 1:-1], groups[:, :1] * self._known(nodes), groups[:, -1:]], 1)
+
+    def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
+        """What is to be expected of rows with these probabilities, of which only the ``accepted`` get a label."""
+        n_new = len(self.examples)
+        known, new, other = probabilities[:, n_new:-1], probabilities[:, :n_new], probabilities[:, -1:]
+        best = known.max(1, keepdim=True).values if known.shape[1] else torch.zeros_like(other)
+        groups = torch.cat([known.sum(1, keepdim=True), new, other], 1)
+        shots = sum(len(nodes) for nodes in self.examples.values()) / n_new
+        taught = self.model.nearest(shots)
+        best = torch.cat([best, new, other], 1)
+        return expectation(tuple(self.examples), best, groups, accepted, taught.gaps, taught.episodes)
+
+    def _known(self, nodes: Tensor) -> Tensor:
+        """Which known class, if any; a class that is shown by examples now is no longer among them."""
+        log = self.model.log_known[nodes]
+        keep = [i for i, name in enumerate(self.model.classes) if name not in self.examples]
+        return log.softmax(1) if len(keep) == log.shape[1] else log[:, keep].softmax(1)
+
+    def _groups(self) -> list[str | None]:
+        return [None, *self.examples, self.other]
+
+    def _assumed(self) -> Tensor:
+        """The shares at which the utilities were learned."""
+        n_new = len(self.examples)
+        parts = [taught.assumed(n_new) for taught in self.memberships]
+        shares = torch.stack([parts[-1][0], *(part[1] for part in parts[:-1]), parts[-1][-1]])
+        return (shares / shares.sum()).to(self.model.x)
