@@ -2,11 +2,7 @@ import json
 
 import pytest
 import torch
-<<<<<<< HEAD
 from safetensors.torch import save as to_bytes
-from test_training import Linear
-=======
->>>>>>> origin/main
 
 from fewnode import evaluate, fit, load, save
 from fewnode.errors import InputError

@@ -62,7 +62,7 @@ def test_options_come_from_the_signature():
 
 def test_what_fit_fills_in_is_no_option():
     for name in methods.names():
-        assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(name))
+        assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(find(name)))
 
 
 @pytest.mark.parametrize(("variant", "now"), [("paper", "tent"), ("released", "tent_released"), ("gated", "vantage")])
