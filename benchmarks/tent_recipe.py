@@ -3,6 +3,7 @@
     python benchmarks/tent_recipe.py run [data set ...]     adds missing rows to benchmarks/rows/tent_recipe.jsonl
     python benchmarks/tent_recipe.py run FORM [FORM ...]    the same for some forms
     python benchmarks/tent_recipe.py table                  prints all rows
+    python benchmarks/tent_recipe.py page                   writes them into docs/tent.md
 
 Each row is one training with seed 0 at the method's own settings, 5-way 5-shot; the checks during training see 100
 tasks of the validation classes, the accuracy in the row is that on 500 others.
@@ -23,7 +24,9 @@ from fewnode.methods.tent import TENT
 from fewnode.nn.smoothing import start_as_smoothing
 from fewnode.tasks import TaskSampler
 
-ROWS = Path(__file__).parent / "rows" / "tent_recipe.jsonl"
+HERE = Path(__file__).resolve().parent.parent
+ROWS = HERE / "benchmarks" / "rows" / "tent_recipe.jsonl"
+PAGE, BEGIN, END = HERE / "docs" / "tent.md", "<!-- recipe:begin -->\n", "\n<!-- recipe:end -->"
 SEED = 77  # of the tasks of the rows; the checks during training draw theirs from another
 DATASETS = (  # from the quickest
     "lastfm_asia_nofeat",
@@ -120,7 +123,8 @@ def table() -> str:
     """Forms down, data sets across, in percent."""
     rows = {(row["dataset"], row["form"]): row for row in read()}
     shown = [name for name in DATASETS if any(dataset == name for dataset, _ in rows)]
-    lines = ["| form | " + " | ".join(shown) + " |", "|---" * (len(shown) + 1) + "|"]
+    titles = [name.replace("_nofeat", "").replace("_", " ") for name in shown]
+    lines = ["| form | " + " | ".join(titles) + " |", "|---" * (len(shown) + 1) + "|"]
     for form in FORMS:
         found = [rows.get((dataset, form)) for dataset in shown]
         cells = ["–" if row is None else f"{row['validation']:.1f} ± {row['interval']:.1f}" for row in found]
@@ -138,5 +142,8 @@ if __name__ == "__main__":
             [name for name in names if name in DATASETS] or list(DATASETS),
             [name for name in names if name in FORMS] or list(FORMS),
         )
+    elif command == "page":
+        head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text(head + BEGIN + table() + END + rest.partition(END)[2], encoding="utf-8")
     else:
         print(table())
