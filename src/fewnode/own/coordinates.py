@@ -25,4 +25,5 @@ def joined(views: Sequence[Tensor]) -> Tensor:
     for view in views:  # one at a time: all of them side by side would take three times the memory
         total.addmm_(view.float(), directions[at : at + view.shape[1]], alpha=LENGTH)
         at += view.shape[1]
-    return total.half().float()
+    rounded: Tensor = total.half().float()
+    return rounded

@@ -114,10 +114,8 @@ def _sample(layer: Tensor, size: int) -> Tensor:
 
 def _coordinates(classifier: FewShotClassifier, nodes: Tensor) -> Tensor:
     """Coordinates of the nodes: those in which the open question is asked, or the embeddings of the method."""
-    if classifier.question is not None:
-        parts = [classifier.question.model.x]
-    else:
-        parts = classifier.embeddings()
+    question = classifier.question
+    parts = classifier.embeddings() if question is None else [question.model.x]
     return torch.cat([part[nodes.to(part.device)].float() for part in parts], 1).cpu()
 
 
