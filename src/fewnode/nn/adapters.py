@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from .encoders import xavier
+from .initialization import xavier
 
 
 class Adapter(nn.Module):

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..graph import Graph, operators
+from .initialization import xavier
 
 if TYPE_CHECKING:
     from .graph_layers import Inputs
@@ -81,10 +82,3 @@ def drop(h: Tensor, rate: float) -> Tensor:
     words = torch.empty((h.numel() + 3) // 4, dtype=torch.int64, device=h.device).random_(-(2**63), None)
     bits = words.view(torch.int16)[: h.numel()].view(h.shape)
     return h * ((bits >= round(rate * 2**16) - 2**15) * (1 / (1 - rate)))
-
-
-def xavier(linear: nn.Linear) -> nn.Linear:
-    """The layer with Glorot's uniform weights and a zero bias."""
-    nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear

@@ -13,8 +13,8 @@ from ..graph import Graph, operators
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, gather_rows
 from ..tasks import Tasks
-from .encoders import xavier
 from .features import ReducedFeatures
+from .initialization import xavier
 
 Features = Literal["reduced", "raw"]
 SMOOTHED = CacheKey[Tensor]("smoothed inputs")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .encoders import xavier
+from .initialization import xavier
 
 SMALLEST_TAU = 0.01  # a class whose supports all coincide with its prototype would divide by zero
 
