@@ -17,7 +17,7 @@ from ..graph.operators import Operator, ppr_smooth
 SPREADS = ((0.1, 10), (0.5, 4))  # restart and steps: far, near
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 HELD_OUT, MOST_HELD_OUT = 0.2, 4_000
-FEW = 3_000  # labelled nodes up to which every one is held out once, instead of a fifth of them
+FEW, FOLDS = 3_000, 10  # up to so many labelled nodes every one is held out once, in so many parts
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
 FAINT = 1e-3  # mass of the class shares that stands beside what reaches a node, so that silence is no opinion
 OPINIONS = 1 + 2 * len(SPREADS)
@@ -114,9 +114,9 @@ def spread_opinions(edges: Operator, y: Tensor, alone: Tensor) -> list[Tensor]:
 
 
 def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Held-out and training nodes: five pairs that hold out every node once, or one where there are many."""
+    """Held-out and training nodes: pairs that hold out every node once, or a single one where there are many."""
     n = len(labelled)
-    size = max(1, min(round(HELD_OUT * n), MOST_HELD_OUT))
+    size = -(-n // FOLDS) if n <= FEW else min(round(HELD_OUT * n), MOST_HELD_OUT)
     starts = range(0, n, size) if n <= FEW else (0,)
     return [
         (labelled[a : a + size], torch.cat([labelled[:a], labelled[a + size :]])[:SELECTION])
