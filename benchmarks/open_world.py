@@ -135,7 +135,9 @@ def ranked(
     found = defaultdict(list)
     facts = model.facts[pool]
     for i, nodes in enumerate(examples.values()):
-        cosine = sum(F.normalize(view[pool].float(), dim=1) @ F.normalize(view[nodes].float(), dim=1).mean(0) for view in views)
+        cosine = sum(
+            F.normalize(view[pool].float(), dim=1) @ F.normalize(view[nodes].float(), dim=1).mean(0) for view in views
+        )
         direction = model.moments.direction(model.x[nodes])
         ridge, _, margin, whitened = class_facts(
             (model.x[pool] - model.moments.mean) @ direction.weights, facts, direction
@@ -160,7 +162,10 @@ def unknown(model: OpenWorldModel, pool: Tensor, group: Tensor, n_new: int, p: T
     facts, positive = model.facts[pool][of], group[of] > n_new
     labelled = (model.y >= 0).nonzero().flatten()
     labelled = labelled[torch.randperm(len(labelled), generator=torch.Generator().manual_seed(0))[:20_000]]
-    near = [torch.cdist(part, model.x[labelled]).topk(5, largest=False).values[:, -1] for part in model.x[pool[of]].split(2000)]
+    near = [
+        torch.cdist(part, model.x[labelled]).topk(5, largest=False).values[:, -1]
+        for part in model.x[pool[of]].split(2000)
+    ]
     scores = {
         "model": p[of, -1],
         "maximum probability": -facts[:, NODE_FACTS.index("best")],
@@ -250,7 +255,9 @@ def gcn(graph: Any, x: Any, labels: Tensor, n_classes: int, hidden: int = 128, e
     optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.01, weight_decay=5e-4)
 
     def forward(train: bool) -> Tensor:
-        projected = feature_operator(given) @ first.weight.T if sparse else F.dropout(given.x, 0.5, train) @ first.weight.T
+        projected = (
+            feature_operator(given) @ first.weight.T if sparse else F.dropout(given.x, 0.5, train) @ first.weight.T
+        )
         return edges @ second(F.dropout(F.relu(edges @ (projected + first.bias)), 0.5, train))
 
     best, answer, waited = -1.0, torch.empty(0), 0
@@ -281,14 +288,18 @@ def run(graphs: tuple[str, ...], draws: range, parts: tuple[str, ...]) -> None:
     done = {(r["kind"], r["graph"], r["draw"], r.get("hidden", 0)) for r in read()}
     for part in parts:
         for name in graphs:
-            todo = [(d, h) for d in draws for h in ((0, 1) if part == "model" else (0,)) if (part, name, d, h) not in done]
+            todo = [
+                (d, h) for d in draws for h in ((0, 1) if part == "model" else (0,)) if (part, name, d, h) not in done
+            ]
             if not todo:
                 continue
             graph = fewnode.load_dataset(name)[0]
             with torch.no_grad():
                 views = Views(graph.num_features).fit(graph)(graph) if part == "model" else []
             for draw, hidden in todo:
-                rows = model_rows(name, graph, views, draw, hidden) if part == "model" else known_rows(name, graph, draw)
+                rows = (
+                    model_rows(name, graph, views, draw, hidden) if part == "model" else known_rows(name, graph, draw)
+                )
                 with ROWS.open("a") as file:
                     file.writelines(json.dumps(rounded(row)) + "\n" for row in rows)
                 print(part, name, draw, hidden, flush=True)
@@ -306,7 +317,9 @@ def table(family: int = FAMILY) -> str:
     """The figures of the rows of one family of draws, as Markdown."""
     rows = [r for r in read() if family <= r["draw"] < family + DRAWS]
     ours = [r for r in rows if r["kind"] == "model"]
-    return "\n\n".join([known_table(ours, [r for r in rows if r["kind"] == "known"]), open_table(ours), told_table(ours)])
+    return "\n\n".join(
+        [known_table(ours, [r for r in rows if r["kind"] == "known"]), open_table(ours), told_table(ours)]
+    )
 
 
 def mean(values: Any) -> float:
@@ -316,7 +329,10 @@ def mean(values: Any) -> float:
 
 def known_table(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
     names = ("logistic regression", "label spreading", "gcn")
-    lines = ["| accuracy on blanked known nodes | model | TF-IDF regression | label spreading | GCN |", "|---|---|---|---|---|"]
+    lines = [
+        "| accuracy on blanked known nodes | model | TF-IDF regression | label spreading | GCN |",
+        "|---|---|---|---|---|",
+    ]
     total = []
     for graph in dict.fromkeys(r["graph"] for r in others):
         figures = [mean(r["known_accuracy"] for r in ours if r["graph"] == graph and not r["hidden"])]
@@ -330,7 +346,8 @@ def known_table(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> str
 
 def open_table(ours: list[dict[str, Any]]) -> str:
     lines = [
-        "| hidden | shots | graph | all rows right | expected | calibration error | average precision | best single score | AUROC other |",
+        "| hidden | shots | graph | all rows right | expected | calibration error | average precision "
+        "| best single score | AUROC other |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for hidden in (0, 1):
@@ -340,7 +357,9 @@ def open_table(ours: list[dict[str, Any]]) -> str:
                 of = [r for r in part if graph in (None, r["graph"])]
                 if not of:
                     continue
-                singles = {n: mean(r["average_precision"][n] for r in of) for n in of[0]["average_precision"] if n != "model"}
+                singles = {
+                    n: mean(r["average_precision"][n] for r in of) for n in of[0]["average_precision"] if n != "model"
+                }
                 best = max(singles, key=singles.__getitem__)
                 figures = [
                     f"{100 * mean(r['truth']['right'][0] for r in of):.1f}",
@@ -356,7 +375,10 @@ def open_table(ours: list[dict[str, Any]]) -> str:
 
 def told_table(ours: list[dict[str, Any]]) -> str:
     """How often the printed figures were within five points of the truth, and within their interval."""
-    lines = ["| hidden | shots | figure | within 5 points | within the interval | mean miss |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| hidden | shots | figure | within 5 points | within the interval | mean miss |",
+        "|---|---|---|---|---|---|",
+    ]
     for hidden in (0, 1):
         for shots in SHOTS:
             of = [r for r in ours if r["hidden"] == hidden and r["shots"] == shots]
@@ -370,7 +392,9 @@ def told_table(ours: list[dict[str, Any]]) -> str:
                 near = mean(abs(a - b["value"]) <= 0.05 for a, b in pairs)
                 inside = mean(b["low"] <= a <= b["high"] for a, b in pairs)
                 miss = mean(abs(a - b["value"]) for a, b in pairs)
-                lines.append(f"| {hidden} | {shots} | {name} | {100 * near:.0f} % | {100 * inside:.0f} % | {100 * miss:.1f} |")
+                lines.append(
+                    f"| {hidden} | {shots} | {name} | {100 * near:.0f} % | {100 * inside:.0f} % | {100 * miss:.1f} |"
+                )
     return "\n".join(lines)
 
 
@@ -379,7 +403,9 @@ def speed(nodes: int = 170_000, classes: int = 45) -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, classes, nodes)
     friends = np.argsort(y + rng.random(nodes), kind="stable")  # neighbours in this order share a class
-    edges = np.stack([np.concatenate([friends[:-1], np.arange(nodes)]), np.concatenate([friends[1:], rng.integers(0, nodes, nodes)])])
+    edges = np.stack(
+        [np.concatenate([friends[:-1], np.arange(nodes)]), np.concatenate([friends[1:], rng.integers(0, nodes, nodes)])]
+    )
     x = (rng.normal(size=(classes, 64))[y] + 2 * rng.normal(size=(nodes, 64))).astype(np.float32)
     graph = fewnode.Graph.from_edges(edges, x, y)
     left = torch.where((graph.y < 2) | (torch.rand(nodes) < BLANKED), -1, graph.y - 2)

@@ -132,7 +132,10 @@ def test_without_base_labels_the_probe_is_used_and_says_so():
     found = classifier.adapt(examples, among="new").predict_proba()
     assert classifier.calibration.source == "examples" and len(found) == 240
     assert (
-        FewShotClassifier("probe").fit(Graph.from_edges(edges, x)).adapt({"a": [6], "b": [7]}, among="new").calibration.source
+        FewShotClassifier("probe")
+        .fit(Graph.from_edges(edges, x))
+        .adapt({"a": [6], "b": [7]}, among="new")
+        .calibration.source
         == "none"
     )
 
@@ -262,7 +265,7 @@ def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeyp
         patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded again"))
         loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
         assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
-    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])  # embeds anew
+    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])
     (tmp_path / "m" / persistence.EMBEDDING).write_bytes(b"torn")
     with pytest.raises(InputError, match="is damaged"):
         loaded.attach(own_graph.graph()).adapt(own_graph.examples())

@@ -70,7 +70,7 @@ def expected(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> 
 
 
 def achieved(best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> Figures:
-    """The same figures where the ``truth [n]`` (a group) and whether the best known class is ``right [n]`` are known."""
+    """The same figures by the ``truth [n]`` (a group) and by whether the best known class is ``right [n]``."""
     choice = best.argmax(1)
     hit = ((choice == truth) & (right | (truth > 0))) * weight
     sizes = torch.bincount(truth, weight, minlength=best.shape[1])
@@ -110,7 +110,7 @@ def estimated(value: float, gaps: Sequence[float], counted: float) -> Estimate:
 def expectation(
     names: Sequence[str], best: Tensor, groups: Tensor, accepted: Tensor, gaps: Mapping[str, Sequence[float]], n: int
 ) -> Expectation:
-    """The expectation for rows with the probabilities ``best`` and ``groups``, ``gaps`` being those of ``n`` rehearsals."""
+    """What to expect of rows with the probabilities ``best`` and ``groups``; ``n`` rehearsals missed it by ``gaps``."""
     told = expected(best, groups, accepted.float(), torch.ones_like(best[:, 0]))
     choice, members = best.argmax(1), groups.sum(0).tolist()
     called = torch.bincount(choice[accepted], minlength=best.shape[1]).tolist()

@@ -162,9 +162,7 @@ class OpenQuestion:
 
     def groups(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, G]`` of known (all together), each new class, and other."""
-        parts = [
-            priors.with_shares(self.utilities(part), self._assumed(), self.shares) for part in nodes.split(BATCH)
-        ]
+        parts = [priors.with_shares(self.utilities(part), self._assumed(), self.shares) for part in nodes.split(BATCH)]
         return torch.cat(parts) if parts else self.model.x.new_zeros(0, len(self.examples) + 2)
 
     def probabilities(self, nodes: Tensor) -> Tensor:

@@ -160,7 +160,9 @@ def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> 
             raise InputError(f"there is no new class {name!r} to take examples from; there are {', '.join(found)}")
         for node in find_nodes(graph, nodes, f"class {name!r}").tolist():
             if node not in found[name]:
-                raise InputError(f"node {node_name(graph, node)!r} is no example of {name!r}, so it cannot be taken back")
+                raise InputError(
+                    f"node {node_name(graph, node)!r} is no example of {name!r}, so it cannot be taken back"
+                )
             found[name].remove(node)
     for name, nodes in add.items():
         found.setdefault(str(name).strip(), []).extend(find_nodes(graph, nodes, f"class {name!r}").tolist())
