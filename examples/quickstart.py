@@ -130,7 +130,7 @@ def classify(classifier: fewnode.FewShotClassifier, graph: fewnode.Graph, accura
 
 
 def picture_of(rows: Tensor) -> Tensor:
-    """The rows along their two main directions, [B, 2]."""
+    """The rows along their two principal directions, [B, 2]."""
     centred = rows - rows.mean(0)
     directions: torch.Tensor = torch.linalg.svd(centred, full_matrices=False).Vh[:2]
     return centred @ directions.T

@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: where it comes from, how it was trained, and what happened on the way."""
+"""The card of a fitted model: where it comes from, how it was trained, and what happened during training."""
 
 import platform
 from collections.abc import Mapping

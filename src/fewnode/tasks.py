@@ -1,4 +1,4 @@
-"""Which classes are learned from, and few-shot tasks: drawn in one go, reproducibly, and never mixing the two."""
+"""Class splits, and few-shot tasks: drawn in one batch, reproducibly, supports and queries disjoint."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

@@ -60,8 +60,8 @@ def test_scores_are_distances_to_prototypes_after_the_steps(graph, first_order):
             adapted.load_state_dict(dict(zip(dict(adapted.named_parameters()), values, strict=True)))
             z = torch.stack([oracle.embedding(graph, adapted, x, v, True) for v in tasks.support[task].tolist()])
             loss = oracle.support_loss(z, tasks.support_y[task].tolist())
-            slopes = torch.autograd.grad(loss, list(adapted.parameters()))
-            values = [value - 0.3 * slope for value, slope in zip(values, slopes, strict=True)]
+            gradients = torch.autograd.grad(loss, list(adapted.parameters()))
+            values = [value - 0.3 * gradient for value, gradient in zip(values, gradients, strict=True)]
         adapted.load_state_dict(dict(zip(dict(adapted.named_parameters()), values, strict=True)))
         z, q = (
             torch.stack([oracle.embedding(graph, adapted, x, v, True) for v in nodes[task].tolist()])

@@ -41,8 +41,10 @@ def test_scores_and_meta_gradient_are_those_of_the_loops(world, head, first_orde
     theirs = torch.stack([oracle.scores(model, graph, x, tasks, task) for task in range(2)])
     ours = model(graph, tasks)
     torch.testing.assert_close(ours, theirs)
-    slopes = (torch.autograd.grad(cross_entropy(scores, tasks), list(model.parameters())) for scores in (ours, theirs))
-    for a, b in zip(*slopes, strict=True):
+    gradients = (
+        torch.autograd.grad(cross_entropy(scores, tasks), list(model.parameters())) for scores in (ours, theirs)
+    )
+    for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b)
 
 

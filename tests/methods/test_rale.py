@@ -170,8 +170,8 @@ def test_the_inner_step_is_a_gradient_step_of_every_weight(graph, first_order):
     weights = dict(model.locations.named_parameters())
     weights |= {"head.weight": model.head.linear.weight, "head.bias": model.head.linear.bias}
     loss = torch.nn.functional.cross_entropy(model.task_scores(weights, *view), tasks.support_y[0])
-    slopes = torch.autograd.grad(loss, list(weights.values()), create_graph=not first_order)
-    moved = {name: w - 0.7 * slope for (name, w), slope in zip(weights.items(), slopes, strict=True)}
+    gradients = torch.autograd.grad(loss, list(weights.values()), create_graph=not first_order)
+    moved = {name: w - 0.7 * gradient for (name, w), gradient in zip(weights.items(), gradients, strict=True)}
     theirs, ours = model.task_scores(moved, *asked), model(graph, tasks)[0]
     torch.testing.assert_close(ours, theirs)
     gradients = (torch.autograd.grad(scores.square().sum(), list(weights.values())) for scores in (ours, theirs))

@@ -51,7 +51,7 @@ def test_nothing_dropped_is_the_graph_itself():
 
 @pytest.mark.parametrize("features", ["reduced", "raw"])
 def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
-    """Two dense convolutions over the whole view, with the masked columns of the inputs; values and slopes."""
+    """Two dense convolutions over the whole view, with the masked columns of the inputs; values and gradients."""
     graph = gcn.small_graph()
     model = TLP(12, hidden_channels=8, out_channels=6, features=features).double()
     model.prepare(graph)
@@ -64,8 +64,8 @@ def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
     expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
     seen = encoder.around(read_around(model.inputs, graph, view, chosen))
     torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-6)
-    slopes = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
-    for one, two in zip(*slopes, strict=True):
+    gradients = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
+    for one, two in zip(*gradients, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
 
 

@@ -28,10 +28,10 @@ def by_hand(start, x, y, q, z, steps, rate, first_order):
     for task in range(len(x)):
         weights = dict(start)
         for _ in range(steps):
-            slopes = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 loss(weights, x[task], y[task]), list(weights.values()), create_graph=not first_order
             )
-            weights = {k: w - rate * slope for (k, w), slope in zip(weights.items(), slopes, strict=True)}
+            weights = {k: w - rate * gradient for (k, w), gradient in zip(weights.items(), gradients, strict=True)}
         total = total + loss(weights, q[task], z[task])
     return total / len(x)
 

@@ -12,8 +12,8 @@ def test_looks_are_unit_rows_around_the_mean_and_the_near_one_is_the_floors(tiny
     views = Views(graph.num_features, 32).fit(graph)
     made = views(graph)
     assert len(made) == len(VIEWS) and made is views(graph)  # made once
-    for look in made:
-        length = look.norm(dim=1)
+    for view in made:
+        length = view.norm(dim=1)
         assert ((length - 1).abs() < 1e-5).logical_or(length == 0).all()
     expected = centred(ppr_smooth(normalized_adjacency(graph), views.features(graph)))
     torch.testing.assert_close(made[NEAR][:, :32], expected)

@@ -33,6 +33,6 @@ def scores(model: MAML, graph: Graph, x: Tensor, tasks: Tasks, task: int) -> Ten
 
     for _ in range(model.inner_steps):
         loss = F.cross_entropy(logits(tasks.support[task]), tasks.support_y[task])
-        slopes = torch.autograd.grad(loss, weights, create_graph=not model.first_order)
-        weights = [w - model.inner_rate * slope for w, slope in zip(weights, slopes, strict=True)]
+        gradients = torch.autograd.grad(loss, weights, create_graph=not model.first_order)
+        weights = [w - model.inner_rate * gradient for w, gradient in zip(weights, gradients, strict=True)]
     return logits(tasks.query[task])

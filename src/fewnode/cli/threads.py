@@ -21,7 +21,7 @@ def free_cores() -> int:
 
 
 def _busy() -> int:
-    """Other tasks that are running, the median of a few looks; 0 where the system does not tell."""
+    """Other tasks that are running, the median of a few samples; 0 where the system does not tell."""
     seen = []
     for _ in range(SAMPLES):
         try:

@@ -1,4 +1,4 @@
-"""Teaching and testing: ``fewnode train`` and ``fewnode evaluate``."""
+"""Training and testing: ``fewnode train`` and ``fewnode evaluate``."""
 
 import argparse
 import shlex
@@ -97,7 +97,7 @@ def train_method(args: argparse.Namespace) -> int:
 
 
 def _listeners(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
-    """Who is told of every step: the bar, and TensorBoard if it is wanted."""
+    """The callback of every step: the bar, and TensorBoard if it is wanted."""
     if log is None:
         return bar
     from ..training.callbacks import TensorBoardLog

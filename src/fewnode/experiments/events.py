@@ -1,7 +1,7 @@
-"""Ways to get runs done: worker processes of this machine (``local``), or a Ray cluster (``ray``).
+"""What an engine reports while it does runs: ``Started``, ``Step``, ``Finished``.
 
-An engine is a generator: it takes runs and yields a ``Started``, ``Step`` or ``Finished`` as they happen. Whoever
-listens writes the rows; an engine never does, so the rows of a cluster end up in one place too.
+An engine (``local`` or ``ray``) is a generator: it takes runs and yields these events. The session writes the rows; an
+engine never does, so the rows of a cluster end up in one place too.
 """
 
 from dataclasses import dataclass

@@ -27,8 +27,8 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Bench:
-    """The place where runs are done. The last data set stays loaded, but every run gets a graph that remembers nothing
-    of the runs before it: what a method keeps on a graph must not reach another, nor pile up."""
+    """The place where runs are done. The last data set stays loaded, but every run gets a graph without what earlier
+    runs cached: what a method keeps on a graph must not reach another, nor pile up."""
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir

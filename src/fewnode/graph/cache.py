@@ -43,7 +43,7 @@ class GraphCache:
         return value
 
     def copy(self) -> "GraphCache":
-        """A cache that starts with the same values and goes its own way."""
+        """A cache with the same values; what is added to one later is not in the other."""
         twin = GraphCache()
         twin._held = dict(self._held)
         return twin

@@ -1,4 +1,4 @@
-"""Torch CSR tensors and SciPy matrices: the way from one to the other."""
+"""Conversion between torch CSR tensors and SciPy matrices."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The graph everything works on: checked once on the way in, frozen from then on."""
+"""The graph everything works on: validated once, when it is made, and frozen from then on."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Main directions of large sparse matrices, and the features a graph without any gets from them."""
+"""Leading eigenvectors of large sparse matrices, and structural features for graphs without features."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from .csr import to_tensor, transposed
 
 
-def main_directions(
+def leading_eigenvectors(
     apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = 6
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
@@ -27,15 +27,15 @@ def main_directions(
 
 
 def random_block(size: int, rank: int, seed: int = 0) -> Tensor:
-    """A start for ``rank`` directions: normal numbers, with a few columns to spare."""
+    """A start for ``rank`` eigenvectors: normal numbers, with a few columns to spare."""
     return torch.randn(size, min(rank + 16, size), generator=torch.Generator().manual_seed(seed))
 
 
 def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     """Where a node sits in the graph, float32 [N, rank]; rows have length one, those of isolated nodes zero.
 
-    The main directions of how much likelier each edge is than chance (a positive log ratio, as sparse as the graph),
-    smoothed over two steps. After ProNE (Zhang et al., IJCAI 2019).
+    The leading singular vectors of how much likelier each edge is than chance (a positive log ratio, as sparse as the
+    graph), smoothed over two steps. After ProNE (Zhang et al., IJCAI 2019).
     """
     n = adjacency.shape[0]
     degree = np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1)
@@ -44,7 +44,7 @@ def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     walk.data = np.maximum(np.log(walk.data * chance.sum() / chance[walk.indices]), 0)
     ratios = to_tensor(walk.astype("float32"))
     back = transposed(ratios)
-    values, directions = main_directions(lambda v: back @ (ratios @ v), random_block(n, rank), rank)
+    values, directions = leading_eigenvectors(lambda v: back @ (ratios @ v), random_block(n, rank), rank)
     features = (ratios @ directions) * values.clamp(min=1e-9) ** -0.25
     scale = sp.diags_array((1 + degree) ** -0.5)
     step = to_tensor((scale @ (adjacency + sp.identity(n)) @ scale).tocsr().astype("float32"))

@@ -54,7 +54,7 @@ class Training:
 
 
 class Method(nn.Module):
-    """A few-shot node classifier. A new one says how it sees the graph (``embed``) and how it scores (``score``).
+    """A few-shot node classifier. A new one defines how it sees the graph (``embed``) and how it scores (``score``).
 
     ``embed`` is the one pass over the graph, whatever the tasks; ``score`` turns it into ``[T, M, N]`` scores, one
     row per query, one column per class, larger is likelier. Constructors take ``in_channels`` and any of
@@ -90,7 +90,7 @@ class Method(nn.Module):
         return module if package == __package__ else cls.__name__.lower()
 
     def prepare(self, graph: Graph) -> None:
-        """Learn what needs no label (a feature basis, say) from the training graph; called once, before training."""
+        """Learn what needs no gradient (a feature basis, say) from the training view; called once, before training."""
 
     def embed(self, graph: Graph) -> Any:
         raise NotImplementedError

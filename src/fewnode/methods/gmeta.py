@@ -22,7 +22,7 @@ class GMeta(InnerLoopMethod):
 
     Args:
         max_nodes: size of the largest subgraph; of a larger one so many nodes are sampled, the centre always.
-        self_loops: whether a node of a subgraph also hears itself; the authors' code has none.
+        self_loops: whether a node of a subgraph is its own neighbour; the authors' code has no self-loops.
         radius: outputs are put on a sphere of this radius, because lengths follow degrees and would drown the
             distances; None leaves them as they come, as the authors do.
         rank: directions the features are reduced to before the first layer.

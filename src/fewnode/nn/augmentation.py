@@ -15,7 +15,7 @@ ROWS = CacheKey[Tensor]("rows of the normalized adjacency")
 
 
 @dataclass(frozen=True)
-class View:
+class AugmentedView:
     """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
     column counts, [width]."""
 
@@ -42,7 +42,7 @@ def random_view(
     edge_drop: float,
     feature_drop: float,
     nodes: Tensor | None = None,
-) -> View:
+) -> AugmentedView:
     """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
 
     ``nodes`` says which nodes of a larger graph these are, if they are. Drawn from torch's global random state, which
@@ -50,10 +50,10 @@ def random_view(
     """
     columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
     kept = torch.rand(len(graph.indices), device=graph.device) >= edge_drop
-    return View(dropped_adjacency(graph, kept), columns, nodes)
+    return AugmentedView(dropped_adjacency(graph, kept), columns, nodes)
 
 
-def read_around(inputs: Inputs, graph: Graph, view: View, chosen: Tensor) -> Around:
+def read_around(inputs: Inputs, graph: Graph, view: AugmentedView, chosen: Tensor) -> Around:
     """What an encoder reads in a view to embed the nodes ``chosen [P]``, positions in the view.
 
     Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.

@@ -1,4 +1,4 @@
-"""Features made ready without labels: words weighted by rarity, reduced to their main directions."""
+"""Features made ready without labels: words weighted by rarity, then a truncated SVD."""
 
 import torch
 from torch import Tensor, nn
@@ -7,14 +7,14 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, csr_tensor, transposed
-from ..graph.spectral import main_directions, random_block
+from ..graph.spectral import leading_eigenvectors, random_block
 
 CLEARLY = 1.25  # times as strong as anything the fitted graph has outside the basis
 NARROW = 8  # directions of a first, cheap search
 
 
 class ReducedFeatures(nn.Module):
-    """TF-IDF and a truncated SVD for bags of words; the main directions around the mean for dense features.
+    """TF-IDF and a truncated SVD for bags of words; the principal directions for dense features.
 
     The rarities and the directions are learned once (``fit``) and kept as buffers, so that another graph with the same
     columns gets the same coordinates. Output ``[N, rank]``, dense float32.
@@ -34,7 +34,7 @@ class ReducedFeatures(nn.Module):
         self.copied: tuple[Tensor, int, Tensor] | None = None  # the basis, its version, what it is a copy of
 
     def fit(self, graph: Graph) -> "ReducedFeatures":
-        """Learn rarities and directions from all rows of the graph's features; a graph remembers them."""
+        """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
         size = self.basis.shape
         fitted = graph.cache.get(REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x))
@@ -82,14 +82,14 @@ class ReducedFeatures(nn.Module):
         return x @ directions[:, strong]
 
     def _leftover(self, x: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-        """The main directions of the rows of ``x`` at right angles to the basis, after their strengths."""
+        """Eigenvalues, and the leading right singular vectors of ``x`` orthogonal to the basis."""
 
         def outside(v: Tensor) -> Tensor:
             return v - self.basis @ (self.basis.T @ v)
 
         back = transposed(x) if x.layout == torch.sparse_csr else x.T
         start = random_block(x.shape[1], rank).to(self.basis)
-        return main_directions(lambda v: outside(back @ (x @ outside(v))), start, rank)
+        return leading_eigenvectors(lambda v: outside(back @ (x @ outside(v))), start, rank)
 
     def _check(self, graph: Graph) -> None:
         if graph.num_features != len(self.idf):
@@ -126,8 +126,7 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
 
 
 def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The main directions [F, rank] of the rows of a sparse or dense matrix, after their strengths: its leading right
-    singular vectors, after the squared singular values."""
+    """The squared singular values and the leading right singular vectors [F, rank] of a sparse or dense matrix."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
     start = random_block(x.shape[1], rank).to(x) if start is None else start
-    return main_directions(lambda v: back @ (x @ v), start, rank)
+    return leading_eigenvectors(lambda v: back @ (x @ v), start, rank)

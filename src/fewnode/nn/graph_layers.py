@@ -45,13 +45,13 @@ class Around:
 
 
 class Inputs(nn.Module):
-    """The features as given ("raw"), or reduced without labels to their main directions ("reduced"). No parameters.
+    """The features as given ("raw"), or reduced without labels by a truncated SVD ("reduced"). No parameters.
 
-    A weight per raw column learns nothing about words that only novel classes use; main directions are shared by all.
+    A weight per raw column learns nothing about words that only novel classes use; singular vectors are shared by all.
 
     Args:
         in_channels: columns of the features.
-        features: which features; rank: how many main directions are kept.
+        features: which features; rank: how many singular vectors are kept.
     """
 
     def __init__(self, in_channels: int, features: Features = "reduced", rank: int = 256) -> None:
@@ -61,13 +61,13 @@ class Inputs(nn.Module):
         self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Inputs":
-        # The main directions stay in float32, as the features are, whatever the precision of the model around them.
+        # The singular vectors stay in float32, as the features are, whatever the precision of the model around them.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         super()._apply(lambda part: part.float() if part.is_floating_point() else part, recurse)  # type: ignore[no-untyped-call]
         return self
 
     def fit(self, graph: Graph) -> None:
-        """Learn the main directions of the features, if they are to be reduced."""
+        """Learn the singular vectors of the features, if they are to be reduced."""
         if self.reduced is not None:
             self.reduced.fit(graph)
 

@@ -1,4 +1,4 @@
-"""Several views of every node, none of which needs a label: its words and its links, from near and from afar."""
+"""Several views of every node, none of which needs a label: its words and its links, from near and far."""
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,10 @@ ALL_VIEWS = CacheKey[list[Tensor]]("views")
 class Views(nn.Module):
     """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean.
 
-    *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is taken two steps
-    away without the node itself (what a heterophilous graph needs), smoothed *near* (personalised PageRank, restart
-    0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was fitted
-    on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
+    *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is averaged over
+    two-step walks without self-loops (which suits a heterophilous graph), smoothed *near* (personalised PageRank,
+    restart 0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was
+    fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
     products of links have a meaning across graphs.
     """
 

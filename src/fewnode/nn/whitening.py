@@ -53,7 +53,7 @@ class Whitening(nn.Module):
                 self.fold_matrices[f, number] = rest
 
     def forward(self, view: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
-        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by what the other folds taught.
+        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by the matrices of the other folds.
 
         Columns beyond ``rank`` are directions in which no base class was ever seen to vary, so they count as those in
         which base classes vary least.

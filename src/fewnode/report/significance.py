@@ -1,4 +1,4 @@
-"""Is a difference more than noise? Paired over the tasks both have met, corrected for how many are asked about."""
+"""Is a difference more than noise? Paired tests over shared tasks, corrected for how many are made."""
 
 from collections.abc import Sequence
 

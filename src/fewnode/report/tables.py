@@ -1,4 +1,4 @@
-"""A table, and its four faces: CSV, Markdown, LaTeX and HTML."""
+"""A table as CSV, Markdown, LaTeX and HTML."""
 
 import csv
 import html

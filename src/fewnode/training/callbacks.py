@@ -1,4 +1,4 @@
-"""What ``fit`` tells while it trains, and who may listen: a callback takes a ``TrainingProgress``."""
+"""The progress of a training, and callbacks that receive it: ``callback(TrainingProgress)``."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from ..storage import PathLike
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """What a callback is told: after every step the loss, at every check the validation accuracy too."""
+    """What a callback receives: after every step the loss, at every check the validation accuracy too."""
 
     step: int
     steps: int

@@ -60,7 +60,7 @@ class Episodes:
             self._say(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
                 f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
-                warn=what == "validation" or ways < self.n_way,  # to train with more ways than are tested is a wish
+                warn=what == "validation" or ways < self.n_way,  # training with more ways than are tested is optional
             )
         return ways, shot, queries
 

@@ -172,7 +172,7 @@ def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> 
 
 
 def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int) -> dict[str, Any]:
-    """What a constructor may ask to be told about the problem."""
+    """The facts about the problem that a constructor's signature asks for."""
     base = split.base if split is not None else ()
     known = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
     return {name: known[name] for name in constructor_parameters(kind) if name in known}

@@ -90,7 +90,7 @@ class TrainingState:
 
 @torch.no_grad()
 def _restore(model: Method, weights: dict[str, Tensor]) -> None:
-    """Put weights back, touching only those that differ: what a graph remembers of an unchanged basis stays valid."""
+    """Put weights back, touching only those that differ: values cached for an unchanged basis stay valid."""
     for key, value in model.state_dict().items():
         if not torch.equal(value, weights[key].to(value.device)):
             value.copy_(weights[key])
