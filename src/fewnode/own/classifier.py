@@ -23,11 +23,22 @@ from .support import Examples, Support, changed, find_nodes, node_name, resolve,
 class FewShotClassifier(FittedModel):
     """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
 
-    ``notes`` says what was decided on the way; ``calibration`` holds the expected accuracy and calibration error.
+    ``notes`` says what was decided on the way; ``expect`` what to expect of predictions. ``calibration`` holds the
+    expected accuracy and calibration error of the closed question.
 
     Args:
         method: a name of ``fewnode ls methods``; ``options`` go to it.
         min_size: labelled nodes a class needs to be learned from (twice ``k_shot`` unless given).
+
+    Example:
+        >>> import fewnode
+        >>> graph, split = fewnode.planted(300, 6, seed=0)
+        >>> known = fewnode.training_view(graph, split)  # only the base classes have labels
+        >>> classifier = fewnode.FewShotClassifier("probe").fit(known)
+        >>> members = (graph.y == split.novel[0]).nonzero().flatten().tolist()
+        >>> found = classifier.adapt({"new": members[:3]}).find("new", top=5)
+        >>> sum(node in members for node in found.nodes.tolist())
+        5
     """
 
     def adapt(
@@ -57,8 +68,7 @@ class FewShotClassifier(FittedModel):
             return self
         world = self._open_world()
         other = opening.other_name(world.classes)
-        if other in support.classes:
-            raise InputError(f"{other!r} is what nodes of no class are called; leave it out, or name it otherwise")
+        _check_other(other, support)
         fixed = checked_priors(priors, support.classes, other)
         nodes = None if pool is None else find_nodes(graph, pool, "pool")
         self.question = world.ask(support.examples(), fixed=fixed, other=other, pool=nodes)
@@ -73,6 +83,7 @@ class FewShotClassifier(FittedModel):
         if self.question is None:
             return self.adapt(examples, among="new")
         support = resolve(examples, graph, self.known, least=1)
+        _check_other(self.question.other, support)
         self.question, self.support = self.question.with_examples(support.examples()), support
         return self
 
@@ -175,3 +186,8 @@ class FewShotClassifier(FittedModel):
             support = with_known(support, graph, self.known, calibration.KNOWN_SHOTS, self.shape["seed"])
         found = self.calibration or self._calibrated(support)
         return self._fitted()[0], graph, state, support, found
+
+
+def _check_other(other: str, support: Support) -> None:
+    if other in support.classes:
+        raise InputError(f"{other!r} is what nodes of no class are called; leave it out, or name it otherwise")

@@ -14,7 +14,7 @@ LENGTH = 3.0  # of each view's rows: brings the coordinates to the scale at whic
 def joined(views: Sequence[Tensor]) -> Tensor:
     """Coordinates ``[N, at most WIDTH]`` of all nodes, centred on their mean.
 
-    They are rounded to half precision, in which they are saved, so that a loaded model answers exactly as before.
+    They are rounded to half precision, in which they are saved, so that a loaded model answers as it did.
     """
     n, device = len(views[0]), views[0].device
     chosen = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:SAMPLE].to(device)

@@ -144,7 +144,8 @@ class OpenQuestion:
         shots = [len(nodes) for nodes in examples.values()]
         taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
         asked = replace(self, examples=dict(examples), directions=directions, memberships=taught)
-        fixed = {asked._groups().index(name): share for name, share in self.fixed.items()}
+        groups = [None, *examples, self.other]
+        fixed = {groups.index(name): share for name, share in self.fixed.items() if name in groups}
         used = torch.cat(list(examples.values()))
         nodes = self.pool[~torch.isin(self.pool, used)]
         return replace(asked, shares=priors.estimate(asked.utilities(nodes), asked._assumed(), fixed))
@@ -186,9 +187,6 @@ class OpenQuestion:
         log = self.model.log_known[nodes]
         keep = [i for i, name in enumerate(self.model.classes) if name not in self.examples]
         return log.softmax(1) if len(keep) == log.shape[1] else log[:, keep].softmax(1)
-
-    def _groups(self) -> list[str | None]:
-        return [None, *self.examples, self.other]
 
     def _assumed(self) -> Tensor:
         """The shares at which the utilities were learned."""
