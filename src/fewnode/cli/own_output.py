@@ -94,7 +94,7 @@ def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
     else:
         console.print(f"{facts['method']}: nothing to train")
     if facts["calibrations"]:
-        console.print("To be expected on new classes (measured on the validation classes):")
+        console.print("Telling new classes apart, if a node must be one of them (measured on the validation classes):")
         table = Table(box=None, pad_edge=False)
         for name in ("classes", "examples each", "accuracy", "calibration error", "uncalibrated"):
             table.add_column(name, justify="right")
