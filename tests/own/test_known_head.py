@@ -22,7 +22,7 @@ def test_the_solver_finds_what_scikit_learn_finds():
 def test_opinions_are_class_shares_of_what_arrives_and_silence_is_none():
     graph = Graph.from_edges([[0, 1], [1, 2]], None, [0, -1, 1, -1])  # 3 is alone
     y = graph.y
-    found = spread_opinions(normalized_adjacency(graph), y, torch.zeros(4, 2))
+    found = list(spread_opinions(normalized_adjacency(graph), y, torch.zeros(4, 2)))
     assert all(torch.allclose(opinion.exp().sum(1), torch.ones(4), atol=1e-5) for opinion in found)
     labels_far, labels_near = found[:2]
     assert torch.allclose(labels_far[3].exp(), torch.tensor([0.5, 0.5]), atol=1e-5)
@@ -52,7 +52,7 @@ def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_a
     def accuracy(answer: torch.Tensor) -> float:
         return float((answer.argmax(1) == planted.truth)[blanked].float().mean())
 
-    opinions = spread_opinions(edges, y, alone)
+    opinions = list(spread_opinions(edges, y, alone))
     assert accuracy(logits) > 0.95 and accuracy(logits) >= max(accuracy(opinions[0]), accuracy(opinions[1]))
 
 

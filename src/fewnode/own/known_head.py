@@ -5,7 +5,7 @@ the regression's own answers spread in the same way (where a label is known, the
 counts is learned on labelled nodes that were held out, so no node ever hears its own label.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -100,17 +100,18 @@ def label_matrix(y: Tensor, n_classes: int) -> Tensor:
     return F.one_hot(y.clamp(min=0), n_classes).float() * (y >= 0)[:, None]
 
 
-def spread_opinions(edges: Operator, y: Tensor, alone: Tensor) -> list[Tensor]:
-    """Logarithms of the class shares that reach each node: labels far and near, then the regression's answers."""
+def spread_opinions(edges: Operator, y: Tensor, alone: Tensor) -> Iterator[Tensor]:
+    """Logarithms of the class shares that reach each node: labels far and near, then the regression's answers.
+
+    One at a time: each is as large as nodes times classes.
+    """
     labels = label_matrix(y, alone.shape[1])
     shares = (labels.sum(0) + 1) / (labels.sum() + alone.shape[1])
     answers = torch.where((y >= 0)[:, None], labels, alone.softmax(1))
-    found = []
     for given in (labels, answers):
         for restart, steps in SPREADS:
             reached = ppr_smooth(edges, given, steps=steps, restart=restart)
-            found.append(((reached + FAINT * shares) / (reached.sum(1, keepdim=True) + FAINT)).log())
-    return found
+            yield ((reached + FAINT * shares) / (reached.sum(1, keepdim=True) + FAINT)).log()
 
 
 def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
