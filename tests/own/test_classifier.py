@@ -181,6 +181,7 @@ def test_parameters_and_a_short_name():
     assert params["method"] == "probe" and FewShotClassifier(**params).get_params() == params
     assert classifier.set_params(k_shot=2, seed=5) is classifier
     assert classifier.get_params()["seed"] == 5 and classifier.shape["k_shot"] == 2
+    assert classifier.min_size == 4 and classifier.set_params(min_size=9).get_params()["min_size"] == 9
 
 
 def test_in_batches_as_at_once(classifier, monkeypatch):

@@ -154,7 +154,8 @@ class FewShotClassifier(FittedModel):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments this classifier was made with."""
-        return {"method": self.method, **self.shape, "min_size": self.min_size, "device": self.device, **self.options}
+        size = None if self.min_size == max(2, 2 * self.shape["k_shot"]) else self.min_size
+        return {"method": self.method, **self.shape, "min_size": size, "device": self.device, **self.options}
 
     def set_params(self, **params: Any) -> Self:
         """The same classifier with other arguments, not fitted."""
@@ -163,7 +164,6 @@ class FewShotClassifier(FittedModel):
 
     def __repr__(self) -> str:
         usual = {name: part.default for name, part in signature(FewShotClassifier).parameters.items()}
-        usual["min_size"] = max(2, 2 * self.shape["k_shot"])
         given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
         state = "not fitted" if self.model is None else f"fitted, {self.model.card.method}"
         return f"FewShotClassifier({', '.join(given)}) [{state}]"
