@@ -17,7 +17,7 @@ from ..graph.operators import Operator, ppr_smooth
 SPREADS = ((0.1, 10), (0.5, 4))  # restart and steps: far, near
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 HELD_OUT, MOST_HELD_OUT = 0.2, 4_000
-FEW, FOLDS = 3_000, 10  # up to so many labelled nodes every one is held out once, in so many parts
+FEW, FOLDS = 1_000, 10  # up to so many labelled nodes every one is held out once, in so many parts
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
 FAINT = 1e-3  # mass of the class shares that stands beside what reaches a node, so that silence is no opinion
 OPINIONS = 1 + 2 * len(SPREADS)
