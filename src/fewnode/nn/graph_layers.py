@@ -34,6 +34,12 @@ class SparseRows(NamedTuple):
         messages = self.share.to(h.dtype)[:, None] * rows_at(h, self.column)
         return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
 
+    def operator(self, columns: int) -> operators.Operator:
+        """The same as an operator [size, columns]: slower to make, but products need no room for every entry."""
+        counts = torch.bincount(self.owner, minlength=self.size)
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return operators.Operator.from_csr(indptr, self.column, self.share, (self.size, columns), symmetric=False)
+
 
 @dataclass(frozen=True)
 class Around:
