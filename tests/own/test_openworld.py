@@ -112,6 +112,23 @@ def test_with_two_classes_nothing_can_be_rehearsed_and_what_is_usual_holds():
     assert float((p[63:, 0][:, None] > p[:60, 0]).float().mean()) > 0.9
 
 
+@pytest.mark.parametrize("labelled", [1, 2, 30])
+def test_with_hardly_any_label_the_likest_nodes_still_come_first(labelled):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 30)
+    x = (3 * rng.normal(size=(3, 6))[y] + rng.normal(size=(90, 6))).astype(np.float32)
+    graph = Graph.from_edges(rng.integers(0, 90, (2, 100)), x, y)
+    left = torch.where(torch.arange(90) < labelled, 0, -1)
+    with torch.no_grad():
+        views = Views(6).fit(graph)(graph)
+    p = (
+        OpenWorldModel.fit(graph, views, left, ("a",))
+        .ask({"c": torch.tensor([60, 61, 62])})
+        .probabilities(torch.arange(90))
+    )
+    assert float((p[63:, 0][:, None] > p[:60, 0]).float().mean()) > 0.85
+
+
 # --- rehearsals -------------------------------------------------------------------------------------------------
 
 
