@@ -1,4 +1,4 @@
-"""What the open question needs of a classifier and its graph: the labels that count, the views, and a folder to stay in."""
+"""What the open question needs of a model and its graph: the labels that count, the views, a folder to stay in."""
 
 from collections.abc import Sequence
 from dataclasses import fields
