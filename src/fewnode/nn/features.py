@@ -62,6 +62,13 @@ class ReducedFeatures(nn.Module):
         """Coordinates ``[N, up to rank]`` of another graph along directions that the basis lacks: words of classes that
         the fitted graph did not have. Only directions clearly stronger than the weakest of the basis count, so the
         fitted graph has none, and a graph of a few nodes has none either."""
+        return self._weighted_beyond(graph)[0]
+
+    def beyond_basis(self, graph: Graph) -> Tensor:
+        """Those directions ``[F, up to rank]``."""
+        return self._weighted_beyond(graph)[1]
+
+    def _weighted_beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
         self._check(graph)
         return graph.cache.get(BEYOND, lambda: self._beyond(self._weighted(graph.x)), source=self._source())
 
@@ -73,13 +80,13 @@ class ReducedFeatures(nn.Module):
         copy, version, original = self.copied
         return original if copy is self.basis and copy._version == version else self.basis
 
-    def _beyond(self, x: Tensor) -> Tensor:
+    def _beyond(self, x: Tensor) -> tuple[Tensor, Tensor]:
         for rank in (NARROW, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
             values, directions = self._leftover(x, rank)
             strong = values > CLEARLY * self.weakest
             if int(strong.sum()) < rank:
                 break
-        return x @ directions[:, strong]
+        return x @ directions[:, strong], directions[:, strong]
 
     def _leftover(self, x: Tensor, rank: int) -> tuple[Tensor, Tensor]:
         """Eigenvalues, and the leading right singular vectors of ``x`` orthogonal to the basis."""
@@ -101,7 +108,7 @@ class ReducedFeatures(nn.Module):
 
 REDUCTION = CacheKey[ReducedFeatures]("reduction")
 REDUCED = CacheKey[Tensor]("reduced features")
-BEYOND = CacheKey[Tensor]("features beyond the basis")
+BEYOND = CacheKey[tuple[Tensor, Tensor]]("features beyond the basis")
 
 
 def is_bag_of_words(x: Tensor) -> bool:

@@ -21,6 +21,7 @@ from .classes import KnownClasses, choose_split
 from .expectation import Expectation
 from .explanation import Explainer, Explanation
 from .features import FeatureSchema
+from .open_explanation import OpenExplainer
 from .openworld import OpenQuestion, OpenWorldModel
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
@@ -267,8 +268,10 @@ class FewShotClassifier:
         return self.question.expect(found.probabilities, found.accepted(threshold, thresholds))
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
-        """Why a node gets its class; see ``explanation.Explainer``."""
+        """Why a node gets its class, and what would change it; see ``open_explanation.OpenExplainer``."""
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
+        if self.question is not None:
+            return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
         return Explainer(*self._adapted()).explain(at, n_neighbours)
 
     def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:

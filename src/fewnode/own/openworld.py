@@ -12,12 +12,14 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.operators import normalized_adjacency
+from ..nn.views import ViewSources
 from . import membership, priors
-from .coordinates import joined
+from .coordinates import Frame
 from .expectation import Expectation, expectation
 from .known_head import KnownHead
 from .membership import Membership
 from .moments import Direction, Moments
+from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed, rehearse
 
 POOL = 20_000  # unlabelled nodes from which the shares of the classes are estimated
@@ -33,7 +35,8 @@ class OpenWorldModel:
     """What is known of a graph before any new class is named.
 
     ``x [N, d]`` are coordinates of the nodes, ``y [N]`` their known classes (-1 where unknown), named by ``classes``;
-    ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``.
+    ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``. With
+    the ``recipe``, which explanations need, all of these can be made again for one node.
     """
 
     classes: tuple[str, ...]
@@ -43,6 +46,7 @@ class OpenWorldModel:
     facts: Tensor
     moments: Moments
     rehearsed: tuple[Rehearsed, ...]
+    recipe: Recipe | None = None
 
     @classmethod
     def fit(
@@ -52,16 +56,19 @@ class OpenWorldModel:
         y: Tensor,
         classes: tuple[str, ...],
         *,
+        sources: ViewSources | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
     ) -> "OpenWorldModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``progress`` is told what is being done, and which part of it is done.
+        ``sources`` of the views make explanations possible. ``progress`` is told what is being done, and which part of
+        it is done.
         """
         edges = normalized_adjacency(graph)
         progress("joining the views", 0.0)
-        x = joined(views)
+        frame = Frame.of(views)
+        x = frame.coordinates(views).half().float()  # as they are saved, so that a loaded model answers as before
         moments = Moments.of(x, y)
         progress("learning the known classes", 0.0)
         head = KnownHead.fit(x, edges, y, seed)
@@ -69,8 +76,9 @@ class OpenWorldModel:
         found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
         masses = [membership.spread_mass(edges, part) for part in ((y >= 0).float(), torch.ones_like(x[:, 0]))]
         facts = membership.node_facts(x, moments, logits, alone, *masses)
+        recipe = None if sources is None else Recipe.of(sources, frame, head, x, y)
         progress("done", 1.0)
-        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found) or (USUAL,))
+        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found) or (USUAL,), recipe)
 
     def ask(
         self,

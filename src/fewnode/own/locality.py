@@ -1,0 +1,192 @@
+"""The views and opinions of one node as they would be without some of its edges, and nothing of any other node.
+
+Every smoothing is a polynomial of the adjacency, so one node's row of it is that polynomial applied to the node's
+one-hot row from the left: a few products of the adjacency with a matrix of one column for each cut. That is exact.
+Held fixed, as they are on the whole graph, are: the bases of words and links, the rarities of both, the means the views
+are centred on, the frame of the coordinates, the head of the known classes and its shares, and what every *other* node
+tells its neighbours (its label, or what the regression said of it).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..graph import Graph
+from ..graph.cache import CacheKey
+from ..graph.csr import transposed
+from ..graph.operators import adjacency
+from ..nn.features import tfidf
+from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, ViewSources, centred
+from .known_head import FAINT, SPREADS, scores
+from .membership import node_facts
+from .moments import Moments
+from .recipe import Recipe
+
+WORDS_BACK = CacheKey[Tensor]("words by column")
+
+
+class CutWalks:
+    """Walks that start at one node of a graph without some of the node's edges: one column for each of ``cuts``, which
+    lists the neighbours whose edges are gone. All matrices are ``[N, cuts]``."""
+
+    def __init__(self, graph: Graph, node: int, cuts: Sequence[Sequence[int]]) -> None:
+        self.graph, self.node, self.n_cuts = graph, node, len(cuts)
+        self.matrix = adjacency(graph)
+        device = graph.device
+        self.cut = torch.tensor([i for i, part in enumerate(cuts) for _ in part], dtype=torch.long, device=device)
+        self.other = torch.tensor([u for part in cuts for u in part], dtype=torch.long, device=device)
+        self.at = torch.full_like(self.other, node)
+        self.into = self._arcs(self.at, self.other)  # which of the two arcs of an edge there are: a graph may be directed
+        self.out = self._arcs(self.other, self.at)
+        rows, columns = (graph.degree + 1).float(), _column_counts(graph)
+        self.row_sums = self._less(rows, self.into, self.out)
+        self.column_sums = self._less(columns, self.out, self.into)
+        self.rarity = torch.log((1 + graph.num_nodes) / (1 + columns)) + 1  # of the links: as on the whole graph
+
+    def _arcs(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """1 where row lists column, else 0."""
+        indptr, indices = self.graph.indptr, self.graph.indices
+        there = [
+            bool((indices[indptr[r] : indptr[r + 1]] == c).any())
+            for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
+        ]
+        return torch.tensor(there, dtype=torch.float32, device=indptr.device)
+
+    def _less(self, whole: Tensor, at_node: Tensor, at_other: Tensor) -> Tensor:
+        """``whole [N]`` for each cut, less what is given for every edge that is gone, at both of its ends."""
+        sums = whole[:, None].repeat(1, self.n_cuts)
+        sums.index_put_((self.at, self.cut), -at_node, accumulate=True)
+        return sums.index_put_((self.other, self.cut), -at_other, accumulate=True)
+
+    def start(self) -> Tensor:
+        first = torch.zeros_like(self.row_sums)
+        first[self.node] = 1
+        return first
+
+    def _back(self, z: Tensor) -> Tensor:
+        """``A'^T z``: each row's mass handed to those it lists, of the adjacency without the edges."""
+        moved = self.matrix.T @ z
+        moved.index_put_((self.other, self.cut), -self.into * z[self.at, self.cut], accumulate=True)
+        return moved.index_put_((self.at, self.cut), -self.out * z[self.other, self.cut], accumulate=True)
+
+    def two_steps(self) -> Tensor:
+        """The row of the mean over two-step walks, without self-loops."""
+        share = (self.row_sums - 1).clamp(min=1).reciprocal()
+        return self._back(share * self._back(share * self.start()))
+
+    def smoothed(self, wanted: Sequence[tuple[int, float]]) -> list[Tensor]:
+        """The rows of personalised PageRank with the ``wanted`` (steps, restart), all from the same walk."""
+        into, out = self.row_sums.rsqrt(), self.column_sums.rsqrt()
+        z, longest = self.start(), max(steps for steps, _ in wanted)
+        totals = [torch.zeros_like(z) for _ in wanted]
+        for step in range(longest + 1):
+            for total, (steps, restart) in zip(totals, wanted, strict=True):
+                if step <= steps:
+                    total.add_(z, alpha=(1 - restart) ** step * (restart if step < steps else 1))
+            if step < longest:
+                z = into * z
+                z = (self._back(z) + z) * out
+        return totals
+
+    def lists(self, z: Tensor) -> Tensor:
+        """``z`` times the neighbour lists (TF-IDF, each with the node itself)."""
+        squared = self.rarity.square()
+        lengths = (self.matrix @ squared[:, None])[:, 0] + squared
+        shares = self._less(lengths, self.into * squared[self.other], self.out * squared[self.node])
+        z = z * shares.clamp(min=1e-24).rsqrt()
+        return (self._back(z) + z) * self.rarity[:, None]
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """Rows ``[B, ...]`` of the open-world model that one node would have."""
+
+    x: Tensor
+    log_known: Tensor
+    facts: Tensor
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What reaches one node, for each of ``B`` cuts: ``words``, the columns of the features in each view of words,
+    ``[4, B, F]``, ``own [4, B]`` the part with which the node's own features are in it; ``links [2, B, rank]``; the
+    ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the last two,
+    ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all."""
+
+    words: Tensor
+    own: Tensor
+    links: Tensor
+    opinions: Tensor
+    say: Tensor
+    masses: Tensor
+
+    def first(self, count: int) -> "Surroundings":
+        """The first of the cuts, ``count`` times."""
+        return Surroundings(*(getattr(self, name)[:, :1].expand(-1, count, *[-1] * more) for name, more in SHAPES))
+
+
+SHAPES = (("words", 1), ("own", 0), ("links", 1), ("opinions", 1), ("say", 0), ("masses", 0))
+
+
+class Locality:
+    """Makes the rows of one node again, by the recipe of the open-world model."""
+
+    def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor) -> None:
+        self.graph, self.recipe, self.moments, self.y = graph, recipe, moments, y
+
+    @torch.no_grad()
+    def surroundings(self, node: int, cuts: Sequence[Sequence[int]]) -> Surroundings:
+        """What reaches the node for each of ``cuts``: lists of neighbours to which there is no edge."""
+        walks = CutWalks(self.graph, node, cuts)
+        (far_steps, near_steps), sources = [(steps, restart) for restart, steps in SPREADS], self.recipe.sources
+        near, far, labels_far, labels_near = walks.smoothed((NEAR_STEPS, FAR_STEPS, far_steps, near_steps))
+        two = walks.two_steps()
+        views = torch.cat([walks.start(), two, near, far], 1)
+        words = feature_mass(self.graph, sources, views).T.unflatten(0, (len(WORDS), len(cuts)))
+        links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ sources.links.float()
+        said = torch.cat([labels_far, labels_near], 1)
+        labelled = (self.y >= 0).nonzero().flatten()
+        labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])
+        labels.index_add_(0, self.y[labelled], said[labelled])
+        answers = said.T @ self.recipe.answers.float()
+        return Surroundings(
+            words,
+            views[node].unflatten(0, (len(WORDS), len(cuts))),
+            links.unflatten(0, (2, len(cuts))),
+            torch.cat([labels.T, answers]).unflatten(0, (4, len(cuts))),
+            said[node].unflatten(0, (2, len(cuts))) * float(self.y[node] < 0),
+            torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
+        )
+
+    @torch.no_grad()
+    def rows(self, node: int, around: Surroundings) -> NodeRows:
+        """The rows that the node has in such surroundings."""
+        sources, head = self.recipe.sources, self.recipe.head
+        h = [*(around.words @ sources.words), *around.links]
+        views = [centred(part, mean) for part, mean in zip(h, sources.means, strict=True)]
+        x = self.recipe.frame.coordinates(views)
+        alone = scores(x, head.weights)
+        own = alone.softmax(1) - self.recipe.answers[node].float()  # what it says itself has changed as well
+        opinions = around.opinions.clone()
+        opinions[2:] += around.say[:, :, None] * own
+        count = torch.bincount(self.y[self.y >= 0], minlength=opinions.shape[2]).float()
+        faint = FAINT * (count + 1) / (count.sum() + len(count))
+        spoken = ((opinions + faint) / (opinions.sum(2, keepdim=True) + FAINT)).log()
+        logits = head.mix[0] * alone + torch.einsum("o,obc->bc", head.mix[1:], spoken)
+        facts = node_facts(x, self.moments, logits, alone, *around.masses)
+        return NodeRows(x, logits.log_softmax(1), facts)
+
+
+def feature_mass(graph: Graph, sources: ViewSources, z: Tensor) -> Tensor:
+    """``weighted features^T z``, ``[F, columns of z]``: how much of each column the rows of ``z [N, ...]`` bring."""
+    if graph.x.layout != torch.sparse_csr:
+        return graph.x.T @ z - sources.centre[:, None] * z.sum(0)
+    back = graph.cache.get(WORDS_BACK, lambda: transposed(tfidf(graph.x, sources.idf)), source=sources.idf)
+    return back @ z
+
+
+def _column_counts(graph: Graph) -> Tensor:
+    """How many lists each node is in, its own among them."""
+    return torch.bincount(graph.indices.long(), minlength=graph.num_nodes).float() + 1
