@@ -124,7 +124,8 @@ def mean_row(h: Tensor) -> Tensor:
 
 
 def filled(h: Tensor) -> Tensor:
-    return h.norm(dim=1) > 1e-6
+    """Which rows ``[N]`` are not empty."""
+    return h.norm(dim=1).gt(1e-6)
 
 
 def centred(h: Tensor, mean: Tensor | None = None) -> Tensor:

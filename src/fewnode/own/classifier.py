@@ -183,6 +183,7 @@ class FewShotClassifier:
         among: Literal["all", "new"] = "all",
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
+        progress: Progress = lambda what, part: None,
     ) -> "FewShotClassifier":
         """Learn new classes from examples ``{class: [nodes by id or name]}``, one or more each.
 
@@ -191,6 +192,7 @@ class FewShotClassifier:
                 the closed choice of the literature, which forces every node into one of two or more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
             pool: the nodes on which other shares are estimated; all without a label, if not given.
+            progress: told what is being done where the known classes have to be learned first, as in ``learn_known``.
         """
         one_of("among", among, ("all", "new"))
         graph = self._graph()
@@ -201,7 +203,7 @@ class FewShotClassifier:
             found = self._calibrated(support)
             self.support, self.calibration, self.question = support, found, None
             return self
-        world = self._open_world()
+        world = self._open_world(progress)
         other = opening.other_name(world.classes)
         if other in support.classes:
             raise InputError(f"{other!r} is what nodes of no class are called; leave it out, or name it otherwise")
@@ -269,6 +271,8 @@ class FewShotClassifier:
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
         """Why a node gets its class, and what would change it; see ``open_explanation.OpenExplainer``."""
+        if n_neighbours < 0:
+            raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
         if self.question is not None:
             return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)

@@ -8,7 +8,7 @@ tells its neighbours (its label, or what the regression said of it).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -38,11 +38,11 @@ class CutWalks:
         self.cut = torch.tensor([i for i, part in enumerate(cuts) for _ in part], dtype=torch.long, device=device)
         self.other = torch.tensor([u for part in cuts for u in part], dtype=torch.long, device=device)
         self.at = torch.full_like(self.other, node)
-        self.into = self._arcs(self.at, self.other)  # which of the two arcs of an edge there are: a graph may be directed
-        self.out = self._arcs(self.other, self.at)
+        self.forth = self._arcs(self.at, self.other)  # a directed graph may have only one of the two arcs
+        self.back = self._arcs(self.other, self.at)
         rows, columns = (graph.degree + 1).float(), _column_counts(graph)
-        self.row_sums = self._less(rows, self.into, self.out)
-        self.column_sums = self._less(columns, self.out, self.into)
+        self.row_sums = self._less(rows, self.forth, self.back)
+        self.column_sums = self._less(columns, self.back, self.forth)
         self.rarity = torch.log((1 + graph.num_nodes) / (1 + columns)) + 1  # of the links: as on the whole graph
 
     def _arcs(self, rows: Tensor, columns: Tensor) -> Tensor:
@@ -65,16 +65,16 @@ class CutWalks:
         first[self.node] = 1
         return first
 
-    def _back(self, z: Tensor) -> Tensor:
+    def _handed_on(self, z: Tensor) -> Tensor:
         """``A'^T z``: each row's mass handed to those it lists, of the adjacency without the edges."""
         moved = self.matrix.T @ z
-        moved.index_put_((self.other, self.cut), -self.into * z[self.at, self.cut], accumulate=True)
-        return moved.index_put_((self.at, self.cut), -self.out * z[self.other, self.cut], accumulate=True)
+        moved.index_put_((self.other, self.cut), -self.forth * z[self.at, self.cut], accumulate=True)
+        return moved.index_put_((self.at, self.cut), -self.back * z[self.other, self.cut], accumulate=True)
 
     def two_steps(self) -> Tensor:
         """The row of the mean over two-step walks, without self-loops."""
         share = (self.row_sums - 1).clamp(min=1).reciprocal()
-        return self._back(share * self._back(share * self.start()))
+        return self._handed_on(share * self._handed_on(share * self.start()))
 
     def smoothed(self, wanted: Sequence[tuple[int, float]]) -> list[Tensor]:
         """The rows of personalised PageRank with the ``wanted`` (steps, restart), all from the same walk."""
@@ -87,16 +87,16 @@ class CutWalks:
                     total.add_(z, alpha=(1 - restart) ** step * (restart if step < steps else 1))
             if step < longest:
                 z = into * z
-                z = (self._back(z) + z) * out
+                z = (self._handed_on(z) + z) * out
         return totals
 
     def lists(self, z: Tensor) -> Tensor:
         """``z`` times the neighbour lists (TF-IDF, each with the node itself)."""
         squared = self.rarity.square()
         lengths = (self.matrix @ squared[:, None])[:, 0] + squared
-        shares = self._less(lengths, self.into * squared[self.other], self.out * squared[self.node])
+        shares = self._less(lengths, self.forth * squared[self.other], self.back * squared[self.node])
         z = z * shares.clamp(min=1e-24).rsqrt()
-        return (self._back(z) + z) * self.rarity[:, None]
+        return (self._handed_on(z) + z) * self.rarity[:, None]
 
 
 @dataclass(frozen=True)
@@ -110,24 +110,26 @@ class NodeRows:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What reaches one node, for each of ``B`` cuts: ``words``, the columns of the features in each view of words,
-    ``[4, B, F]``, ``own [4, B]`` the part with which the node's own features are in it; ``links [2, B, rank]``; the
-    ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the last two,
-    ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all."""
+    """What reaches one node, for each of ``B`` cuts: ``words [4, B, d]`` and ``links [2, B, rank]`` of the views before
+    they are centred; the ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the
+    last two, ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all. ``columns [4, F]`` is what the
+    first cut has of each feature column in the views of words, ``own [4]`` the weight of the node's own features in
+    it."""
 
     words: Tensor
-    own: Tensor
     links: Tensor
     opinions: Tensor
     say: Tensor
     masses: Tensor
+    columns: Tensor
+    own: Tensor
 
-    def first(self, count: int) -> "Surroundings":
-        """The first of the cuts, ``count`` times."""
-        return Surroundings(*(getattr(self, name)[:, :1].expand(-1, count, *[-1] * more) for name, more in SHAPES))
-
-
-SHAPES = (("words", 1), ("own", 0), ("links", 1), ("opinions", 1), ("say", 0), ("masses", 0))
+    def first(self, words: Tensor) -> "Surroundings":
+        """Those of the first cut with other words ``[4, B, d]``."""
+        n = words.shape[1]
+        links, opinions = (part[:, :1].expand(-1, n, -1) for part in (self.links, self.opinions))
+        say, masses = (part[:, :1].expand(-1, n) for part in (self.say, self.masses))
+        return replace(self, words=words, links=links, opinions=opinions, say=say, masses=masses)
 
 
 class Locality:
@@ -135,6 +137,7 @@ class Locality:
 
     def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor) -> None:
         self.graph, self.recipe, self.moments, self.y = graph, recipe, moments, y
+        self.links, self.answers = recipe.sources.links.float(), recipe.answers.float()
 
     @torch.no_grad()
     def surroundings(self, node: int, cuts: Sequence[Sequence[int]]) -> Surroundings:
@@ -144,31 +147,32 @@ class Locality:
         near, far, labels_far, labels_near = walks.smoothed((NEAR_STEPS, FAR_STEPS, far_steps, near_steps))
         two = walks.two_steps()
         views = torch.cat([walks.start(), two, near, far], 1)
-        words = feature_mass(self.graph, sources, views).T.unflatten(0, (len(WORDS), len(cuts)))
-        links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ sources.links.float()
+        columns = feature_mass(self.graph, sources, views).T
+        links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ self.links
         said = torch.cat([labels_far, labels_near], 1)
         labelled = (self.y >= 0).nonzero().flatten()
-        labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])
+        labels = said.new_zeros(self.answers.shape[1], said.shape[1])
         labels.index_add_(0, self.y[labelled], said[labelled])
-        answers = said.T @ self.recipe.answers.float()
+        n = len(cuts)
         return Surroundings(
-            words,
-            views[node].unflatten(0, (len(WORDS), len(cuts))),
-            links.unflatten(0, (2, len(cuts))),
-            torch.cat([labels.T, answers]).unflatten(0, (4, len(cuts))),
-            said[node].unflatten(0, (2, len(cuts))) * float(self.y[node] < 0),
+            (columns @ sources.words).unflatten(0, (len(WORDS), n)),
+            links.unflatten(0, (2, n)),
+            torch.cat([labels.T, said.T @ self.answers]).unflatten(0, (4, n)),
+            said[node].unflatten(0, (2, n)) * float(self.y[node] < 0),
             torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
+            columns[::n],
+            views[node, ::n],
         )
 
     @torch.no_grad()
     def rows(self, node: int, around: Surroundings) -> NodeRows:
         """The rows that the node has in such surroundings."""
         sources, head = self.recipe.sources, self.recipe.head
-        h = [*(around.words @ sources.words), *around.links]
-        views = [centred(part, mean) for part, mean in zip(h, sources.means, strict=True)]
+        h = zip([*around.words, *around.links], sources.means, strict=True)
+        views = [centred(part, mean) for part, mean in h]
         x = self.recipe.frame.coordinates(views)
         alone = scores(x, head.weights)
-        own = alone.softmax(1) - self.recipe.answers[node].float()  # what it says itself has changed as well
+        own = alone.softmax(1) - self.answers[node]  # what it says itself has changed as well
         opinions = around.opinions.clone()
         opinions[2:] += around.say[:, :, None] * own
         count = torch.bincount(self.y[self.y >= 0], minlength=opinions.shape[2]).float()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,16 +20,25 @@ EXAMPLES = 10  # ... examples of a new class that are tried without, the most si
 COLUMNS, CANDIDATES = 8, 256  # columns shown for and against; the weightiest of all, among which they are sought
 MOST = 5  # things that are taken away together to change the answer
 
-Effect = tuple[float, float]  # by how much the margin and the log odds shrink
+AROUND = 200  # neighbours listed, the likest first
 TINY = 1e-12
+
+
+class Effect(NamedTuple):
+    """By how much the margin and the log odds shrink, and what is answered then."""
+
+    influence: float
+    evidence: float
+    choice: int
+    probability: float
 
 
 class OpenExplainer:
     """Explains the answer of an open question for one ``node``.
 
-    The probabilities are those that ``predict`` gives. The influence of an example is exact: the question is asked again
-    without it, shares included. That of an edge or of a column is exact at the node itself; ``locality`` says what is
-    held fixed elsewhere. The margin is that of the chosen class over the runner-up.
+    The probabilities are those that ``predict`` gives. The influence of an example is exact: the question is asked
+    again without it, shares included. That of an edge or of a column is exact at the node itself; ``locality`` says
+    what is held fixed elsewhere. The margin is that of the chosen class over the runner-up.
     """
 
     def __init__(self, graph: Graph, question: OpenQuestion, node: int) -> None:
@@ -37,6 +47,7 @@ class OpenExplainer:
             raise InputError("this model keeps nothing to explain its answers by; fit it again")
         self.graph, self.question, self.node = graph, question, node
         self.locality = Locality(graph, recipe, question.model.moments, question.model.y)
+        self.basis = recipe.sources.words
         self.at = torch.tensor([node], device=graph.device)
         self.p = question.probabilities(self.at)[0]
         self.best, self.second = self.p.topk(2).indices.tolist()
@@ -62,7 +73,7 @@ class OpenExplainer:
             {classes[c]: float(self.p[c]) for c in order},
             {classes[c]: float(self.p[self.best] - self.p[c]) for c in order if c != self.best},
             examples,
-            self._neighbours(*around, edges),
+            self._neighbours(around[0][:AROUND], around[1][:AROUND], edges),
             int(self.graph.degree[self.node]),
             self.question.kinds[self.best],
             given_labels(self.graph, self.question.examples, self.at).get(self.node),
@@ -83,10 +94,12 @@ class OpenExplainer:
         return self._ask(self.locality.rows(self.node, scene))
 
     def _effects(self, p: Tensor) -> list[Effect]:
-        """How much less the margin and the log odds are in the rows of ``p [1 + B, classes]`` than in the first."""
+        """What the rows of ``p [1 + B, classes]`` change of the first."""
         margin = p[:, self.best] - p[:, self.second]
         odds = p[:, self.best].clamp(min=TINY).log() - p[:, self.second].clamp(min=TINY).log()
-        return list(zip((margin[0] - margin[1:]).tolist(), (odds[0] - odds[1:]).tolist(), strict=True))
+        likeliest, choice = p[1:].max(1)
+        columns = margin[0] - margin[1:], odds[0] - odds[1:], choice, likeliest
+        return [Effect(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
     def _change(
         self,
@@ -97,14 +110,16 @@ class OpenExplainer:
     ) -> Change | None:
         """The fewest of these, taken in the order of their evidence, without which the answer is another; None if
         ``MOST`` of them do not suffice."""
-        order = sorted((u for u, (_, odds) in effects.items() if odds > 0), key=lambda u: -effects[u][1])[:MOST]
-        if not order:
-            return None
-        p, c = ask([order[: i + 1] for i in range(len(order))]).max(1)
-        for i, other in enumerate(c.tolist()):
-            if other != self.best:
+        order = sorted((u for u, effect in effects.items() if effect.evidence > 0), key=lambda u: -effects[u].evidence)
+        order = order[:MOST]
+        answers = [(effects[u].choice, effects[u].probability) for u in order[:1]]
+        if len(order) > 1 and answers[0][0] == self.best:
+            p, choice = ask([order[: i + 1] for i in range(1, len(order))]).max(1)
+            answers += zip(choice.tolist(), p.tolist(), strict=True)
+        for i, (choice_then, probability) in enumerate(answers):
+            if choice_then != self.best:
                 gone = tuple(name(u) for u in order[: i + 1])
-                return Change(what, gone, self.question.classes[other], float(p[i]))
+                return Change(what, gone, self.question.classes[choice_then], probability)
         return None
 
     # --- edges ------------------------------------------------------------------------------------------
@@ -129,7 +144,7 @@ class OpenExplainer:
         chosen = self.question.probabilities(around).argmax(1).tolist()
         found = []
         for u, w, c in zip(around.tolist(), weight.tolist(), chosen, strict=True):
-            influence, evidence = edges.get(u, (None, None))
+            influence, evidence = edges[u][:2] if u in edges else (None, None)
             label = given.get(u, self.question.classes[c])
             found.append(Neighbour(node_name(self.graph, u), label, w, influence, u in given, evidence))
         return tuple(found)
@@ -151,7 +166,7 @@ class OpenExplainer:
         p = torch.cat([self.p[None], self._without_examples([[node] for node in tried])])
         effects = dict(zip(tried, self._effects(p), strict=True))
         return tuple(
-            Example(node_name(self.graph, node), name, s, *effects.get(node, (None, None)))
+            Example(node_name(self.graph, node), name, s, *(effects[node][:2] if node in effects else (None, None)))
             for s, node, name in sorted(found, reverse=True)
         ), effects
 
@@ -166,14 +181,14 @@ class OpenExplainer:
 
     def _without_examples(self, parts: Sequence[Sequence[int]]) -> Tensor:
         """Probabilities ``[B, classes]`` when the question is asked without these; a class keeps at least one."""
-        asked = [self.p.new_zeros(0, len(self.p))]
+        if not parts:
+            return self.p.new_zeros(0, len(self.p))
+        several = []
         for gone in parts:
-            left = {}
-            for name, nodes in self.question.examples.items():
-                rest = nodes[~torch.isin(nodes, torch.tensor(gone, device=nodes.device))]
-                left[name] = rest if len(rest) else nodes
-            asked.append(self.question.with_examples(left).probabilities(self.at))
-        return torch.cat(asked)
+            out = torch.tensor(gone, device=self.at.device)
+            left = {name: nodes[~torch.isin(nodes, out)] for name, nodes in self.question.examples.items()}
+            several.append({name: rest if len(rest) else self.question.examples[name] for name, rest in left.items()})
+        return torch.cat([one.probabilities(self.at) for one in self.question.with_each(several)])
 
     # --- columns ----------------------------------------------------------------------------------------
 
@@ -185,33 +200,27 @@ class OpenExplainer:
         """The columns that speak most for the chosen class and most against, and what those do that were tried."""
         if not self.graph.has_features:
             return (), {}
-        words = scene.words[:, 0]
-        weighty = (words.abs().sum(0) * self.locality.recipe.sources.words.norm(dim=1)).topk(
-            min(CANDIDATES, words.shape[1])
-        )
-        tried = weighty.indices[weighty.values > 0]
-        parts = [[column] for column in tried.tolist()]
-        p = torch.cat([self._asked(scene.first(1)), self._without_columns(scene, parts)])
-        own = torch.cat([p[:1], self._without_columns(scene, parts, own=True)])
+        weight = scene.columns.abs().sum(0) * self.basis.norm(dim=1)
+        weighty = weight.topk(min(CANDIDATES, len(weight)))
+        parts = [[column] for column in weighty.indices[weighty.values > 0].tolist()]
+        p = self._without_columns(scene, [[], *parts])
+        own = self._without_columns(scene, [[], *parts], own=True)
+        effects = dict(zip([column for (column,) in parts], self._effects(p), strict=True))
         found = [
-            Column(self._column_name(column), influence, evidence, mine)
-            for (column,), (influence, evidence), (_, mine) in zip(
-                parts, self._effects(p), self._effects(own), strict=True
-            )
+            Column(self._column_name(column), effect.influence, effect.evidence, mine.evidence)
+            for (column, effect), mine in zip(effects.items(), self._effects(own), strict=True)
         ]
         found.sort(key=lambda one: -one.evidence)
         speaking = [one for one in found[:COLUMNS] if one.evidence > 0]
-        against = [one for one in found[-COLUMNS:] if one.evidence < 0]
-        return (*speaking, *against), {c: effect for (c,), effect in zip(parts, self._effects(p), strict=True)}
+        return (*speaking, *(one for one in found[-COLUMNS:] if one.evidence < 0)), effects
 
     def _without_columns(self, scene: Surroundings, parts: Sequence[Sequence[int]], own: bool = False) -> Tensor:
         """Probabilities when columns are blank at the node and all around, or only in its ``own`` features."""
-        many = scene.first(len(parts))
-        words = many.words.clone()
-        row = torch.tensor([i for i, part in enumerate(parts) for _ in part], dtype=torch.long, device=words.device)
-        column = torch.tensor([c for part in parts for c in part], dtype=torch.long, device=words.device)
-        if own:
-            words[:, row, column] -= scene.own[:, :1] * scene.words[0, 0, column]  # the first view: its features alone
-        else:
-            words[:, row, column] = 0
-        return self._asked(replace(many, words=words))
+        row = torch.tensor([i for i, part in enumerate(parts) for _ in part], dtype=torch.long, device=self.at.device)
+        column = torch.tensor([c for part in parts for c in part], dtype=torch.long, device=self.at.device)
+        gone = scene.columns[:, column]
+        if own:  # the first view is the node's own features alone
+            gone = scene.own[:, None] * gone[:1]
+        words = scene.words[:, :1].repeat(1, len(parts), 1)
+        words.index_add_(1, row, gone[:, :, None] * self.basis[column], alpha=-1)
+        return self._asked(scene.first(words))

@@ -79,6 +79,7 @@ def load(folder: Path, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | 
     moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
     rehearsed = tuple(Rehearsed.from_json(one) for one in document["rehearsed"])
     kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
-    recipe = Recipe.from_tensors(kept) if kept else None
+    if not kept:
+        return None
     x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
-    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, recipe)
+    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, Recipe.from_tensors(kept))

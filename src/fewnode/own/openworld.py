@@ -136,27 +136,46 @@ class OpenQuestion:
 
     def with_examples(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
         """The same question with other examples: only classes whose examples changed get a new direction."""
+        return self.with_each([examples])[0]
+
+    def with_each(self, several: Sequence[Mapping[str, Tensor]]) -> list["OpenQuestion"]:
+        """The same question with each of several other examples; the pool is looked at once for all of them."""
+        asked = [self._showing(examples) for examples in several]
+        widths = [2 * len(one.directions) for one in asked]
+        projections = self._projections(self.pool, [part for one in asked for part in one.directions.values()])
+        facts, found = self.model.facts[self.pool], []
+        for one, own in zip(asked, projections.split(widths, 1), strict=True):
+            fixed = {one._groups().index(name): share for name, share in self.fixed.items()}
+            free = ~torch.isin(self.pool, torch.cat(list(one.examples.values())))
+            utilities = one._utilities(facts[free], own[free])
+            found.append(replace(one, shares=priors.estimate(utilities, one._assumed(), fixed)))
+        return found
+
+    def _showing(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
+        """The question with these examples, before the shares are estimated."""
         directions = {}
         for name, nodes in examples.items():
             same = name in self.examples and torch.equal(self.examples[name], nodes)
             directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes])
         shots = [len(nodes) for nodes in examples.values()]
         taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
-        asked = replace(self, examples=dict(examples), directions=directions, memberships=taught)
-        fixed = {asked._groups().index(name): share for name, share in self.fixed.items()}
-        used = torch.cat(list(examples.values()))
-        nodes = self.pool[~torch.isin(self.pool, used)]
-        return replace(asked, shares=priors.estimate(asked.utilities(nodes), asked._assumed(), fixed))
+        return replace(self, examples=dict(examples), directions=directions, memberships=taught)
+
+    def _projections(self, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
+        """``[B, 2 * directions]``: both weights of each in turn."""
+        weights = torch.cat([part.weights for part in directions], 1)
+        return self.model.x[nodes] @ weights - self.model.moments.mean @ weights
 
     def utilities(self, nodes: Tensor) -> Tensor:
         """Log odds ``[B, G]`` of the groups against known, at the shares that rehearsals had."""
-        facts, weights = self.model.facts[nodes], [part.weights for part in self.directions.values()]
-        projections = (self.model.x[nodes] - self.model.moments.mean) @ torch.cat(weights, 1)
+        return self._utilities(self.model.facts[nodes], self._projections(nodes, list(self.directions.values())))
+
+    def _utilities(self, facts: Tensor, projections: Tensor) -> Tensor:
         columns = []
         for i, (direction, taught) in enumerate(zip(self.directions.values(), self.memberships, strict=False)):
             own = membership.class_facts(projections[:, 2 * i : 2 * i + 2], facts, direction)
             columns.append(taught.utilities(facts, own[:, None])[:, 1])
-        other = self.memberships[-1].utilities(facts, facts.new_zeros(len(nodes), 0, 4))[:, -1]
+        other = self.memberships[-1].utilities(facts, facts.new_zeros(len(facts), 0, 4))[:, -1]
         return torch.stack([torch.zeros_like(other), *columns, other], 1)
 
     def groups(self, nodes: Tensor) -> Tensor:
