@@ -8,8 +8,8 @@ from scipy import sparse as sp
 from fewnode.graph import Graph
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.nn.features import rarities, tfidf
-from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred
-from fewnode.own.known_head import label_matrix, scores, spread_opinions
+from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, filled
+from fewnode.own.known_head import FAINT, SPREADS, label_matrix, scores
 from fewnode.own.locality import CutWalks, Locality
 from fewnode.own.membership import node_facts, spread_mass
 from fewnode.own.openworld import OpenWorldModel
@@ -64,12 +64,19 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
     ]
     x = recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     alone = scores(x, head.weights)
-    said = recipe.answers.float().clamp(min=1e-30).log()  # of the other nodes: as before
-    said[node] = alone[node] if y[node] < 0 else said[node]
-    spoken = spread_opinions(normal, y, said)
+    answers, labels = recipe.answers.float(), label_matrix(y, CLASSES)
+    if y[node] < 0:  # those of other nodes are as before
+        answers[node] = alone[node].softmax(0)
+    shares = (labels.sum(0) + 1) / (labels.sum() + CLASSES)
+    reached = [ppr_smooth(normal, h, steps, restart) for h in (labels, answers) for restart, steps in SPREADS]
+    spoken = [((part + FAINT * shares) / (part.sum(1, keepdim=True) + FAINT)).log() for part in reached]
     logits = head.mix[0] * alone + sum(w * opinion for w, opinion in zip(head.mix[1:], spoken, strict=True))
     masses = [spread_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
     facts = node_facts(x, world.moments, logits, alone, *masses)
+    if cut is graph:
+        usual = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre).to_dense()
+        for operator, found in ((mean @ (mean @ usual), 1), (ppr_smooth(normal, usual, *FAR_STEPS), 3)):
+            torch.testing.assert_close(operator[filled(h[found])].mean(0), sources.columns[found], atol=1e-5, rtol=1e-4)
     return x[node], logits[node].log_softmax(0), facts[node]
 
 
@@ -84,7 +91,7 @@ def test_rows_without_edges_are_those_of_the_graph_that_lacks_them(kind):
         cuts = [[], around[:1], around[-1:], around[:3], around]
         rows = locality.rows(node, locality.surroundings(node, cuts))
         for i, cut in enumerate(cuts):
-            x, log_known, facts = rows_in_full(graph, without(graph, node, cut), world, node)
+            x, log_known, facts = rows_in_full(graph, without(graph, node, cut) if cut else graph, world, node)
             torch.testing.assert_close(rows.x[i], x, atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(rows.log_known[i], log_known, atol=2e-5, rtol=1e-5)
             torch.testing.assert_close(rows.facts[i], facts, atol=2e-5, rtol=1e-4)

@@ -189,8 +189,8 @@ def draw_explanation(console: "Console", facts: dict[str, Any]) -> None:
         console.print("\nno neighbours: only its own features count")
     _draw_columns(console, facts)
     console.print(
-        "\ninfluence: by how many points the margin over the runner-up would shrink without the example, edge or word;"
-        "\nevidence: the same in log odds"
+        "\ninfluence: by how many points the margin over the runner-up would shrink without the example or edge, or with "
+        "an average amount of the word; evidence: the same in log odds"
     )
     if facts["tried"]:
         _draw_changes(console, facts)
@@ -203,8 +203,11 @@ def _draw_columns(console: "Console", facts: dict[str, Any]) -> None:
             (row for row in facts["columns"] if sign * row["evidence"] > 0), key=lambda row: -sign * row["evidence"]
         )
         if columns:
-            rows = [(row["name"], *_effects(row), f"{row['own']:+.2f}") for row in columns]
-            _draw_table(console, (title, *EFFECTS, "of its own"), rows)
+            rows = [
+                (row["name"], "more" if row["more"] else "less", *_effects(row), f"{row['own']:+.2f}")
+                for row in columns
+            ]
+            _draw_table(console, (title, "than average", *EFFECTS, "its own"), rows)
 
 
 def _draw_changes(console: "Console", facts: dict[str, Any]) -> None:
@@ -212,8 +215,8 @@ def _draw_changes(console: "Console", facts: dict[str, Any]) -> None:
     console.print("\nWhat would change the answer:", style="bold")
     for change in facts["changes"]:
         names = ", ".join(change["without"])
-        what = {"edges": "edges to", "examples": "examples", "columns": "words or columns"}[change["what"]]
-        line = f"without the {what} {names}: {change['label']} ({100 * change['probability']:.1f} %)"
+        what = {"edges": "without the edges to", "examples": "without the examples", "columns": "with an average"}
+        line = f"{what[change['what']]} {names}: {change['label']} ({100 * change['probability']:.1f} %)"
         console.print(f"  {line}", markup=False, soft_wrap=True)
     if not facts["changes"]:
         tried = ", ".join(f"{count} {what}" for what, count in facts["tried"].items() if count)

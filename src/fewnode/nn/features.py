@@ -72,6 +72,10 @@ class ReducedFeatures(nn.Module):
         self._check(graph)
         return graph.cache.get(BEYOND, lambda: self._beyond(self._weighted(graph.x)), source=self._source())
 
+    def column_mass(self, graph: Graph, z: Tensor) -> Tensor:
+        """How much of each weighted feature column the rows of ``z [N, B]`` bring, ``[F, B]``."""
+        return column_mass(graph, z, self.idf, self.centre)
+
     def _source(self) -> Tensor:
         """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
         share all that is made from it."""
@@ -106,6 +110,7 @@ class ReducedFeatures(nn.Module):
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
 
 
+WEIGHTED_COLUMNS = CacheKey[Tensor]("weighted features by column")
 REDUCTION = CacheKey[ReducedFeatures]("reduction")
 REDUCED = CacheKey[Tensor]("reduced features")
 BEYOND = CacheKey[tuple[Tensor, Tensor]]("features beyond the basis")
@@ -130,6 +135,14 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
     squared = torch.zeros(len(x), device=x.device, dtype=values.dtype).index_add_(0, rows, values.square())
     return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
+
+
+def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
+    """``weighted features^T z``, ``[F, B]``, where the weighting is that of ``ReducedFeatures``."""
+    if graph.x.layout == torch.strided:
+        return graph.x.T @ z - centre[:, None] * z.sum(0)
+    back = graph.cache.get(WEIGHTED_COLUMNS, lambda: transposed(tfidf(graph.x, idf)), source=idf)
+    return back @ z
 
 
 def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:

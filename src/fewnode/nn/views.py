@@ -25,7 +25,8 @@ class ViewSources:
 
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are kept); ``means`` are what the
-    smoothed rows of each view are centred on.
+    smoothed rows of each view are centred on, ``columns [4, F]`` what the average node has of each feature column in
+    each of the views of words.
     """
 
     idf: Tensor
@@ -33,6 +34,7 @@ class ViewSources:
     words: Tensor
     links: Tensor
     means: tuple[Tensor, ...]
+    columns: Tensor
 
 
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
@@ -74,10 +76,11 @@ class Views(nn.Module):
         lists, basis = reduced_links(graph, normal, self.rank, words)
         links = self._padded(lists @ basis)
         half = 4 * len(VIEWS) * self.rank * graph.num_nodes > ROOM
-        means = []
+        means, full = [], []
 
         def keep(h: Tensor) -> Tensor:
             means.append(mean_row(h))
+            full.append(filled(h).float())
             return centred(h, means[-1]).half() if half else centred(h, means[-1])
 
         made = [
@@ -88,12 +91,21 @@ class Views(nn.Module):
             keep(mean @ (mean @ links)),
             keep(ppr_smooth(normal, links, *NEAR_STEPS)),
         ]
-        return made, self._sources(graph, self._padded(basis), tuple(means))
+        columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1))
+        return made, self._sources(graph, self._padded(basis), tuple(means), columns)
 
-    def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...]) -> ViewSources:
+    def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
         features = self.features
         words = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
-        return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half(), means)
+        return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half(), means, columns)
+
+    def _mean_columns(self, graph: Graph, full: Tensor) -> Tensor:
+        """The mean over the ``full [N, 4]`` rows of the weighted features, as each view of words smooths them: the
+        smoothing is applied to the mean from the left, which takes one column instead of one for each feature."""
+        plain, two, near, far = (full / full.sum(0).clamp(min=1)).split(1, 1)
+        normal, mean = normalized_adjacency(graph).T, mean_adjacency(graph).T
+        near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
+        return self.features.column_mass(graph, torch.cat([plain, mean @ (mean @ two), near, far], 1)).T
 
     def _padded(self, h: Tensor) -> Tensor:
         return F.pad(h, (0, self.rank - h.shape[1]))

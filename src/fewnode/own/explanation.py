@@ -46,11 +46,12 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Column:
-    """A word or column of the features: by how much the margin, and the log odds, would shrink if the word were absent
-    (a number: average) at the node and all around it; ``own`` is the part of the log odds that is due to the node's own
-    features. Negative: it speaks against the class."""
+    """A word or column of the features, of which the node and what is around it have ``more`` (or less) than average:
+    by how much the margin, and the log odds, would shrink if they had just the average. ``own`` are the log odds that
+    the node's own features alone make. Negative: it speaks against the class."""
 
     name: str
+    more: bool
     influence: float
     evidence: float
     own: float

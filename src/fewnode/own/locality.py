@@ -14,17 +14,13 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.cache import CacheKey
-from ..graph.csr import transposed
 from ..graph.operators import adjacency
-from ..nn.features import tfidf
-from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, ViewSources, centred
+from ..nn.features import column_mass
+from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
 from .known_head import FAINT, SPREADS, scores
 from .membership import node_facts
 from .moments import Moments
 from .recipe import Recipe
-
-WORDS_BACK = CacheKey[Tensor]("words by column")
 
 
 class CutWalks:
@@ -147,7 +143,7 @@ class Locality:
         near, far, labels_far, labels_near = walks.smoothed((NEAR_STEPS, FAR_STEPS, far_steps, near_steps))
         two = walks.two_steps()
         views = torch.cat([walks.start(), two, near, far], 1)
-        columns = feature_mass(self.graph, sources, views).T
+        columns = column_mass(self.graph, views, sources.idf, sources.centre).T
         links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ self.links
         said = torch.cat([labels_far, labels_near], 1)
         labelled = (self.y >= 0).nonzero().flatten()
@@ -181,14 +177,6 @@ class Locality:
         logits = head.mix[0] * alone + torch.einsum("o,obc->bc", head.mix[1:], spoken)
         facts = node_facts(x, self.moments, logits, alone, *around.masses)
         return NodeRows(x, logits.log_softmax(1), facts)
-
-
-def feature_mass(graph: Graph, sources: ViewSources, z: Tensor) -> Tensor:
-    """``weighted features^T z``, ``[F, columns of z]``: how much of each column the rows of ``z [N, ...]`` bring."""
-    if graph.x.layout != torch.sparse_csr:
-        return graph.x.T @ z - sources.centre[:, None] * z.sum(0)
-    back = graph.cache.get(WORDS_BACK, lambda: transposed(tfidf(graph.x, sources.idf)), source=sources.idf)
-    return back @ z
 
 
 def _column_counts(graph: Graph) -> Tensor:

@@ -47,7 +47,7 @@ class OpenExplainer:
             raise InputError("this model keeps nothing to explain its answers by; fit it again")
         self.graph, self.question, self.node = graph, question, node
         self.locality = Locality(graph, recipe, question.model.moments, question.model.y)
-        self.basis = recipe.sources.words
+        self.basis, self.usual = recipe.sources.words, recipe.sources.columns
         self.at = torch.tensor([node], device=graph.device)
         self.p = question.probabilities(self.at)[0]
         self.best, self.second = self.p.topk(2).indices.tolist()
@@ -200,14 +200,16 @@ class OpenExplainer:
         """The columns that speak most for the chosen class and most against, and what those do that were tried."""
         if not self.graph.has_features:
             return (), {}
-        weight = scene.columns.abs().sum(0) * self.basis.norm(dim=1)
+        unusual = scene.columns - self.usual
+        weight = unusual.abs().sum(0) * self.basis.norm(dim=1)
         weighty = weight.topk(min(CANDIDATES, len(weight)))
         parts = [[column] for column in weighty.indices[weighty.values > 0].tolist()]
         p = self._without_columns(scene, [[], *parts])
         own = self._without_columns(scene, [[], *parts], own=True)
+        more = (unusual.sum(0) > 0).tolist()
         effects = dict(zip([column for (column,) in parts], self._effects(p), strict=True))
         found = [
-            Column(self._column_name(column), effect.influence, effect.evidence, mine.evidence)
+            Column(self._column_name(column), more[column], effect.influence, effect.evidence, mine.evidence)
             for (column, effect), mine in zip(effects.items(), self._effects(own), strict=True)
         ]
         found.sort(key=lambda one: -one.evidence)
@@ -215,10 +217,10 @@ class OpenExplainer:
         return (*speaking, *(one for one in found[-COLUMNS:] if one.evidence < 0)), effects
 
     def _without_columns(self, scene: Surroundings, parts: Sequence[Sequence[int]], own: bool = False) -> Tensor:
-        """Probabilities when columns are blank at the node and all around, or only in its ``own`` features."""
+        """Probabilities when columns are average at the node and all around, or only in its ``own`` features."""
         row = torch.tensor([i for i, part in enumerate(parts) for _ in part], dtype=torch.long, device=self.at.device)
         column = torch.tensor([c for part in parts for c in part], dtype=torch.long, device=self.at.device)
-        gone = scene.columns[:, column]
+        gone = scene.columns[:, column] - self.usual[:, column]
         if own:  # the first view is the node's own features alone
             gone = scene.own[:, None] * gone[:1]
         words = scene.words[:, :1].repeat(1, len(parts), 1)

@@ -31,7 +31,7 @@ class Recipe:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a file."""
-        sources = {name: getattr(self.sources, name) for name in ("idf", "centre", "words", "links")}
+        sources = {name: getattr(self.sources, name) for name in ("idf", "centre", "words", "links", "columns")}
         means = {f"mean_of_{name}": mean for name, mean in zip(VIEWS, self.sources.means, strict=True)}
         frame = {"origin": self.frame.centre, "directions": self.frame.directions}
         head = {"weights": self.head.weights, "mix": self.head.mix, "penalty": torch.tensor(self.head.penalty)}
@@ -41,6 +41,6 @@ class Recipe:
     def from_tensors(cls, parts: Mapping[str, Tensor]) -> "Recipe":
         """What ``tensors`` gave."""
         means = tuple(parts[f"mean_of_{name}"] for name in VIEWS)
-        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], parts["links"], means)
+        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], parts["links"], means, parts["columns"])
         head = KnownHead(parts["weights"], parts["mix"], float(parts["penalty"]))
         return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"])
