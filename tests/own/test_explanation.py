@@ -7,7 +7,7 @@ import torch
 import own_graph
 from fewnode.graph import Graph
 from fewnode.own.classifier import FewShotClassifier
-from fewnode.own.explanation import embeddings_of, without_edge
+from fewnode.own.explanation import embeddings_of, given_labels, without_edge
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_influence_of_an_example_is_what_leaving_it_out_does(adapted):
     found = adapted.explain("n70")
     example = found.examples[0]
     fewer = {name: [n for n in nodes if n != example.node] for name, nodes in own_graph.examples().items()}
-    other = FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(fewer)
+    other = FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(fewer, among="new")
     other.calibration = adapted.calibration
     p = dict(zip(other.support.classes, other.predict_proba(["n70"]).probabilities[0].tolist(), strict=True))
     runner_up = next(iter(found.margins))
@@ -61,10 +61,20 @@ def test_influence_of_a_neighbour_is_what_cutting_the_edge_does(adapted):
 def test_the_only_example_of_a_class_and_a_node_without_neighbours():
     edges, x, _ = own_graph.arrays()
     x = np.concatenate([x, x[:1]])
-    adapted = FewShotClassifier("probe").fit(Graph.from_edges(edges, x)).adapt({"a": [6], "b": [7, 15]})
+    adapted = FewShotClassifier("probe").fit(Graph.from_edges(edges, x)).adapt({"a": [6], "b": [7, 15]}, among="new")
     found = adapted.explain(240)
     assert found.neighbours == () and found.degree == 0
     assert {example.label: example.influence is None for example in found.examples} == {"a": True, "b": False}
+
+
+def test_labelled_neighbours_have_the_label_they_have(adapted):
+    graph = adapted.graph
+    found = adapted.explain("n16")  # a baker: so are its friends, though only new classes are offered
+    assert found.given == "baker" and found.degree > 0
+    assert {(one.label, one.labelled) for one in found.neighbours} == {("baker", True)}
+    example = int(adapted.support.nodes[0])
+    given = given_labels(graph, adapted.support.examples(), torch.tensor([example, 16, 70]))
+    assert given == {example: "mule", 16: "baker"}
 
 
 def test_cutting_an_edge_cuts_both_directions_and_nothing_else():
