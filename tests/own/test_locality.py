@@ -53,7 +53,7 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
     def lists(of: Graph) -> torch.Tensor:
         return torch.from_numpy((of.to_scipy() + sp.identity(N)).toarray()).float().to_sparse_csr()
 
-    links = tfidf(lists(cut), rarities(lists(graph))) @ sources.links.float()
+    links = tfidf(lists(cut), rarities(lists(graph))) @ sources.links
     h = [
         words,
         mean @ (mean @ words),
@@ -64,7 +64,7 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
     ]
     x = recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     alone = scores(x, head.weights)
-    answers, labels = recipe.answers.float(), label_matrix(y, CLASSES)
+    answers, labels = recipe.answers.clone(), label_matrix(y, CLASSES)
     if y[node] < 0:  # those of other nodes are as before
         answers[node] = alone[node].softmax(0)
     shares = (labels.sum(0) + 1) / (labels.sum() + CLASSES)
@@ -119,4 +119,4 @@ def test_answers_are_labels_where_there_are_any():
     graph = random_graph("dense")
     world = world_of(graph)
     labelled = graph.y >= 0
-    assert torch.equal(world.recipe.answers[labelled].float(), label_matrix(graph.y, CLASSES)[labelled])
+    assert torch.equal(world.recipe.answers[labelled], label_matrix(graph.y, CLASSES)[labelled])

@@ -24,7 +24,7 @@ class ViewSources:
     """What the rows of the views are made from: with these, those of one node can be made again.
 
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
-    neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are kept); ``means`` are what the
+    neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
     smoothed rows of each view are centred on, ``columns [4, F]`` what the average node has of each feature column in
     each of the views of words.
     """
@@ -97,7 +97,7 @@ class Views(nn.Module):
     def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
         features = self.features
         words = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
-        return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half(), means, columns)
+        return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half().float(), means, columns)
 
     def _mean_columns(self, graph: Graph, full: Tensor) -> Tensor:
         """The mean over the ``full [N, 4]`` rows of the weighted features, as each view of words smooths them: the

@@ -133,7 +133,6 @@ class Locality:
 
     def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor) -> None:
         self.graph, self.recipe, self.moments, self.y = graph, recipe, moments, y
-        self.links, self.answers = recipe.sources.links.float(), recipe.answers.float()
 
     @torch.no_grad()
     def surroundings(self, node: int, cuts: Sequence[Sequence[int]]) -> Surroundings:
@@ -144,16 +143,16 @@ class Locality:
         two = walks.two_steps()
         views = torch.cat([walks.start(), two, near, far], 1)
         columns = column_mass(self.graph, views, sources.idf, sources.centre).T
-        links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ self.links
+        links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ sources.links
         said = torch.cat([labels_far, labels_near], 1)
         labelled = (self.y >= 0).nonzero().flatten()
-        labels = said.new_zeros(self.answers.shape[1], said.shape[1])
+        labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])
         labels.index_add_(0, self.y[labelled], said[labelled])
         n = len(cuts)
         return Surroundings(
             (columns @ sources.words).unflatten(0, (len(WORDS), n)),
             links.unflatten(0, (2, n)),
-            torch.cat([labels.T, said.T @ self.answers]).unflatten(0, (4, n)),
+            torch.cat([labels.T, said.T @ self.recipe.answers]).unflatten(0, (4, n)),
             said[node].unflatten(0, (2, n)) * float(self.y[node] < 0),
             torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
             columns[::n],
@@ -168,7 +167,7 @@ class Locality:
         views = [centred(part, mean) for part, mean in h]
         x = self.recipe.frame.coordinates(views)
         alone = scores(x, head.weights)
-        own = alone.softmax(1) - self.answers[node]  # what it says itself has changed as well
+        own = alone.softmax(1) - self.recipe.answers[node]  # what it says itself has changed as well
         opinions = around.opinions.clone()
         opinions[2:] += around.say[:, :, None] * own
         count = torch.bincount(self.y[self.y >= 0], minlength=opinions.shape[2]).float()

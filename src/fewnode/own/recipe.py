@@ -14,8 +14,8 @@ from .known_head import KnownHead, label_matrix, scores
 @dataclass(frozen=True)
 class Recipe:
     """The ``sources`` of the views, the ``frame`` of the coordinates, the ``head`` of the known classes, and
-    ``answers [N, C]``: what each node tells the others, its label or what the regression says of it (in half
-    precision, as it is kept)."""
+    ``answers [N, C]``: what each node tells the others, its label or what the regression says of it (rounded to half
+    precision, in which they are saved)."""
 
     sources: ViewSources
     frame: Frame
@@ -26,7 +26,7 @@ class Recipe:
     def of(cls, sources: ViewSources, frame: Frame, head: KnownHead, x: Tensor, y: Tensor) -> "Recipe":
         """The recipe for nodes with the coordinates ``x [N, d]`` and the labels ``y [N]``."""
         said = scores(x, head.weights).softmax(1)
-        answers = torch.where((y >= 0)[:, None], label_matrix(y, said.shape[1]), said).half()
+        answers = torch.where((y >= 0)[:, None], label_matrix(y, said.shape[1]), said).half().float()
         return cls(sources, frame, head, answers)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -35,12 +35,13 @@ class Recipe:
         means = {f"mean_of_{name}": mean for name, mean in zip(VIEWS, self.sources.means, strict=True)}
         frame = {"origin": self.frame.centre, "directions": self.frame.directions}
         head = {"weights": self.head.weights, "mix": self.head.mix, "penalty": torch.tensor(self.head.penalty)}
-        return sources | means | frame | head | {"answers": self.answers}
+        large = {"links": self.sources.links.half(), "answers": self.answers.half()}
+        return sources | means | frame | head | large
 
     @classmethod
     def from_tensors(cls, parts: Mapping[str, Tensor]) -> "Recipe":
         """What ``tensors`` gave."""
         means = tuple(parts[f"mean_of_{name}"] for name in VIEWS)
-        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], parts["links"], means, parts["columns"])
+        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], parts["links"].float(), means, parts["columns"])
         head = KnownHead(parts["weights"], parts["mix"], float(parts["penalty"]))
-        return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"])
+        return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"].float())
