@@ -43,7 +43,7 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
 
 
 def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> tuple[torch.Tensor, ...]:
-    """All views, opinions and facts on the cut graph, with the bases, means, head and other nodes' answers of before."""
+    """All views, opinions and facts on the cut graph, with the bases, means, head and others' answers of before."""
     recipe, y = world.recipe, graph.y
     sources, head = recipe.sources, recipe.head
     sparse = graph.x.layout == torch.sparse_csr

@@ -189,8 +189,8 @@ def draw_explanation(console: "Console", facts: dict[str, Any]) -> None:
         console.print("\nno neighbours: only its own features count")
     _draw_columns(console, facts)
     console.print(
-        "\ninfluence: by how many points the margin over the runner-up would shrink without the example or edge, or with "
-        "an average amount of the word; evidence: the same in log odds"
+        "\ninfluence: by how many points the margin over the runner-up would shrink without the example or edge, "
+        "or with an average amount of the word; evidence: the same in log odds"
     )
     if facts["tried"]:
         _draw_changes(console, facts)

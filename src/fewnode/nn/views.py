@@ -137,7 +137,8 @@ def mean_row(h: Tensor) -> Tensor:
 
 def filled(h: Tensor) -> Tensor:
     """Which rows ``[N]`` are not empty."""
-    return h.norm(dim=1).gt(1e-6)
+    lengths: Tensor = h.norm(dim=1)
+    return lengths > 1e-6
 
 
 def centred(h: Tensor, mean: Tensor | None = None) -> Tensor:

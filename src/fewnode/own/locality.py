@@ -61,9 +61,9 @@ class CutWalks:
         first[self.node] = 1
         return first
 
-    def _handed_on(self, z: Tensor) -> Tensor:
-        """``A'^T z``: each row's mass handed to those it lists, of the adjacency without the edges."""
-        moved = self.matrix.T @ z
+    def _handed_on(self, z: Tensor, keep: float = 0.0) -> Tensor:
+        """``A'^T z + keep z``: each row's mass handed to those it lists, of the adjacency without the edges."""
+        moved = torch.addmm(z, self.matrix.transpose, z, beta=keep)
         moved.index_put_((self.other, self.cut), -self.forth * z[self.at, self.cut], accumulate=True)
         return moved.index_put_((self.at, self.cut), -self.back * z[self.other, self.cut], accumulate=True)
 
@@ -73,26 +73,29 @@ class CutWalks:
         return self._handed_on(share * self._handed_on(share * self.start()))
 
     def smoothed(self, wanted: Sequence[tuple[int, float]]) -> list[Tensor]:
-        """The rows of personalised PageRank with the ``wanted`` (steps, restart), all from the same walk."""
-        into, out = self.row_sums.rsqrt(), self.column_sums.rsqrt()
-        z, longest = self.start(), max(steps for steps, _ in wanted)
+        """The rows of personalised PageRank with the ``wanted`` (steps, restart), all from the same walk.
+
+        The walk is scaled by the root of the row sums until the end, so that a step takes one scaling instead of two.
+        """
+        root = self.row_sums.sqrt()
+        scale = (self.row_sums * self.column_sums).rsqrt()
+        z, longest = self.start() / root, max(steps for steps, _ in wanted)
         totals = [torch.zeros_like(z) for _ in wanted]
         for step in range(longest + 1):
             for total, (steps, restart) in zip(totals, wanted, strict=True):
                 if step <= steps:
                     total.add_(z, alpha=(1 - restart) ** step * (restart if step < steps else 1))
             if step < longest:
-                z = into * z
-                z = (self._handed_on(z) + z) * out
-        return totals
+                z = self._handed_on(z, keep=1.0).mul_(scale)
+        return [total.mul_(root) for total in totals]
 
-    def lists(self, z: Tensor) -> Tensor:
-        """``z`` times the neighbour lists (TF-IDF, each with the node itself)."""
+    def lists(self, *parts: Tensor) -> list[Tensor]:
+        """Each of ``parts`` times the neighbour lists (TF-IDF, each with the node itself)."""
         squared = self.rarity.square()
         lengths = (self.matrix @ squared[:, None])[:, 0] + squared
         shares = self._less(lengths, self.forth * squared[self.other], self.back * squared[self.node])
-        z = z * shares.clamp(min=1e-24).rsqrt()
-        return (self._handed_on(z) + z) * self.rarity[:, None]
+        shares = shares.clamp(min=1e-24).rsqrt()
+        return [self._handed_on(z * shares, keep=1.0).mul_(self.rarity[:, None]) for z in parts]
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class Locality:
         two = walks.two_steps()
         views = torch.cat([walks.start(), two, near, far], 1)
         columns = column_mass(self.graph, views, sources.idf, sources.centre).T
-        links = torch.cat([walks.lists(two), walks.lists(near)], 1).T @ sources.links
+        links = torch.cat(walks.lists(two, near), 1).T @ sources.links
         said = torch.cat([labels_far, labels_near], 1)
         labelled = (self.y >= 0).nonzero().flatten()
         labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])

@@ -17,7 +17,7 @@ from .support import node_name
 
 LABELLED = 3  # nodes shown of a known class, and ...
 EXAMPLES = 10  # ... examples of a new class that are tried without, the most similar first
-COLUMNS, CANDIDATES = 8, 256  # columns shown for and against; the weightiest of all, among which they are sought
+COLUMNS, CANDIDATES = 8, 128  # columns shown for and against; the weightiest of all, among which they are sought
 MOST = 5  # things that are taken away together to change the answer
 
 AROUND = 200  # neighbours listed, the likest first

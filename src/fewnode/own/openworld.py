@@ -23,7 +23,8 @@ from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed, rehearse
 
 POOL = 20_000  # unlabelled nodes from which the shares of the classes are estimated
-BATCH = 1 << 16  # nodes scored at a time
+BATCH = 1 << 16  # nodes scored at a time, and ...
+ROWS = 1 << 12  # ... rows of coordinates copied at a time, which stay in the processor's cache
 
 # What known classes taught when they played new on the development graphs: the mean over those graphs, for graphs whose
 # own classes are too few to play.
@@ -164,7 +165,8 @@ class OpenQuestion:
     def _projections(self, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
         """``[B, 2 * directions]``: both weights of each in turn."""
         weights = torch.cat([part.weights for part in directions], 1)
-        return self.model.x[nodes] @ weights - self.model.moments.mean @ weights
+        parts = [self.model.x[some] @ weights for some in nodes.split(ROWS)]
+        return torch.cat(parts) - self.model.moments.mean @ weights
 
     def utilities(self, nodes: Tensor) -> Tensor:
         """Log odds ``[B, G]`` of the groups against known, at the shares that rehearsals had."""

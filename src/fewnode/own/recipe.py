@@ -42,6 +42,8 @@ class Recipe:
     def from_tensors(cls, parts: Mapping[str, Tensor]) -> "Recipe":
         """What ``tensors`` gave."""
         means = tuple(parts[f"mean_of_{name}"] for name in VIEWS)
-        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], parts["links"].float(), means, parts["columns"])
+        sources = ViewSources(
+            parts["idf"], parts["centre"], parts["words"], parts["links"].float(), means, parts["columns"]
+        )
         head = KnownHead(parts["weights"], parts["mix"], float(parts["penalty"]))
         return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"].float())
