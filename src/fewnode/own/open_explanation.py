@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..graph import Graph
 from .explanation import Change, Column, Example, Explanation, Neighbour, given_labels
 from .locality import Locality, NodeRows, Surroundings
-from .openworld import OpenQuestion
+from .openworld import ROWS, OpenQuestion
 from .support import node_name
 
 LABELLED = 3  # nodes shown of a known class, and ...
@@ -125,8 +125,11 @@ class OpenExplainer:
     # --- edges ------------------------------------------------------------------------------------------
 
     def _similarity(self, nodes: Tensor) -> Tensor:
+        """Cosines of the node's coordinates with those of others ``[B]``."""
         x = self.question.model.x
-        return F.cosine_similarity(x[self.at], x[nodes], dim=1)
+        own = F.normalize(x[self.node], dim=0)
+        parts = [F.normalize(x[some], dim=1) @ own for some in nodes.split(ROWS)]  # a hub has very many neighbours
+        return torch.cat(parts)
 
     def _around(self) -> tuple[Tensor, Tensor]:
         """The neighbours and their weights, the likest first."""
