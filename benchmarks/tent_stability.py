@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 import fewnode
-from fewnode.methods.tent import TENT, temperatures
+from fewnode.methods.tent import TENT
+from fewnode.nn.heads import temperatures
 from fewnode.tasks import TaskSampler
 
 HERE = Path(__file__).resolve().parent.parent
@@ -34,10 +35,11 @@ DATASETS = (
     "lastfm_asia_nofeat",
 )
 STEPS, CHECK = 300, 20
-PRINTED: dict[str, Any] = {"normalize": False, "learning_rate": 0.05, "clip": None}
+PRINTED: dict[str, Any] = {"preset": "printed"}
+STEADIED: dict[str, Any] = PRINTED | {"normalize": True, "learning_rate": 0.005, "clip": 1.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "printed": PRINTED,
-    "ours": {},
+    "steadied": STEADIED,
     "printed, MLP of two maps": PRINTED | {"mlp_layers": 2},
     "printed, learning rate 0.005": PRINTED | {"learning_rate": 0.005},
     "printed, gradient clipped at 1": PRINTED | {"clip": 1.0},
@@ -46,17 +48,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "printed, no tau": PRINTED | {"task_adaptation": False},
     "printed, GCN": PRINTED | {"backbone": "gcn"},
     "printed, H normalised": PRINTED | {"normalize": True},
-    "ours, MLP of two maps": {"mlp_layers": 2},
-    "ours, H not normalised": {"normalize": False},
-    "ours, learning rate 0.05": {"learning_rate": 0.05},
-    "ours, not clipped": {"clip": None},
+    "steadied, MLP of two maps": STEADIED | {"mlp_layers": 2},
+    "steadied, H not normalised": STEADIED | {"normalize": False},
+    "steadied, learning rate 0.05": STEADIED | {"learning_rate": 0.05},
+    "steadied, not clipped": STEADIED | {"clip": None},
 }
 EVERYWHERE = (
     "printed",
-    "ours",
-    "ours, H not normalised",
-    "ours, learning rate 0.05",
-    "ours, not clipped",
+    "steadied",
+    "steadied, H not normalised",
+    "steadied, learning rate 0.05",
+    "steadied, not clipped",
 )  # the others on the first data set only
 
 
@@ -110,13 +112,13 @@ def diagnose(dataset: str = DATASETS[0], steps: int = 60) -> None:
     """Train the same way by hand for a few steps, and add rows of what the forward pass looks like then."""
     graph, split = fewnode.load_dataset(dataset)
     view = fewnode.training_view(graph, split)
-    for name in ("printed", "printed, H normalised", "printed, MLP of two maps", "ours"):
+    for name in ("printed", "printed, H normalised", "printed, MLP of two maps", "steadied"):
         torch.manual_seed(0)
         options = dict(SETTINGS[name])
-        rate = options.pop("learning_rate", TENT.training_settings.learning_rate)
-        clip = options.pop("clip", TENT.training_settings.clip)
+        rate = options.pop("learning_rate", TENT.printed_settings.learning_rate)
+        clip = options.pop("clip", TENT.printed_settings.clip)
         model = TENT(graph.num_features, base_classes=split.base, **options)
-        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=TENT.training_settings.weight_decay)
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=TENT.printed_settings.weight_decay)
         tasks = fewnode.draw_tasks(view.y, split.base, 5, 5, 10, steps, 0)
         rows = [inside(model, view, tasks)]
         for step in range(steps):
@@ -142,7 +144,7 @@ def inside(model: TENT, graph: Any, tasks: Any) -> dict[str, float]:
     queries = torch.nn.functional.normalize(queries, dim=-1)
     found = {
         "prototype_norm": prototypes.norm(dim=-1).mean(),
-        "largest_tau": temperatures(prototypes, supports, tasks).amax(1).mean(),
+        "largest_tau": temperatures(prototypes, supports, tasks.support_y).amax(1).mean(),
         "query_cosine": (queries @ queries.transpose(1, 2)).mean(),
     }
     return {name: float(f"{value.item():.3g}") for name, value in found.items()}
@@ -167,7 +169,7 @@ def describe(row: dict[str, Any]) -> str:
 
 
 def figure() -> None:
-    """One small panel per data set: printed settings against ours."""
+    """One small panel per data set: printed settings against steadied ones."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -175,10 +177,10 @@ def figure() -> None:
     from matplotlib import pyplot
 
     rows = {(row["dataset"], row["settings"]): row for row in read() if "settings" in row}
-    shown = [name for name in DATASETS if (name, "ours") in rows]
+    shown = [name for name in DATASETS if (name, "steadied") in rows]
     canvas, axes = pyplot.subplots(2, 4, figsize=(9.5, 4.4), sharex=True, sharey=True, layout="constrained")
     for axis, dataset in zip(axes.flat, shown, strict=False):
-        for name, style in (("printed", "C1--"), ("ours", "C0-")):
+        for name, style in (("printed", "C1--"), ("steadied", "C0-")):
             row = rows[dataset, name]
             axis.plot(*zip(*row["curve"], strict=True), style, label=name) if row["curve"] else None
             if row["ended"] != "well":

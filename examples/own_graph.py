@@ -61,23 +61,28 @@ def main(folder: Path) -> None:
     # fewnode predict model --support support.csv --out predictions.csv
     loaded = fewnode.FewShotClassifier.load(folder / "model")
     loaded.attach(loaded.read())
-    examples = read_examples(folder / "support.csv")
-    loaded.adapt(examples)
-    given = {name for names in examples.values() for name in names}
-    suspects = [name for name, kind in truth.items() if kind in NEW and name not in given]
-    found = loaded.predict_proba(suspects)
-    right = np.mean([label == truth[name] for label, name in zip(found.labels(), suspects, strict=True)])
-    print(f"{len(suspects)} accounts, mule or phisher: {100 * right:.1f} % right, from 4 and 3 examples")
-    assert loaded.calibration is not None and loaded.calibration.accuracy is not None
-    print(f"expected from validation tasks: {100 * loaded.calibration.accuracy:.1f} %")
+    loaded.adapt(read_examples(folder / "support.csv"))
+    found = loaded.predict_proba(loaded.unlabelled())
+    write_columns(folder / "predictions.csv", found.table(), force=True)
+    labels = found.labels()
+    right = np.mean([label == truth[name] for label, name in zip(labels, found.names, strict=True)])
+    expected = loaded.expect(found)
+    print(f"{len(found)} people: {100 * right:.1f} % right, expected {100 * (expected.right.value or 0):.1f} %")
+    for kind in NEW:
+        called = [truth[name] == kind for label, name in zip(labels, found.names, strict=True) if label == kind]
+        told = expected.classes[kind].precision
+        print(f"{kind}: {len(called)} people, {100 * np.mean(called):.1f} % of them are", end="")
+        print(
+            f", expected {100 * (told.value or 0):.1f} % ({100 * (told.low or 0):.0f} to {100 * (told.high or 0):.0f})"
+        )
 
-    # fewnode predict model --support support.csv --among all --threshold 0.5 --out predictions.csv
-    everyone = loaded.adapt(examples, among="all").predict_proba()
-    write_columns(folder / "predictions.csv", everyone.table(threshold=0.5), force=True)
-    print("everybody, known trades offered too:", everyone.counts(threshold=0.5))
+    # fewnode find model --support support.csv --class mule --top 20 --out candidates.csv
+    candidates = loaded.find("mule", top=20)
+    hits = sum(truth[name] == "mule" for name in candidates.names)
+    print(f"the 20 likeliest mules: {hits} are, {candidates.expected(20):.1f} expected")
 
-    # fewnode explain model --support support.csv --among all --node p0003
-    why = loaded.explain(suspects[0])
+    # fewnode explain model --support support.csv --node p0003
+    why = loaded.explain(candidates.names[0])
     print(f"{why.node} is {why.label} ({100 * why.probability:.0f} %), most like", end=" ")
     print(", ".join(f"{example.node} ({example.label})" for example in why.examples[:3]))
 

@@ -70,7 +70,7 @@ def main(out: Path) -> None:
     say("Loading the bundled graph ...")
     graph, split = fewnode.load_dataset("wordnet")
     say(str(graph))
-    say("Looking at every node in six ways (the slowest part) ...")
+    say("Making six views of every node (the slowest part) ...")
     classifier = fewnode.FewShotClassifier("vantage", **SHAPE, **LIGHT)
     classifier.fit(graph, split, callback=told)
     assert classifier.model is not None
@@ -101,7 +101,7 @@ def told(now: TrainingProgress) -> None:
 
 def classify(classifier: fewnode.FewShotClassifier, graph: fewnode.Graph, accuracy: dict[str, Evaluation]) -> Findings:
     assert graph.class_names is not None and classifier.model is not None
-    classifier.adapt(EXAMPLES)
+    classifier.adapt(EXAMPLES, among="new")  # the closed question: which of these five
     truth = {graph.class_names.index(field): i for i, field in enumerate(TRUE.values())}
     kind = torch.tensor([truth.get(c, -1) for c in range(graph.num_classes)])[graph.y]
     assert classifier.support is not None and classifier.calibration is not None

@@ -8,13 +8,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def fresh_splits():
-    spec = importlib.util.spec_from_file_location("fresh_splits", ROOT / "benchmarks/vantage_fresh_splits.py")
+@pytest.mark.parametrize(
+    ("benchmark", "page"), [("vantage_fresh_splits", "docs/vantage.md"), ("tent_recipe", "docs/tent.md")]
+)
+def test_the_table_of_a_benchmark_is_the_one_on_its_page(benchmark, page):
+    spec = importlib.util.spec_from_file_location(benchmark, ROOT / f"benchmarks/{benchmark}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
-
-
-def test_the_table_of_fresh_splits_is_the_one_on_the_page(fresh_splits):
-    assert fresh_splits.table() in (ROOT / "docs/vantage.md").read_text(encoding="utf-8")
+    assert module.table() in (ROOT / page).read_text(encoding="utf-8")

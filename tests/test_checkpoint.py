@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save as to_bytes
 
 from fewnode import evaluate, fit, load, save
 from fewnode.errors import InputError
@@ -81,6 +82,17 @@ def test_a_damaged_foreign_or_future_model_is_named(folder, harm, words):
     with pytest.raises(InputError, match=words) as error:
         load(folder)
     assert str(folder) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "now"), [({}, "vantage"), ({"variant": "paper"}, "tent"), ({"variant": "released"}, "tent_released")]
+)
+def test_a_model_of_the_time_when_tent_had_variants_is_answered_with_its_method(folder, options, now):
+    card = json.loads((folder / "model.json").read_text()) | {"method": "tent", "options": options}
+    (folder / "model.json").write_text(json.dumps(card))
+    (folder / "model.safetensors").write_bytes(to_bytes({"core.gate": torch.zeros(3)}))
+    with pytest.raises(InputError, match=f"is the method '{now}' now"):
+        load(folder)
 
 
 def test_only_fitted_models_are_saved(tmp_path):

@@ -1,6 +1,8 @@
 """A fitted model as a folder: weights in safetensors, everything else in JSON. Nothing in it is ever executed."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
@@ -10,6 +12,7 @@ from . import methods
 from .card import ModelCard
 from .errors import InputError
 from .methods.base import Method
+from .methods.options import former_variant
 from .storage import PathLike, atomic_write, read_json, readable, write_json
 
 FORMAT = 1
@@ -64,12 +67,21 @@ def load(folder: PathLike, method: type[Method] | None = None) -> Method:
     card = read_card(source)
     kind = method or methods.find(card.method)
     try:
+        weights = from_bytes(readable(source / WEIGHTS).read_bytes())
+        _refuse_former_tent(source, card, weights)
         model = kind(**card.context, **card.options)
-        model.load_state_dict(from_bytes(readable(source / WEIGHTS).read_bytes()))
+        model.load_state_dict(weights)
     except (SafetensorError, RuntimeError, TypeError) as error:
         raise InputError(f"{source / WEIGHTS} does not hold the weights its card describes: {error}") from error
     model.card = card
     return model.eval()
+
+
+def _refuse_former_tent(source: Path, card: ModelCard, weights: Mapping[str, Any]) -> None:
+    """Three methods once shared the name tent; their weights were named ``core.*``, and the default was ``gated``."""
+    if card.method == "tent" and ("variant" in card.options or any(name.startswith("core.") for name in weights)):
+        now = former_variant(card.options.get("variant", "gated"))
+        raise InputError(f"{source} was saved when tent had variants: {now}, so train that one anew")
 
 
 def read_card(folder: PathLike) -> ModelCard:

@@ -67,18 +67,78 @@ def test_fit_own_as_json_and_a_second_time(run, home):
 def test_predict_writes_all_nodes_without_a_label(run, home):
     code, out, _ = run(*predict(home))
     table = rows(Path("p.csv"))
-    assert code == 0 and list(table[0]) == ["id", "label", "probability", "runner_up", "margin"]
-    assert len(table) == 240 - 120 - 5 and {row["label"] for row in table} <= set(own_graph.NEW)
-    assert "mule" in out and "Expected accuracy" in " ".join(out.split()) and "fewnode explain" in out
+    assert code == 0 and list(table[0]) == ["id", "label", "probability", "runner_up", "margin", "kind"]
+    assert len(table) == 240 - 120 - 5 and {"known", "new"} <= {row["kind"] for row in table}
+    assert {row["label"] for row in table if row["kind"] == "new"} == set(own_graph.NEW)
+    assert "mule" in out and "Expected to be right" in " ".join(out.split()) and "fewnode explain" in out
+    assert "Assumed: labels of known classes are missing at random" in " ".join(out.split())
+
+
+def test_the_closed_question_says_first_that_every_node_was_forced(run, home):
+    code, out, _ = run(*predict(home, "--among", "new"))
+    table = rows(Path("p.csv"))
+    assert code == 0 and out.startswith("Every node was forced into one of 2 new classes")
+    assert list(table[0]) == ["id", "label", "probability", "runner_up", "margin"]
+    assert {row["label"] for row in table} <= set(own_graph.NEW)
     assert all(0.5 <= float(row["probability"]) <= 1 for row in table)
+
+
+def test_what_the_printed_figures_say_is_about_the_rows_written(run, home):
+    code, out, _ = run(*predict(home, "--all-probabilities", "--threshold", 0.3, "--threshold", "mule=0.9", "--json"))
+    document, table = json.loads(out), rows(Path("p.csv"))
+    assert code == 0 and document["thresholds"] == {"mule": 0.9} and document["expectation"]["rows"] == len(table)
+    for name, count in document["counts"].items():
+        assert count == sum(row["label"] == name for row in table)
+    assert all(float(row["probability"]) >= 0.9 for row in table if row["label"] == "mule")
+    assert sum(float(table[0][name]) for name in table[0] if name.startswith("p(")) == pytest.approx(1, abs=1e-4)
+    assert document["expectation"]["classes"]["mule"]["called"] == document["counts"]["mule"]
+
+
+def test_find_ranks_the_candidates_of_one_class(run, home):
+    own_graph.write(Path("mules.csv"), ["id,label", *(f"{n},mule" for n in own_graph.examples()["mule"])])
+    words = ["find", home / "m", "--support", "mules.csv", "--out", "c.csv"]
+    code, out, _ = run(*words, "--top", 20)
+    table = rows(Path("c.csv"))
+    assert code == 0 and [int(row["rank"]) for row in table] == list(range(1, 21))
+    likely = [float(row["probability"]) for row in table]
+    assert likely == sorted(likely, reverse=True) and "of the first     10" in out
+    truth, names = own_graph.arrays()[2], [*own_graph.TRADES, *own_graph.NEW]
+    assert sum(names[truth[int(row["id"][1:])]] == "mule" for row in table) >= 15
+    code, _, err = run(*words, "--top", 900, "--force")
+    assert code == 2 and "top is 900" in err
+    code, _, err = run("find", home / "m", "--support", home / "support.csv", "--out", "d.csv")
+    assert code == 2 and "--class" in err and not Path("d.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("priors", "words"),
+    [
+        (["mule=1.2"], "the prior of 'mule' is 1.2"),
+        (["mule=-0.1"], "the prior of 'mule' is -0.1"),
+        (["mule=0.7", "phisher=0.6"], "the priors sum to 1.3"),
+        (["baker=0.1"], "a prior for 'baker'"),
+    ],
+)
+def test_priors_that_cannot_be_are_refused_by_name(run, home, priors, words):
+    code, _, err = run(*predict(home, *(word for prior in priors for word in ("--prior", prior))))
+    assert code == 2 and words in err and not Path("p.csv").exists()
+
+
+def test_a_prior_makes_a_class_rarer(run, home):
+    counts = []
+    for share in ("0.3", "0.0001"):
+        code, out, _ = run(*predict(home, "--prior", f"mule={share}", "--json", "--force"))
+        assert code == 0
+        counts.append(json.loads(out)["expectation"]["classes"]["mule"]["members"])
+    assert counts[0] > 2 * counts[1]
 
 
 def test_predict_among_all_with_a_threshold_for_some_nodes(run, home):
     own_graph.write(Path("some.csv"), ["id", *(f"n{i}" for i in range(0, 240, 3))])
-    code, out, _ = run(*predict(home, "--among", "all", "--threshold", 0.6, "--nodes-file", "some.csv", "--json"))
+    code, out, _ = run(*predict(home, "--among", "all", "--threshold", 0.4, "--nodes-file", "some.csv", "--json"))
     document = json.loads(out)
     assert code == 0 and document["nodes"] == 80 == sum(document["counts"].values())
-    assert document["calibration"]["accuracy_new"] is not None and "--among all" in document["next"]
+    assert document["expectation"]["known"]["value"] > 0.8 and "--among all" in document["next"]
     truth = own_graph.arrays()[2]
     names = [*own_graph.TRADES, *own_graph.NEW]
     table = rows(Path("p.csv"))
@@ -128,7 +188,6 @@ def test_windows_line_ends_and_a_byte_order_mark_simply_work(run, home):
         ("", "is empty (0 bytes)"),
         ("id,label\n", "no rows below"),
         ("id,label\nn6,a\nn999x,b\n", "there is no node 'n999x'"),
-        ("id,label\nn6,a\nn14,a\n", "at least two classes"),
         ("id,label\nn6,a\nn6,b\n", "row 2 (line 3): gives class 'b' to node 'n6'"),
         ("id,label\nn6,a\nn6,a\nn7,b\n", "repeats node 'n6'"),
         ("id,label\nn6,a\nn7,A\n", "named twice"),

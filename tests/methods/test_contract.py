@@ -11,6 +11,7 @@ from fewnode import ClassSplit, Graph, Tasks, draw_tasks, evaluate, fit, load, m
 from fewnode.inference import score_tasks
 
 VARIANTS = {
+    "tent": [{}, {"preset": "printed", "normalize": True, "learning_rate": 0.005, "clip": 1.0}],
     "probe": [{}, {"head": "ridge"}, {"head": "logistic"}],
 }
 CASES = [(name, options) for name in methods.names() for options in VARIANTS.get(name, [{}])]

@@ -4,8 +4,9 @@ from typing import Literal
 
 import pytest
 
-from fewnode import methods
+from fewnode import fit, methods
 from fewnode.errors import InputError
+from fewnode.experiments.grid import Grid
 from fewnode.methods import find
 from fewnode.methods.options import option_types, parse_options, parse_value
 
@@ -22,6 +23,7 @@ from fewnode.methods.options import option_types, parse_options, parse_value
         ("true", bool, True),
         ("No", bool, False),
         ("paper", Literal["paper", "released"], "paper"),
+        ("paper", Literal["paper", "released"] | None, "paper"),
         ("12", str, "12"),
         ("(16, 32)", tuple[int, ...], (16, 32)),
     ],
@@ -39,6 +41,7 @@ def test_values_take_the_declared_type(text, kind, value):
         ("much", float, ["'much'", "a number"]),
         ("maybe", bool, ["'maybe'", "true or false"]),
         ("papr", Literal["paper", "released"], ["'papr'", "Did you mean 'paper'", "released"]),
+        ("papr", Literal["paper", "released"] | None, ["'papr'", "Did you mean 'paper'", "released"]),
         ("16", tuple[int, ...], ["'16'", "tuple"]),
         ("nan", float, ["'nan'", "a number"]),
     ],
@@ -59,4 +62,21 @@ def test_options_come_from_the_signature():
 
 def test_what_fit_fills_in_is_no_option():
     for name in methods.names():
-        assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(name))
+        assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(find(name)))
+
+
+@pytest.mark.parametrize(("variant", "now"), [("paper", "tent"), ("released", "tent_released"), ("gated", "vantage")])
+def test_a_former_variant_of_tent_is_answered_with_its_method(variant, now, tiny):
+    block = {"datasets": ["wordnet"], "methods": ["tent"], "settings": ["5w5s"], "options": [{"variant": variant}]}
+    for attempt in (
+        lambda: parse_options(find("tent"), {"variant": variant}),
+        lambda: fit("tent", *tiny, variant=variant),
+        lambda: Grid("mine", "", (block,)).runs(),
+    ):
+        with pytest.raises(InputError, match=f"variant='{variant}' is the method '{now}' now"):
+            attempt()
+
+
+def test_an_unknown_variant_is_answered_with_all_of_them():
+    with pytest.raises(InputError, match=r"'paper' is the method 'tent'.*'tent_released'.*'vantage'"):
+        parse_options(find("tent"), {"variant": "papper"})

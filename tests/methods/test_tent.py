@@ -7,11 +7,18 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional as F
 
+from fewnode import draw_tasks, fit
 from fewnode.errors import InputError
-from fewnode.graph import Graph
-from fewnode.methods.tent import TENT, Embedded, temperatures
+from fewnode.graph import Graph, operators
+from fewnode.methods.pn import PN
+from fewnode.methods.tent import TENT, EmbeddedTasks
 from fewnode.methods.tent_released import TENTReleased
+from fewnode.nn.encoders import GINEncoder
+from fewnode.nn.heads import class_means, cosine_scores, temperatures
+from fewnode.nn.reading import reads_most
+from fewnode.nn.smoothing import SmoothingEncoder
 from fewnode.tasks import Tasks
 from oracles import tent_released
 from oracles.tent import Oracle
@@ -27,16 +34,11 @@ class Case:
     graph: Graph
     tasks: Tasks
 
-    @property
-    def core(self) -> TENT:
-        assert isinstance(self.model, TENT)
-        return self.model
-
-    def embedded(self) -> Embedded:
-        return self.core.embed_tasks(self.graph, self.core.embed(self.graph), self.tasks)
+    def embedded(self) -> EmbeddedTasks:
+        return self.model.embed_tasks(self.graph, self.model.embed(self.graph), self.tasks)
 
     def oracles(self) -> list[Oracle]:
-        return [Oracle(self.core, self.graph, self.tasks, task) for task in range(len(self.tasks))]
+        return [Oracle(self.model, self.graph, self.tasks, task) for task in range(len(self.tasks))]
 
 
 def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, kind=TENT, **options) -> Case:
@@ -48,11 +50,16 @@ def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, kind=TE
     graph = Graph.from_edges(torch.tensor(list(edges)).reshape(-1, 2).t(), x, y, num_nodes=nodes)
     query_y = torch.randint(max(supports_y[0]) + 1, (len(queries), len(queries[0])), generator=random)
     tasks = Tasks(*(torch.tensor(part) for part in (supports, supports_y, queries)), query_y)
-    model = kind(3, base_classes=(1, 3, 5), hidden_channels=3, out_channels=2, **options)
-    model = model.double().eval()  # in eval mode nothing is dropped
+    widths = {"hidden_channels": 3, "out_channels": 2}
+    if kind is TENT:
+        widths |= {"hidden_channels": 4, "out_channels": 3, "second_channels": 2, "adapter_channels": 3}
+    model = kind(3, base_classes=(1, 3, 5), **widths | options)
+    model.prepare(graph)
+    model = model.double().eval()  # at rest, nothing is dropped
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=random, dtype=torch.float64) * 0.7)
+            spread = 0.03 if parameter.numel() == 1 else 0.7  # numbers on their own count many times
+            parameter.copy_(torch.randn(parameter.shape, generator=random, dtype=torch.float64) * spread)
     return Case(model, graph, tasks)
 
 
@@ -75,25 +82,36 @@ def cases(draw, **options) -> Case:
 
 
 TWO_WAY = {"supports": [[0, 1, 2, 3]], "supports_y": [[0, 0, 1, 1]], "queries": [[4, 5, 6]]}
-SITUATIONS = {
-    "no edges at all": make_case([], **TWO_WAY),
-    "supports of one class are neighbours": make_case([(0, 1), (1, 4), (2, 5)], **TWO_WAY),
-    "supports of two classes are neighbours": make_case([(0, 2), (1, 3), (0, 5), (2, 6)], **TWO_WAY),
-    "one neighbour shared by two supports": make_case([(0, 7), (1, 7), (7, 8), (2, 6)], **TWO_WAY),
-    "one neighbour shared by two classes": make_case([(0, 7), (2, 7), (7, 8), (8, 0)], **TWO_WAY),
-    "neighbours are joined": make_case([(0, 7), (1, 8), (7, 8), (7, 9), (4, 7), (4, 9)], **TWO_WAY),
-    "a query is a neighbour of a support": make_case([(0, 4), (4, 5), (5, 2)], **TWO_WAY),
-    "everything is joined": make_case([(a, b) for a in range(12) for b in range(a)], **TWO_WAY),
-    "one shot": make_case([(0, 7), (1, 7), (4, 8)], [[0, 1, 2]], [[2, 0, 1]], [[4, 5]]),
-    "unequal shots": make_case([(0, 7), (1, 7), (2, 3)], [[0, 1, 2, 3]], [[1, 0, 1, 1]], [[4, 5]]),
-}
+
+
+def situations(preset: str) -> dict[str, Case]:
+    def case(*args, **options) -> Case:
+        return make_case(*args, preset=preset, **options)
+
+    return {
+        "no edges at all": case([], **TWO_WAY),
+        "supports of one class are neighbours": case([(0, 1), (1, 4), (2, 5)], **TWO_WAY),
+        "supports of two classes are neighbours": case([(0, 2), (1, 3), (0, 5), (2, 6)], **TWO_WAY),
+        "one neighbour shared by two supports": case([(0, 7), (1, 7), (7, 8), (2, 6)], **TWO_WAY),
+        "one neighbour shared by two classes": case([(0, 7), (2, 7), (7, 8), (8, 0)], **TWO_WAY),
+        "neighbours are joined": case([(0, 7), (1, 8), (7, 8), (7, 9), (4, 7), (4, 9)], **TWO_WAY),
+        "a query is a neighbour of a support": case([(0, 4), (4, 5), (5, 2)], **TWO_WAY),
+        "everything is joined": case([(a, b) for a in range(12) for b in range(a)], **TWO_WAY),
+        "one shot": case([(0, 7), (1, 7), (4, 8)], [[0, 1, 2]], [[2, 0, 1]], [[4, 5]]),
+        "unequal shots": case([(0, 7), (1, 7), (2, 3)], [[0, 1, 2, 3]], [[1, 0, 1, 1]], [[4, 5]]),
+    }
+
+
+SITUATIONS = {preset: situations(preset) for preset in ("full", "printed")}
 
 
 def everywhere(test):
     """Run a test on the named situations and on random graphs and tasks."""
-    random = settings(max_examples=10, deadline=None)(given(case=cases())(test))
-    for case in SITUATIONS.values():
-        random = example(case=case)(random)
+    presets = st.sampled_from(["full", "printed"])
+    random = settings(max_examples=10, deadline=None)(given(case=presets.flatmap(lambda one: cases(preset=one)))(test))
+    for preset in SITUATIONS.values():
+        for case in preset.values():
+            random = example(case=case)(random)
     return random
 
 
@@ -112,7 +130,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 def test_first_step_embedding(case: Case) -> None:
     """H = GNN_phi(V, E, X)."""
     oracle = case.oracles()[0]
-    close(case.core.embed(case.graph).h, torch.stack([oracle.h[v] for v in range(case.graph.num_nodes)]))
+    close(case.model.embed(case.graph).h, torch.stack([oracle.h[v] for v in range(case.graph.num_nodes)]))
 
 
 @everywhere
@@ -142,7 +160,7 @@ def test_query_is_the_centroid_of_its_subgraph(case: Case) -> None:
 def test_tau(case: Case) -> None:
     """tau_i = N sum_k |s_i^k - s_i| / sum_j sum_k |s_j^k - s_j|."""
     _, prototypes, supports, _ = case.embedded()
-    tau = temperatures(prototypes, supports, case.tasks)
+    tau = temperatures(prototypes, supports, case.tasks.support_y)
     close(tau, rows([oracle.tau() for oracle in case.oracles()]))
 
 
@@ -164,16 +182,16 @@ def test_loss_and_all_gradients(case: Case) -> None:
 def test_base_class_loss(case: Case) -> None:
     """L_CE = -sum y log softmax(MLP(h_q)), mean over the queries."""
     query = case.tasks.query.flatten()
-    loss = case.core.classifier.loss(case.core.embed(case.graph).h[query], case.graph.y[query])
+    loss = case.model.classifier.loss(case.model.embed(case.graph).h[query], case.graph.y[query])
     oracles = case.oracles()
     close(loss, torch.stack([oracle.base_class_loss() for oracle in oracles]).mean())
 
 
 def test_class_adapter_reaches_every_weight_and_bias() -> None:
     """alpha_i, beta_i in R^d_theta: one number per parameter of GNN_theta."""
-    core = SITUATIONS["one shot"].core
+    core = SITUATIONS["full"]["one shot"].model
     assert core.adapter is not None
-    oracle = SITUATIONS["one shot"].oracles()[0]
+    oracle = SITUATIONS["full"]["one shot"].oracles()[0]
     context = torch.stack([oracle.virtual_class_node(i) for i in range(3)])
     close(core.adapted(context), torch.stack([oracle.class_weights(i) for i in range(3)]))
     assert core.adapted(context).shape[1] == sum((rows + 1) * columns for rows, columns in core.gnn.shapes)
@@ -181,23 +199,36 @@ def test_class_adapter_reaches_every_weight_and_bias() -> None:
 
 # --- switches -----------------------------------------------------------------------------------------------
 
-SWITCHES = [
+OPTIONS = [
     {"node_adaptation": False},
     {"class_adaptation": False},
     {"task_adaptation": False},
-    {"backbone": "gcn"},
-    {"backbone": "gcn", "node_adaptation": False},
     {"ego_hops": 2},
     {"query_hops": 1},
-    {"query_hops": 1, "ego_hops": 2, "backbone": "gcn"},
-    {"mlp_layers": 2},
-    {"normalize": False},
+    {"mlp_layers": 2, "backbone": "gin"},
+    {"normalize": True},
+]
+SWITCHES = [{"preset": preset} | options for preset in ("full", "printed") for options in OPTIONS] + [
+    {"backbone": "gin"},
+    {"features": "raw"},
+    {"smoothing_start": False},
+    {"radius": 0.0},
+    {"radius": 0.0, "normalize": True},
+    {"residual": False},
+    {"adapter_start": 1.0},
+    {"learn_mix": False},
+    {"learn_tau": False},
+    {"learn_scale": False},
     {"gamma": 0.25},
+    {"preset": "printed", "backbone": "gcn"},
+    {"preset": "printed", "backbone": "gcn", "node_adaptation": False},
+    {"preset": "printed", "query_hops": 1, "ego_hops": 2, "backbone": "gcn"},
+    {"preset": "printed", "features": "reduced"},
 ]
 
 
 @pytest.mark.parametrize("options", SWITCHES, ids=str)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_every_switch_against_the_oracle(options: dict, data: st.DataObject) -> None:
     case = data.draw(cases(**options))
@@ -228,12 +259,15 @@ def mean_loss(case: Case) -> Tensor:
 
 
 def same_with_gradients(case: Case, expected: Tensor) -> None:
-    loss = case.model.loss(case.graph, case.tasks)
-    close(loss, expected)
     parameters = list(case.model.parameters())
-    actual, slow = (torch.autograd.grad(x, parameters, materialize_grads=True) for x in (loss, expected))
-    for one, other in zip(actual, slow, strict=True):
-        close(one, other)
+    slow = torch.autograd.grad(expected, parameters, materialize_grads=True)
+    for most in (True, False):  # embedding the whole graph, and what is read of it
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fewnode.methods.tent.reads_most", lambda graph, tasks, most=most: most)
+            loss = case.model.loss(case.graph, case.tasks)
+        close(loss, expected)
+        for one, other in zip(torch.autograd.grad(loss, parameters, materialize_grads=True), slow, strict=True):
+            close(one, other)
 
 
 # --- corners ------------------------------------------------------------------------------------------------
@@ -244,17 +278,22 @@ def test_tau_at_equal_shots_is_the_printed_ratio_of_sums() -> None:
     prototypes, supports = torch.randn(1, 3, 4, generator=random), torch.randn(1, 6, 4, generator=random)
     y = torch.tensor([[2, 0, 1, 1, 0, 2]])
     sums = torch.zeros(3).index_add(0, y[0], (supports - prototypes[:, y[0]]).norm(dim=-1)[0])
-    tasks = Tasks(torch.arange(6)[None], y, torch.tensor([[6]]))
-    torch.testing.assert_close(temperatures(prototypes, supports, tasks)[0], 3 * sums / sums.sum())
+    torch.testing.assert_close(temperatures(prototypes, supports, y)[0], 3 * sums / sums.sum())
 
 
 def test_tau_is_one_where_no_class_is_scattered() -> None:
     prototypes = torch.randn(1, 3, 4, requires_grad=True)
     y = torch.tensor([[2, 0, 1]])
-    tasks = Tasks(torch.arange(3)[None], y, torch.tensor([[6]]))
-    tau = temperatures(prototypes, prototypes[:, y[0]] * (1 + 1e-7), tasks)
+    tau = temperatures(prototypes, prototypes[:, y[0]] * (1 + 1e-7), y)
     assert torch.equal(tau, torch.ones(1, 3))
     assert torch.isfinite(torch.autograd.grad(tau.sum(), prototypes)[0]).all()
+
+
+def test_tau_is_never_smaller_than_a_hundredth() -> None:
+    """The supports of the first class coincide with its prototype, those of the second do not."""
+    prototypes = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    supports = torch.tensor([[[1.0, 0.0], [0.0, 3.0]]])
+    torch.testing.assert_close(temperatures(prototypes, supports, torch.tensor([[0, 1]])), torch.tensor([[0.01, 2.0]]))
 
 
 def test_a_network_that_says_nothing_gives_finite_scores_and_gradients() -> None:
@@ -279,6 +318,13 @@ def test_scoring_in_several_batches_changes_nothing(monkeypatch: pytest.MonkeyPa
     close(case.model(case.graph, case.tasks), whole)
 
 
+def test_tasks_that_read_little_are_told_from_those_that_read_most() -> None:
+    path = Graph.from_edges([list(range(99)), list(range(1, 100))], num_nodes=100)
+    star = Graph.from_edges([[0] * 99, list(range(1, 100))], num_nodes=100)
+    tasks = Tasks([[5, 50]], [[0, 1]], [[95]])
+    assert not reads_most(path, tasks) and reads_most(star, tasks)
+
+
 def test_training_tasks_may_differ_in_way_shot_and_query() -> None:
     case = make_case([(0, 7), (1, 7)], **TWO_WAY)
     other = Tasks([[0, 1, 2, 3]], [[0, 1, 2, 3]], [[5]], [[1]])
@@ -290,16 +336,68 @@ def test_base_class_loss_leaves_out_nodes_without_a_base_label() -> None:
     case = make_case([(0, 7), (1, 7)], **TWO_WAY)
     y = case.graph.y.clone()
     y[4], y[5] = -1, 4
-    core, h = case.core, case.core.embed(case.graph).h
+    core, h = case.model, case.model.embed(case.graph).h
     close(core.classifier.loss(h[4:7], y[4:7]), core.classifier.loss(h[6:7], y[6:7]))
     assert core.classifier.loss(h[4:6], y[4:6]) == 0
+
+
+# --- presets ------------------------------------------------------------------------------------------------
+
+
+def test_at_the_start_it_is_nearest_class_mean_on_smoothed_inputs(tiny) -> None:
+    graph, split = tiny
+    model = fit("tent", graph, split, n_way=3, k_shot=2, steps=0)
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 5, 0)
+    smooth = operators.normalized_adjacency(graph)
+    kept = min(128, model.inputs.width)
+    h = 3 * F.normalize((smooth @ model.inputs.smoothed(graph))[:, :kept], dim=1)
+    sizes = 1 + graph.degree[:, None]
+    once = (h + operators.adjacency(graph) @ h) / sizes
+    h = (h + (once + operators.adjacency(graph) @ once) / sizes) / 2
+    means = class_means(h[tasks.support], tasks.support_y, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(model(graph, tasks), 10 * cosine_scores(h[tasks.query], means), atol=1e-2, rtol=1e-3)
+
+
+def test_printed_is_the_papers_settings() -> None:
+    model = TENT(7, base_classes=(0, 1), preset="printed")
+    assert isinstance(model.phi, GINEncoder) and model.phi.dropout == 0.2
+    assert model.phi.lift.weight.shape == (7, 16) and model.phi.middle.weight.shape == (16, 16)
+    assert model.inputs.reduced is None and not model.normalize and not model.radius
+    assert not model.gnn.residual and model.gnn.shapes == [(16, 16), (16, 16)] and not model.gnn.mean
+    assert model.mix is None and model.power is None and model.scale is None and model.gamma == 1.0
+    assert model.adapter is not None and model.adapter.alpha[2].weight.abs().max() > 0
+    settings = model.training_settings
+    assert (settings.learning_rate, settings.weight_decay, settings.clip) == (0.05, 1e-4, None)
+    assert (settings.tasks_per_step, settings.steps) == (1, 500)
+    assert settings.steps // settings.check_every <= settings.patience, "the best of all checks is kept"
+
+
+def test_full_is_trained_as_the_others_are() -> None:
+    assert TENT(7, base_classes=(0, 1)).training_settings == PN.training_settings
+    assert TENT(400, base_classes=(0, 1)).phi.weight.shape == PN(400).encoder.weight.shape
+
+
+def test_an_option_wins_over_its_preset() -> None:
+    printed = TENT(7, base_classes=(0, 1), preset="printed", backbone="gcn", learn_scale=True, dropout=0.0)
+    assert isinstance(printed.phi, SmoothingEncoder) and printed.phi.dropout == 0.0
+    assert printed.scale is not None and printed.power is None and printed.inputs.reduced is None
+    full = TENT(7, base_classes=(0, 1), learn_mix=False)
+    assert full.mix is None and full.power is not None
+
+
+def test_training_settings_win_over_a_preset(tiny) -> None:
+    model = fit("tent", *tiny, n_way=3, k_shot=2, steps=1, preset="printed", learning_rate=0.01)
+    assert model.card.training["learning_rate"] == 0.01 and model.card.training["weight_decay"] == 1e-4
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"preset": "papper"}, "full.*printed"),
         ({"backbone": "gat"}, "gin"),
         ({"query_hops": 0}, "query_hops is 0"),
+        ({"second_channels": 0}, "second_channels is 0"),
     ],
 )
 def test_options_that_make_no_sense(options: dict, words: str) -> None:

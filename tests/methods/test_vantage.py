@@ -157,3 +157,16 @@ def test_what_is_near_to_no_class_goes_to_the_one_that_is_spread_out(fitted):
             found = core._matched(products, lengths)[0, 0] / core.sharpness.exp()
             torch.testing.assert_close(found, torch.tensor(expected))
         core.reach.fill_(-2.0)
+
+
+def test_the_penalty_on_the_gate_counts_how_far_it_has_moved(tiny, fitted):
+    graph, split = tiny
+    view, tasks = training_view(graph, split), draw_tasks(graph.y, split.base, 4, 2, 3, 2, 0)
+    free = fit("vantage", *tiny, n_way=3, k_shot=2, steps=0, rank=32, gate_penalty=0.0)
+    with torch.no_grad():
+        moved = 3 * torch.randn(len(free.gate), generator=torch.Generator().manual_seed(0))
+        held = fit("vantage", *tiny, n_way=3, k_shot=2, steps=0, rank=32)
+        for model in (free, held):
+            model.gate.add_(moved)
+        added = held.loss(view, tasks) - free.loss(view, tasks)
+    torch.testing.assert_close(added, 3e-4 * moved.square().sum(), atol=1e-5, rtol=1e-3)

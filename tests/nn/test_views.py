@@ -19,6 +19,16 @@ def test_looks_are_unit_rows_around_the_mean_and_the_near_one_is_the_floors(tiny
     torch.testing.assert_close(made[NEAR][:, :32], expected)
 
 
+def test_the_far_view_is_thirty_steps_that_restart_three_times_in_a_hundred(tiny):
+    graph, _ = tiny
+    views = Views(graph.num_features, 32).fit(graph)
+    words, smooth = views.features(graph), normalized_adjacency(graph)
+    z = words
+    for _ in range(30):
+        z = 0.97 * (smooth @ z) + 0.03 * words
+    torch.testing.assert_close(views(graph)[VIEWS.index("words_far")][:, :32], centred(z), atol=1e-5, rtol=1e-4)
+
+
 def test_two_steps_leave_the_node_itself_out():
     path = Graph.from_edges([[0, 1], [1, 2]], np.eye(3, dtype=np.float32))
     words = Views(3, 8).fit(path)

@@ -5,10 +5,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fewnode.graph import Graph
-from fewnode.methods.tent import SMALLEST_TAU, PaperTENT
-from fewnode.nn.encoders import GIN
+from fewnode.graph import Graph, operators
+from fewnode.methods.tent import TENT
+from fewnode.nn.encoders import GINEncoder
 from fewnode.tasks import Tasks
+
+SMALLEST_TAU = 0.01
+PACE = 10.0
+GATE_PACE = 100.0
 
 VIRTUAL = -1  # the name of the virtual class node in a class-ego graph
 Linear = tuple[Tensor, Tensor]
@@ -17,12 +21,10 @@ Values = dict[int, Tensor]
 
 
 class Oracle:
-    """The equations of the paper, for one task of a batch; reads the weights of a ``PaperTENT``."""
+    """The equations of the paper, for one task of a batch; reads the weights of a ``TENT``."""
 
-    def __init__(self, model: PaperTENT, graph: Graph, tasks: Tasks, task: int = 0) -> None:
+    def __init__(self, model: TENT, graph: Graph, tasks: Tasks, task: int = 0) -> None:
         self.model, self.graph = model, graph
-        x = graph.x.to_dense() if graph.x.layout == torch.sparse_csr else graph.x
-        self.x = {v: row.to(model.gnn.theta.dtype) for v, row in enumerate(x)}
         self.edges: Edges = {v: neighbours_of(graph, v) for v in range(graph.num_nodes)}
         self.n_way = tasks.n_way
         pairs = list(zip(tasks.support[task].tolist(), tasks.support_y[task].tolist(), strict=True))
@@ -37,13 +39,41 @@ class Oracle:
     def first_step_embedding(self) -> Values:
         """H = GNN_phi(V, E, X)."""
         phi = self.model.phi
-        lift = (phi.lift.weight, phi.lift.bias)
-        if isinstance(phi, GIN):
-            first = [lift, *map(linear, phi.first)]
-            h = gnn(self.x, self.edges, first, [linear(phi.middle), *map(linear, phi.second)], closed_sum)
+        if isinstance(phi, GINEncoder):
+            first = [(phi.lift.weight, phi.lift.bias), *map(linear, phi.first)]
+            second = [linear(phi.middle), *map(linear, phi.second)]
+            h = gnn(self.inputs(), self.edges, first, second, closed_sum)
         else:
-            h = gnn(self.x, self.edges, [lift], [linear(phi.outer)], symmetric_mean)
-        return {v: standardized(row) for v, row in h.items()} if self.model.normalize else h
+            h = self.graph_convolutions()
+        if self.model.normalize:
+            h = {v: standardized(row) for v, row in h.items()}
+        return {v: of_length(row, self.model.radius) for v, row in h.items()} if self.model.radius else h
+
+    def inputs(self) -> Values:
+        """X, or its main directions at length one (kept in single precision)."""
+        graph, inputs = self.graph, self.model.inputs
+        raw = graph.x.to_dense() if graph.x.layout == torch.sparse_csr else graph.x
+        x = raw if inputs.reduced is None else inputs.unit(graph)
+        return {v: row.to(self.model.gnn.theta.dtype) for v, row in enumerate(x)}
+
+    def graph_convolutions(self) -> Values:
+        """Two GCN layers. What is precomputed in single precision is read: the propagation, and reduced inputs after
+        one."""
+        phi, x = self.model.phi, self.inputs()
+        share = operators.normalized_adjacency(self.graph).matrix.to_dense().to(phi.weight.dtype)
+        nodes = range(self.graph.num_nodes)
+
+        def propagated(values: Values, v: int) -> Tensor:
+            return sum((share[v, w] * values[w] for w in nodes), torch.zeros_like(values[v]))
+
+        once = {v: propagated(x, v) for v in nodes}
+        smoothed = self.model.inputs.smoothed(self.graph)
+        if smoothed is not None:
+            torch.testing.assert_close(torch.stack(list(once.values())).float(), smoothed, atol=1e-5, rtol=1e-5)
+            once = {v: smoothed[v].to(phi.weight.dtype) for v in nodes}
+        hidden = {v: torch.relu(once[v] @ phi.weight + phi.bias) for v in nodes}
+        weight, bias = linear(phi.outer)
+        return {v: propagated(hidden, v) @ weight + bias for v in nodes}
 
     def virtual_class_node(self, i: int) -> Tensor:
         """h_c = MEAN(h_v | v in S_i)."""
@@ -77,14 +107,19 @@ class Oracle:
         return values, edges
 
     def class_embeddings(self, i: int) -> tuple[Tensor, list[Tensor]]:
-        """s_i, the centroid of GNN_theta_i(G_i), and s_i^k, its outputs at the supports."""
+        """s_i, the centroid of GNN_theta_i(G_i), and s_i^k, its outputs at the supports. With a learned mix the
+        centroid is that far from the supports' mean on the original graph."""
         theta = self.class_weights(i)
+        outputs = self.second_gnn(self.h, self.edges, theta)
+        plain = [outputs[v] for v in self.supports[i]]
         if not self.model.node_adaptation:
-            outputs = self.second_gnn(self.h, self.edges, theta)
-            own = [outputs[v] for v in self.supports[i]]
-            return mean(own), own
+            return mean(plain), plain
         outputs = self.second_gnn(*self.class_ego_graph(i), theta)
-        return outputs[VIRTUAL], [outputs[v] for v in self.supports[i]]
+        centre, own = outputs[VIRTUAL], [outputs[v] for v in self.supports[i]]
+        if self.model.mix is not None:
+            part = PACE * self.model.mix
+            centre = (1 - part) * mean(plain) + part * centre
+        return centre, own
 
     @cached_property
     def classes(self) -> list[tuple[Tensor, list[Tensor]]]:
@@ -115,7 +150,11 @@ class Oracle:
         prototypes = [centre for centre, _ in self.classes]
         if not self.model.task_adaptation:
             return [-(q - s).square().sum() for s in prototypes]
-        return [unit(q) @ unit(s) / tau for s, tau in zip(prototypes, self.tau(), strict=True)]
+        power = 1.0 if self.model.power is None else PACE * self.model.power
+        scale = 1.0 if self.model.scale is None else (PACE * self.model.scale).exp()
+        return [
+            (scale * (unit(q) @ unit(s)) / tau**power).squeeze() for s, tau in zip(prototypes, self.tau(), strict=True)
+        ]
 
     def matching_loss(self) -> Tensor:
         """L_N, mean over the queries."""
@@ -147,7 +186,13 @@ class Oracle:
         assert at == len(theta)
         half = len(linears) // 2
         aggregate = closed_mean if self.model.gnn.mean else closed_sum
-        return gnn(values, edges, linears[:half], linears[half:], aggregate)
+        out = gnn(values, edges, linears[:half], linears[half:], aggregate)
+        if not self.model.gnn.residual:
+            return out
+        part = torch.sigmoid(GATE_PACE * self.model.gnn.smoothing)
+        once = {v: closed_mean(values, edges, v) for v in values}
+        twice = {v: closed_mean(once, edges, v) for v in values}
+        return {v: (1 - part) * values[v] + part * twice[v] + out[v] for v in values}
 
 
 # --- graphs -------------------------------------------------------------------------------------------------
@@ -185,13 +230,6 @@ def closed_mean(values: Values, edges: Edges, v: int) -> Tensor:
     return closed_sum(values, edges, v) / (1 + len(edges[v]))
 
 
-def symmetric_mean(values: Values, edges: Edges, v: int) -> Tensor:
-    out = values[v] / (1 + len(edges[v]))
-    for w in edges[v]:
-        out = out + values[w] / ((1 + len(edges[v])) * (1 + len(edges[w]))) ** 0.5
-    return out
-
-
 def mlp(x: Tensor, linears: list[Linear]) -> Tensor:
     for k, (weight, bias) in enumerate(linears):
         x = (torch.relu(x) if k else x) @ weight + bias
@@ -209,6 +247,10 @@ def mean(values: list[Tensor]) -> Tensor:
 def standardized(v: Tensor) -> Tensor:
     centred = v - v.mean()
     return centred / (centred.square().mean() + 1e-5).sqrt()
+
+
+def of_length(v: Tensor, radius: float) -> Tensor:
+    return radius * v / (v.square().sum() + 1e-4).sqrt()
 
 
 def unit(v: Tensor) -> Tensor:

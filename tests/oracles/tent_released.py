@@ -5,11 +5,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fewnode.graph import Graph
-from fewnode.methods.tent_released import ReleasedTENT
+from fewnode.methods.tent_released import TENTReleased
 from fewnode.tasks import Tasks
 
 
-def loss(model: ReleasedTENT, graph: Graph, tasks: Tasks) -> Tensor:
+def loss(model: TENTReleased, graph: Graph, tasks: Tasks) -> Tensor:
     """The training loss, mean over the queries of all tasks."""
     adjacency = dense_adjacency(graph)
     x = graph.x.to_dense() if graph.x.layout == torch.sparse_csr else graph.x
@@ -28,7 +28,7 @@ def dense_adjacency(graph: Graph) -> Tensor:
     return dense / dense.sum(1, keepdim=True)
 
 
-def task_scores(model: ReleasedTENT, adjacency: Tensor, h: Tensor, tasks: Tasks, task: int) -> Tensor:
+def task_scores(model: TENTReleased, adjacency: Tensor, h: Tensor, tasks: Tasks, task: int) -> Tensor:
     members = [tasks.support[task][tasks.support_y[task] == i] for i in range(tasks.n_way)]
     virtual = torch.stack([h[nodes].mean(0) for nodes in members])
     alpha, beta = model.adapter(virtual.mean(0)).chunk(2)
@@ -44,7 +44,7 @@ def task_scores(model: ReleasedTENT, adjacency: Tensor, h: Tensor, tasks: Tasks,
     return cosines / 0.5
 
 
-def network(model: ReleasedTENT, theta: Tensor, adjacency: Tensor, values: Tensor) -> Tensor:
+def network(model: TENTReleased, theta: Tensor, adjacency: Tensor, values: Tensor) -> Tensor:
     (rows, hidden), (_, out) = model.gnn.shapes
     first, second = theta[: (rows + 1) * hidden], theta[(rows + 1) * hidden :]
     weight, bias = first[: rows * hidden].reshape(rows, hidden), first[rows * hidden :]

@@ -1,6 +1,7 @@
 """From a graph to trusted predictions: choice of classes, examples, probabilities, keeping, other graphs."""
 
 import errno
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from fewnode import checkpoint, inference
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.inference import batches
-from fewnode.own import persistence
+from fewnode.own import opening, persistence
 from fewnode.own.classes import KnownClasses, choose_split
 from fewnode.own.classifier import FewShotClassifier
 from fewnode.own.predictions import Predictions
@@ -87,14 +88,100 @@ def test_a_head_of_one_width_is_replaced_for_any_number_of_classes(tmp_path):
     np.testing.assert_allclose(np.asarray(loaded.predict_proba(range(20))), found, atol=1e-5)
 
 
-def test_among_all_also_offers_known_classes(classifier):
-    found = classifier.adapt(own_graph.examples(), among="all").predict_proba()
-    assert set(found.classes) == {*own_graph.TRADES, *own_graph.NEW}
+def test_by_default_the_open_question_is_asked(classifier):
+    found = classifier.adapt(own_graph.examples()).predict_proba()
+    assert found.classes == (*own_graph.NEW, *own_graph.TRADES, "other") == classifier.classes_
+    assert found.kinds == ("new",) * 2 + ("known",) * 6 + ("other",)
     labels = np.array(found.labels())
-    assert (labels == truth()).mean() > 0.85
-    calibration = classifier.calibration
-    assert calibration.accuracy_new is not None and calibration.accuracy_known is not None
-    assert classifier.support.shots()[:2] == [3, 2] and max(classifier.support.shots()[2:]) == 10
+    new = np.isin(truth(), own_graph.NEW)
+    assert (labels == truth()).mean() > 0.9 and (labels == truth())[new].mean() > 0.8
+    assert classifier.calibration is None and classifier.support.shots() == [3, 2]
+    nodes = classifier.unlabelled()
+    expected = classifier.expect(classifier.predict_proba(nodes))
+    assert expected.rows == len(nodes) == 55 and set(expected.classes) == set(own_graph.NEW)
+    assert expected.right.low <= expected.right.value <= expected.right.high
+
+
+def test_one_class_is_enough_to_find_more_like_these(classifier):
+    mules = {"mule": own_graph.examples()["mule"]}
+    found = classifier.adapt(mules).find("mule", top=10)
+    assert np.mean([truth()[int(name[1:])] == "mule" for name in found.names]) > 0.9
+    assert not set(found.names) & set(mules["mule"]) and found.table()["rank"].tolist() == list(range(1, 11))
+    assert found.probabilities.tolist() == sorted(found.probabilities.tolist(), reverse=True)
+    assert 0 < found.expected(1) <= 1 and found.expected(10) <= 10 and len(found) == 10
+    with pytest.raises(InputError, match="top is 1000; there are 57 nodes"):
+        classifier.find("mule", top=1000)
+    with pytest.raises(InputError, match="unknown class 'baker'"):
+        classifier.find("baker")
+    with pytest.raises(InputError, match="the first 11; there are 10"):
+        found.expected(11)
+
+
+def test_examples_can_be_added_and_taken_back(classifier):
+    examples = own_graph.examples()
+    before = classifier.adapt(examples, priors={"mule": 0.1}).predict_proba().probabilities
+    classifier.partial_adapt(add={"phisher": ["n23"]})
+    assert classifier.support.shots() == [3, 3]
+    more = classifier.predict_proba().probabilities
+    again = classifier.adapt({**examples, "phisher": [*examples["phisher"], "n23"]}, priors={"mule": 0.1})
+    assert torch.allclose(again.predict_proba().probabilities, more, atol=1e-6) and not torch.allclose(before, more)
+    classifier.partial_adapt(remove={"phisher": ["n23"]})
+    assert torch.allclose(classifier.predict_proba().probabilities, before, atol=1e-6)
+    classifier.partial_adapt(remove={"phisher": examples["phisher"]})
+    assert classifier.classes_[0] == "mule" and "phisher" not in classifier.classes_
+    classifier.partial_adapt(add={"phisher": ["n7"]}, remove={"mule": examples["mule"]})  # its prior goes with it
+    assert classifier.classes_[0] == "phisher" and classifier.partial_adapt(add={"mule": examples["mule"]})
+    with pytest.raises(InputError, match="'other' is what nodes"):
+        classifier.partial_adapt(add={"other": ["n15"]})
+    classifier.partial_adapt(remove={"phisher": ["n7"]})
+    with pytest.raises(InputError, match="no example of 'mule'"):
+        classifier.partial_adapt(remove={"mule": ["n0"]})
+    with pytest.raises(InputError, match="no new class 'phisher'"):
+        classifier.partial_adapt(remove={"phisher": ["n7"]})
+    with pytest.raises(InputError, match="the graph labels it 'baker'"):
+        classifier.partial_adapt(add={"mule": ["n0"]})
+    closed = classifier.adapt(examples, among="new").partial_adapt(add={"phisher": ["n23"]})
+    assert closed.calibration is not None and closed.support.shots() == [3, 3]
+
+
+def test_priors_are_checked_and_belong_to_the_open_question(classifier):
+    examples = own_graph.examples()
+    assert classifier.adapt(examples, priors={"mule": 0.01, "other": 0.0}).question.fixed == {
+        "mule": 0.01,
+        "other": 0.0,
+    }
+    for priors, message in (({"mule": 2}, "is 2; it is a share"), ({"baker": 0.1}, "a prior for 'baker'")):
+        with pytest.raises(InputError, match=message):
+            classifier.adapt(examples, priors=priors)
+    with pytest.raises(InputError, match="the closed one has none"):
+        classifier.adapt(examples, among="new", priors={"mule": 0.1})
+
+
+def test_a_class_may_not_be_called_other_in_the_open_question(classifier):
+    with pytest.raises(InputError, match="'other' is what nodes of no class are called"):
+        classifier.adapt({"other": ["n6"]})
+    assert classifier.adapt({"other": ["n6"], "b": ["n7"]}, among="new").classes_ == ("other", "b")
+    edges, x, y = own_graph.arrays()
+    named = Graph.from_edges(edges, x, np.where(y < 6, y, -1), class_names=[*own_graph.TRADES[:5], "other"])
+    found = FewShotClassifier("probe", k_shot=3).fit(named).adapt({"mule": [6, 14]})
+    assert found.classes_[-1] == "none of these" and "other" in found.classes_
+
+
+def test_expectations_are_for_the_open_question(classifier):
+    found = classifier.adapt(own_graph.examples(), among="new").predict_proba()
+    with pytest.raises(InputError, match="among 'all'"):
+        classifier.expect(found)
+
+
+def test_parameters_and_a_short_name():
+    classifier = FewShotClassifier("probe", k_shot=3)
+    assert repr(classifier) == "FewShotClassifier(method='probe', k_shot=3) [not fitted]"
+    assert repr(FewShotClassifier()) == "FewShotClassifier() [not fitted]"
+    params = classifier.get_params()
+    assert params["method"] == "probe" and FewShotClassifier(**params).get_params() == params
+    assert classifier.set_params(k_shot=2, seed=5) is classifier
+    assert classifier.get_params()["seed"] == 5 and classifier.shape["k_shot"] == 2
+    assert classifier.min_size == 4 and classifier.set_params(min_size=9).get_params()["min_size"] == 9
 
 
 def test_in_batches_as_at_once(classifier, monkeypatch):
@@ -121,6 +208,29 @@ def test_predictions_as_a_table_with_unknown_below_the_threshold():
     assert found.counts(0.6) == {"x": 1, "y": 0, "unknown": 1} and found.labels() == ["x", "y"]
     with pytest.raises(InputError, match=r"threshold is 1\.5"):
         found.labels(1.5)
+    assert found.labels(0.6, {"y": 0.5}) == ["x", "y"] and found.labels(0.0, {"x": 0.95}) == ["unknown", "y"]
+    with pytest.raises(InputError, match="a threshold for 'z'"):
+        found.labels(thresholds={"z": 0.5})
+    with pytest.raises(InputError, match="the threshold of 'x' is 2"):
+        found.labels(thresholds={"x": 2})
+    assert "kind" not in table and found.table(all_probabilities=True)["p(y)"].tolist() == [0.1, 0.55]
+
+
+def test_predictions_in_the_open_say_what_kind_the_label_is():
+    p = torch.tensor([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
+    found = Predictions(torch.arange(3), list("abc"), ("x", "y", "other"), p, ("new", "known", "other"))
+    assert found.table()["kind"] == ["new", "known", "other"]
+    assert found.table(0.5)["kind"] == ["new", "known", "unknown"]
+
+
+def test_a_data_frame_where_pandas_is_there(monkeypatch):
+    found = Predictions(torch.arange(1), ["a"], ("x", "y"), torch.tensor([[0.9, 0.1]]))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(InputError, match="needs pandas"):
+            found.to_frame()
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(found.to_frame(), pandas.DataFrame) and found.to_frame().loc["a", "label"] == "x"
 
 
 def test_without_base_labels_the_probe_is_used_and_says_so():
@@ -254,6 +364,37 @@ def test_saved_and_loaded_gives_the_same_probabilities(classifier, tmp_path):
         loaded.adapt({"baker": ["n6"], "b": ["n7"]}, among="new")
 
 
+def test_the_open_question_is_kept_with_the_model_and_learned_again_for_other_labels(classifier, tmp_path, monkeypatch):
+    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "open_world", lambda *_: pytest.fail("learned again"))
+        patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded"))
+        after = loaded.adapt(own_graph.examples()).predict_proba().probabilities
+    assert torch.allclose(before, after, atol=1e-6)
+    edges, x, y = own_graph.arrays()
+    known = np.where((y < 6) & (np.arange(240) % 4 > 0), y, -1)
+    fewer = Graph.from_edges(edges, x, known, class_names=own_graph.TRADES, feature_names=own_graph.COLUMNS)
+    assert (loaded.attach(fewer).adapt({"mule": [6]}).question.model.y < 0).sum() == (known < 0).sum()
+
+
+def test_unchanged_files_are_told_from_changed_ones_by_their_bytes(tmp_path):
+    own_graph.write_tables(tmp_path)
+    source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv")
+    classifier = FewShotClassifier("probe", k_shot=3).fit(source.read(), source=source)
+    classifier.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m")
+    graph = loaded.read()
+    assert loaded.inputs == source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
+    nudged = graph.with_features(graph.features * (1 + 1e-6), graph.feature_names)
+    assert not loaded.unchanged(nudged) and not loaded.attach(nudged).on_own_graph()
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("n0,n9\n")
+    again = loaded.read()
+    assert not loaded.unchanged(again) and not loaded.attach(again).on_own_graph()
+
+
 @pytest.mark.parametrize("method", ["probe", "vantage"])
 def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeypatch, method):
     monkeypatch.setattr(persistence, "LARGE", 100)
@@ -265,12 +406,10 @@ def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeyp
         patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded again"))
         loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
         assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
-    assert (
-        loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])
-    )  # embeds anew
+    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])
     (tmp_path / "m" / persistence.EMBEDDING).write_bytes(b"torn")
     with pytest.raises(InputError, match="is damaged"):
-        loaded.attach(own_graph.graph()).adapt(own_graph.examples())
+        loaded.attach(own_graph.graph()).adapt(own_graph.examples(), among="new")
 
 
 def test_a_model_of_fewnode_train_can_be_attached(tmp_path):

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import own_graph
+from fewnode import FewShotClassifier
 from fewnode.report import write_report
+from fewnode.report.own_page import write_own_page
 from report.made_up import grid
 
 BROWSER = next(
@@ -62,6 +65,22 @@ def test_the_report_renders_quietly_and_alone(browser, tmp_path):
     done = browser.open(page, "--dump-dom")
     assert done.returncode == 0, done.stderr[-1000:]
     assert done.stdout.count("<svg") == 6 and "Leaderboard</h2>" in done.stdout
+    assert console(done) == []
+    assert [knock for knock in browser.knocks if not any(host in knock for host in OWN)] == []
+    for width, height in ((1200, 2000), (390, 1600)):
+        shot = tmp_path / f"{width}.png"
+        browser.open(page, f"--screenshot={shot}", f"--window-size={width},{height}", "--hide-scrollbars")
+        assert shot.stat().st_size > 20_000
+
+
+def test_the_page_about_an_own_graph_renders_quietly_and_alone(browser, tmp_path):
+    classifier = FewShotClassifier("probe", k_shot=3, device="cpu").fit(own_graph.graph())
+    hostile = "<img src=http://outside.invalid/x.png onerror=console.error('loud')>"
+    classifier.adapt({hostile: ["n6", "n14"]})
+    page = write_own_page(classifier, classifier.predict_proba(classifier.unlabelled()), tmp_path / "own.html")
+    done = browser.open(page, "--dump-dom")
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert "What to label next</h2>" in done.stdout and "<img" not in done.stdout
     assert console(done) == []
     assert [knock for knock in browser.knocks if not any(host in knock for host in OWN)] == []
     for width, height in ((1200, 2000), (390, 1600)):

@@ -14,7 +14,7 @@ from fewnode.experiments.grid import FLOORS, Run
 from fewnode.report import compare, write_report
 from fewnode.report.cells import gather, title
 from fewnode.report.contents import ablations, difficulties, every_cell, leaderboards, verdicts
-from fewnode.report.page import all_tables
+from fewnode.report.page import all_tables, page
 from fewnode.report.published import published, side_by_side
 from fewnode.report.tables import ResultTable
 from report.made_up import failed, grid, row
@@ -100,14 +100,22 @@ def test_ablation_classes_and_every_cell(rows):
     assert {line["seeds"] for line in lines} == {"1", "2"}
 
 
-def test_tables_in_four_notations():
+def test_tables_in_three_notations():
     table = ResultTable(
         "t", "A & B", ["x_1", "50 %"], [["a|b", "1 ± 2"], ["<c>", 'say "d", e']], "≈ none", frozenset({(0, 1)})
     )
     assert list(csv.reader(io.StringIO(table.csv()))) == [["x_1", "50 %"], ["a|b", "1 ± 2"], ["<c>", 'say "d", e']]
     assert "| a\\|b | **1 ± 2** |" in table.markdown() and "x\\_1" in table.markdown()
     assert r"\textbf{1 $\pm$ 2}" in table.latex() and r"A \& B" in table.latex() and r"50 \%" in table.latex()
-    assert "&lt;c&gt;" in table.html() and 'class="strong">1 ± 2' in table.html()
+
+
+def test_what_rows_say_never_becomes_markup(rows):
+    bad = '"><script>alert(1)</script>'
+    table = ResultTable(bad, bad, [bad, "2"], [[bad, bad], ["x", "1 ± 2"]], bad, frozenset({(1, 1)}))
+    text = page([*rows, failed(Run(bad, "pn"))], gather(rows), {}, {"gains": [table]})
+    assert "<script" not in text and text.count("&gt;&lt;script&gt;alert(1)") == 6
+    assert "pn on script&gt;, 5w5s" in text
+    assert '<td class="strong">1 ± 2</td>' in text and text.count('class="strong"') == 1
 
 
 def test_titles_fall_back_to_the_key_and_its_options():

@@ -48,6 +48,19 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
+def stages() -> Callable[[str, float], None]:
+    """A listener that says once what is being done, each time it is something else."""
+    last = ""
+
+    def tell(what: str, part: float) -> None:
+        nonlocal last
+        if what not in (last, "done"):
+            say(f"{what} ...")
+        last = what
+
+    return tell
+
+
 def clock(seconds: float) -> str:
     """Seconds for people: 42 s, 7 min, 3.5 h."""
     if seconds < 90:

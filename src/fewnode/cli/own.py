@@ -1,4 +1,4 @@
-"""A user's own graph: ``fewnode fit-own``, ``fewnode predict`` and ``fewnode explain``."""
+"""A user's own graph: ``fewnode fit-own``, ``predict``, ``find`` and ``explain``."""
 
 import argparse
 import shlex
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import own_output
-from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say
+from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 
 if TYPE_CHECKING:
     from ..graph import Graph
+    from ..own.classifier import FewShotClassifier
     from ..tasks import ClassSplit
 
 COLUMNS = ("id_column", "label_column", "text_column", "source_column", "target_column")
@@ -38,12 +39,28 @@ def add_commands(commands: Any) -> None:
     _add_adapted(predict)
     predict.add_argument("--out", required=True, metavar="FILE", help="predictions, .csv or .parquet")
     predict.add_argument(
-        "--threshold", type=float, default=0.0, metavar="P", help="call nodes below this probability unknown (0)"
+        "--threshold",
+        action="append",
+        type=_threshold,
+        default=[],
+        metavar="[CLASS=]P",
+        help="call nodes below this probability unknown; for one class with its name; may be repeated",
     )
+    predict.add_argument("--all-probabilities", action="store_true", help="add a column for every class")
     predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
-    predict.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
+    predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
     add_json(predict)
     predict.set_defaults(run=predict_nodes)
+
+    find = commands.add_parser("find", help="more like these: the likeliest nodes of a new class, ranked")
+    _add_adapted(find)
+    find.add_argument("--class", dest="label", metavar="NAME", help="the class to find, if the support names several")
+    find.add_argument("--top", type=int, default=200, metavar="N", help="how many candidates (200)")
+    find.add_argument("--out", required=True, metavar="FILE", help="candidates, .csv or .parquet")
+    find.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    add_json(find)
+    find.set_defaults(run=find_nodes)
 
     explain = commands.add_parser("explain", help="why a node gets its class")
     _add_adapted(explain)
@@ -69,8 +86,38 @@ def _add_adapted(parser: argparse.ArgumentParser) -> None:
     )
     _add_tables(parser, needed=False)
     parser.add_argument(
-        "--among", choices=("new", "all"), default="new", help="offer the new classes, or the known ones too (new)"
+        "--among",
+        choices=("all", "new"),
+        help="all: known, new, or other (default); new: every node is forced into one of the new classes",
     )
+    parser.add_argument(
+        "--prior",
+        action="append",
+        type=_share,
+        default=[],
+        metavar="CLASS=SHARE",
+        help="how common a new class (or other) is among the nodes without a label; may be repeated",
+    )
+
+
+def _share(text: str) -> tuple[str, float]:
+    name, sign, value = text.rpartition("=")
+    try:
+        return name if sign else _refused(text), float(value)
+    except ValueError:
+        return _refused(text), 0.0
+
+
+def _refused(text: str) -> str:
+    raise argparse.ArgumentTypeError(f"{text!r}: write CLASS=SHARE, for example mule=0.01")
+
+
+def _threshold(text: str) -> tuple[str | None, float]:
+    name, sign, value = text.rpartition("=")
+    try:
+        return name if sign else None, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a probability, or CLASS=P for one class") from None
 
 
 def fit_own(args: argparse.Namespace) -> int:
@@ -104,6 +151,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 settings={**shape, **options},
                 understood=understood,
                 training=TrainingBar(),
+                learning=stages(),
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing is kept") from None
@@ -114,40 +162,89 @@ def fit_own(args: argparse.Namespace) -> int:
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import predict_tables
 
+    if args.report is not None:
+        from ..report.own_page import check_page, write_own_page
+
+        check_page(args.report, args.force)
     started = time.perf_counter()
-    classifier, found = predict_tables(
+    threshold, thresholds = _thresholds(args.threshold)
+    done = predict_tables(
         args.folder,
         args.support,
         args.out,
-        threshold=args.threshold,
+        threshold=threshold,
+        thresholds=thresholds,
+        all_probabilities=args.all_probabilities,
         nodes_file=args.nodes_file,
         force=args.force,
         scoring=NodeBar(),
         **_where(args),
     )
+    found = done.found
+    if args.report is not None:
+        say(f"Page in {write_own_page(done.classifier, found, args.report, threshold, thresholds)}")
     document = {
         "out": str(args.out),
+        "report": args.report,
         "nodes": len(found),
-        "among": args.among,
-        "threshold": args.threshold,
-        "counts": found.counts(args.threshold),
-        "examples": dict(zip(found.classes, classifier.support.shots(), strict=True)) if classifier.support else {},
-        "calibration": classifier.calibration.to_json() if classifier.calibration else {},
+        "among": "new" if done.expectation is None else "all",
+        "threshold": threshold,
+        "thresholds": thresholds,
+        "counts": found.counts(threshold, thresholds),
+        "kinds": dict(zip(found.classes, found.kinds or ["new"] * len(found.classes), strict=True)),
+        "examples": _shots(done.classifier),
+        "expectation": None if done.expectation is None else done.expectation.to_json(),
+        "calibration": None if done.classifier.calibration is None else done.classifier.calibration.to_json(),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": _explain_command(args, own_output.least_sure(found.table(args.threshold))),
+        "next": _explain_command(args, own_output.least_sure(found.table(threshold, thresholds))),
     }
     emit(args, document, own_output.draw_predicted)
 
 
+def _thresholds(given: list[tuple[str | None, float]]) -> tuple[float, dict[str, float]]:
+    """The common threshold, the last one given, and those of single classes."""
+    common = [value for name, value in given if name is None]
+    return (common or [0.0])[-1], {name: value for name, value in given if name is not None}
+
+
+def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
+    support = classifier.support
+    return {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
+
+
+def find_nodes(args: argparse.Namespace) -> None:
+    from ..own.workflow import find_tables
+
+    started = time.perf_counter()
+    classifier, found = find_tables(
+        args.folder, args.support, args.out, label=args.label, top=args.top, force=args.force, **_where(args)
+    )
+    steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
+    document = {
+        "out": str(args.out),
+        "class": found.label,
+        "candidates": len(found),
+        "examples": _shots(classifier)[found.label],
+        "expected": {str(n): round(found.expected(n), 2) for n in steps},
+        "first": found.names[:10],
+        "seconds": round(time.perf_counter() - started, 3),
+        "next": _explain_command(args, found.names[0]),
+    }
+    emit(args, document, own_output.draw_found)
+
+
 def _where(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")} | {"say": say}
+    given = {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")}
+    return {**given, "priors": dict(args.prior), "say": say}
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
     words = ["fewnode", "explain", args.folder, "--support", args.support]
     for name in ("edges", "nodes", "features"):
         words += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
-    words += ["--among", "all"] if args.among == "all" else []
+    words += ["--among", args.among] if args.among else []
+    for name, share in args.prior:
+        words += ["--prior", f"{name}={share:g}"]
     return shlex.join([*words, "--node", node])
 
 

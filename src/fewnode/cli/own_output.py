@@ -96,7 +96,7 @@ def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
     else:
         console.print(f"{facts['method']}: nothing to train")
     if facts["calibrations"]:
-        console.print("To be expected on new classes (measured on the validation classes):")
+        console.print("Telling new classes apart, if a node must be one of them (measured on the validation classes):")
         table = Table(box=None, pad_edge=False)
         for name in ("classes", "examples each", "accuracy", "calibration error", "uncalibrated"):
             table.add_column(name, justify="right")
@@ -126,15 +126,20 @@ def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    if facts["among"] == "new":
+        n = len(facts["examples"])
+        console.print(f"Every node was forced into one of {n} new classes; --among all also asks if it is of another.")
+    expected = facts["expectation"]
     table = Table(box=None, pad_edge=False)
-    table.add_column("class")
-    table.add_column("examples", justify="right")
-    table.add_column("nodes", justify="right")
-    for name, count in facts["counts"].items():
-        if name in facts["examples"] or count:
-            table.add_row(Text(name), str(facts["examples"].get(name, "")), f"{count:,}")
+    for name in ("class", "kind", "examples", "nodes", *(("precision", "recall") if expected else ())):
+        table.add_column(name, justify="left" if name in ("class", "kind") else "right", no_wrap=True)
+    for name, count in _shown_counts(facts):
+        shares = () if not expected else _shares(expected["classes"].get(name))
+        kind = facts["kinds"].get(name, "")
+        table.add_row(Text(name), kind, str(facts["examples"].get(name, "")), f"{count:,}", *shares)
     console.print(table)
-    console.print(expectation(facts["calibration"]))
+    for line in open_expectation(expected) if expected else [expectation(facts["calibration"])]:
+        console.print(line, markup=False)
     console.print(
         f"{facts['nodes']:,} predictions in {facts['out']}. To see why a node got its class:",
         soft_wrap=True,
@@ -143,8 +148,56 @@ def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
+def _shown_counts(facts: dict[str, Any]) -> list[tuple[str, int]]:
+    """New classes, the largest of the others, and how many there are beside them."""
+    counts = {name: count for name, count in facts["counts"].items() if name in facts["examples"] or count}
+    new = [(name, count) for name, count in counts.items() if facts["kinds"].get(name) == "new"]
+    rest = sorted(((name, n) for name, n in counts.items() if facts["kinds"].get(name) != "new"), key=lambda x: -x[1])
+    hidden = rest[SHOWN:]
+    more = [(f"... {len(hidden)} more", sum(count for _, count in hidden))] if hidden else []
+    return [*new, *rest[:SHOWN], *more]
+
+
+def _shares(found: dict[str, Any] | None) -> tuple[str, str]:
+    return ("", "") if found is None else (_span(found["precision"]), _span(found["recall"]))
+
+
+def _span(estimate: dict[str, float | None]) -> str:
+    """An estimate and its interval, in percent."""
+    if estimate["value"] is None:
+        return "–"
+    value, low, high = (100 * float(estimate[key] or 0) for key in ("value", "low", "high"))
+    return f"{value:.0f} % ({low:.0f} to {high:.0f})"
+
+
+def open_expectation(found: dict[str, Any]) -> list[str]:
+    """What is to be expected of the rows, in words."""
+    lines = [
+        f"Expected to be right: {_span(found['right'])} of all {found['rows']:,} rows; "
+        f"{_span(found['known'])} of the nodes that are of a known class."
+    ]
+    if found["rehearsals"]:
+        lines.append(
+            f"Precision: right among the nodes called so; recall: found among the class's own. In brackets, the range "
+            f"of nine in ten of {found['rehearsals']} rehearsals, in which known classes played new."
+        )
+    else:
+        lines.append("Too few known classes to rehearse with: these figures were not checked on this graph.")
+    return [*lines, f"Assumed: {'; '.join(found['assumed'])}."]
+
+
+def draw_found(console: "Console", facts: dict[str, Any]) -> None:
+    named = f"{facts['candidates']:,} candidates for {facts['class']!r} ({facts['examples']} examples)"
+    console.print(f"{named}, the likeliest first, in {facts['out']}.", markup=False, soft_wrap=True)
+    for first, right in facts["expected"].items():
+        console.print(f"  of the first {int(first):>6,}, {right:,.1f} are expected to be right")
+    console.print(f"First: {', '.join(facts['first'])}", markup=False)
+    console.print("To see why:", markup=False)
+    console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
+
+
 def expectation(found: dict[str, Any]) -> str:
-    """How far the predictions can be trusted, in words."""
+    """How far the predictions of the closed question can be trusted, in words."""
     if found["accuracy"] is None:
         return "Nothing to measure on: the probabilities are not calibrated. Two examples of a class would help."
     if found["source"] == "examples":
@@ -152,13 +205,10 @@ def expectation(found: dict[str, Any]) -> str:
             f"Expected accuracy about {100 * found['accuracy']:.0f} %: so many of the {found['n_tasks']} examples were "
             "recognised when left out. That is rough; there are no validation classes to measure on."
         )
-    mixed = ""
-    if found["accuracy_new"] is not None:
-        mixed = f" (new classes {100 * found['accuracy_new']:.1f} %, known {100 * found['accuracy_known']:.1f} %)"
     return (
-        f"Expected accuracy {100 * found['accuracy']:.1f} %{mixed}, measured on {found['n_tasks']} validation tasks of "
-        f"{found['n_way']} classes with {found['k_shot']:.3g} examples each; calibration error "
-        f"{100 * found['ece_after']:.1f} % ({100 * found['ece_before']:.1f} % before)."
+        f"If every node is really of one of these classes: accuracy {100 * found['accuracy']:.1f} %, measured on "
+        f"{found['n_tasks']} validation tasks of {found['n_way']} classes with {found['k_shot']:.3g} examples each; "
+        f"calibration error {100 * found['ece_after']:.1f} % ({100 * found['ece_before']:.1f} % before)."
     )
 
 

@@ -140,11 +140,12 @@ def _shape(text: str, n_query: int) -> tuple[int, int, int]:
 
 def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options as the method's signature wants them; a whole number where it says float is one."""
-    from ..methods.options import option_types
+    from ..methods.options import check_option, option_types
 
-    known = option_types(methods.find(method))
-    for name in given:
-        one_of(f"option of {method}", name, known)
+    kind = methods.find(method)
+    for name, value in given.items():
+        check_option(kind, name, value)
+    known = option_types(kind)
     return {
         name: float(value) if known[name] is float and type(value) is int else value for name, value in given.items()
     }

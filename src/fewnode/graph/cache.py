@@ -42,11 +42,9 @@ class GraphCache:
         value: T = held[2]
         return value
 
-    def copy(self) -> "GraphCache":
-        """A cache with the same values; what is added to one later is not in the other."""
-        twin = GraphCache()
-        twin._held = dict(self._held)
-        return twin
+    def names(self) -> list[str]:
+        """The names of the values that are there, in order."""
+        return sorted({key.name for key in self._held})
 
     def __len__(self) -> int:
         return len(self._held)

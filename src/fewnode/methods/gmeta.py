@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..graph import Graph
-from ..nn.encoders import xavier
 from ..nn.features import ReducedFeatures
+from ..nn.initialization import xavier
 from ..nn.inner_loop import Weights, one_hot_cross_entropy, unit, unit_features, weights_of
 from ..nn.neighbourhoods import Subgraphs, cut_subgraphs
 from .base import InnerLoopMethod, Training

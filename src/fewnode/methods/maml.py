@@ -13,8 +13,8 @@ from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, gather_rows
 from ..graph.operators import normalized_adjacency
-from ..nn.encoders import xavier
 from ..nn.features import ReducedFeatures
+from ..nn.initialization import xavier
 from ..nn.inner_loop import HEAD, TaskHead, Weights, one_hot_cross_entropy, unit_features, weights_of
 from ..nn.neighbourhoods import Neighbourhoods, TaskRows, WholeGraph
 from .base import InnerLoopMethod, Training

@@ -11,6 +11,8 @@ from ..errors import InputError, one_of
 from .base import Method, Training
 
 CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot"}  # filled in by fit, not chosen
+# What the variants of tent have become: methods of their own.
+FORMER_VARIANTS = {"paper": "tent", "released": "tent_released", "gated": "vantage"}
 
 
 def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
@@ -46,10 +48,26 @@ def option_types(kind: type[Method]) -> dict[str, Any]:
     return training_options(kind) | own_options(kind)
 
 
+def check_option(kind: type[Method], name: str, value: Any) -> None:
+    """Refuse an option that a method does not have: with the closest it has, or with where the option has gone."""
+    if kind.key() == "tent" and name == "variant":
+        raise InputError(f"tent has no variants any more: {former_variant(value)}")
+    one_of(f"option of {kind.key()}", name, option_types(kind))
+
+
+def former_variant(value: Any) -> str:
+    """Which method a former variant of tent is now, in words."""
+    if value in FORMER_VARIANTS:
+        return f"variant={value!r} is the method {FORMER_VARIANTS[value]!r} now"
+    return ", ".join(f"{old!r} is the method {new!r} now" for old, new in FORMER_VARIANTS.items())
+
+
 def parse_options(kind: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
     """Options given as text (``{"gamma": "0.5"}``) as values of the types the method's signature names."""
-    known, what = option_types(kind), f"option of {kind.key()}"
-    return {name: parse_value(name, text, known[one_of(what, name, known)]) for name, text in given.items()}
+    for name, text in given.items():
+        check_option(kind, name, text)
+    known = option_types(kind)
+    return {name: parse_value(name, text, known[name]) for name, text in given.items()}
 
 
 def parse_value(name: str, text: str, kind: Any) -> Any:
@@ -59,7 +77,7 @@ def parse_value(name: str, text: str, kind: Any) -> Any:
     if get_origin(kind) in (Union, types.UnionType):
         if text.lower() == "none" and type(None) in get_args(kind):
             return None
-        kind = next(part for part in get_args(kind) if part is not type(None))
+        return parse_value(name, text, next(part for part in get_args(kind) if part is not type(None)))
     if kind is str:
         return text
     if kind is bool:

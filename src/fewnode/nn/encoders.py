@@ -1,9 +1,15 @@
-"""Two-layer encoders of a whole graph. They project before they aggregate: (A X) W = A (X W), and X is wide."""
+"""A two-layer encoder of a whole graph. It projects before it aggregates: (A X) W = A (X W), and X is wide."""
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ..graph import Graph, operators
+from .initialization import xavier
+
+if TYPE_CHECKING:
+    from .graph_layers import Inputs
 
 
 class GINEncoder(nn.Module):
@@ -14,7 +20,7 @@ class GINEncoder(nn.Module):
     Xu, Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks? ICLR 2019.
 
     Args:
-        in_channels, hidden_channels, out_channels: widths of the features, of all between, and of the output.
+        in_channels, hidden_channels, out_channels: widths of the inputs, of all between, and of the output.
         mlp_layers: linear maps in the MLP of each layer.
         dropout: share of the first layer's output that is dropped while training.
     """
@@ -37,10 +43,10 @@ class GINEncoder(nn.Module):
         self.second = nn.ModuleList(xavier(nn.Linear(*shape)) for shape in rest)
         self.dropout = dropout
 
-    def forward(self, graph: Graph) -> Tensor:
+    def forward(self, inputs: "Inputs", graph: Graph) -> Tensor:
         """Embed every node, [N, out_channels]."""
         adjacency = operators.adjacency(graph)
-        h = self.lift(graph)
+        h = self.lift(inputs, graph)
         h = h + adjacency @ h + self.lift.bias
         for linear in self.first:
             h = linear(torch.relu(h))
@@ -51,36 +57,6 @@ class GINEncoder(nn.Module):
             h = linear(torch.relu(h))
         out: Tensor = h
         return out
-
-
-class GCNEncoder(nn.Module):
-    """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, none at the end.
-
-    Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks. ICLR 2017.
-
-    Args:
-        in_channels, hidden_channels, out_channels: widths of the features, the first and the second layer.
-        dropout: share of the first layer's output that is dropped while training.
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, *, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.lift = Lift(in_channels, hidden_channels)
-        self.outer = xavier(nn.Linear(hidden_channels, out_channels))
-        self.dropout = dropout
-
-    def forward(self, graph: Graph) -> Tensor:
-        """Embed every node, [N, out_channels]."""
-        h = torch.relu(self._smooth(graph, self.lift(graph)) + self.lift.bias)
-        h = drop(h, self.dropout if self.training else 0.0)
-        return self._smooth(graph, h @ self.outer.weight.t()) + self.outer.bias
-
-    @staticmethod
-    def _smooth(graph: Graph, h: Tensor) -> Tensor:
-        """The propagation by A itself, rows scaled before and after: exact in the precision of ``h``."""
-        scale = (1 + graph.degree).to(h.dtype).rsqrt()[:, None]
-        h = scale * h
-        return scale * (h + operators.adjacency(graph) @ h)
 
 
 class Lift(nn.Module):
@@ -94,9 +70,9 @@ class Lift(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_channels, out_channels)))
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
-    def forward(self, graph: Graph) -> Tensor:
-        """Project the features of every node, [N, out_channels]."""
-        return operators.project(graph, self.weight)
+    def forward(self, inputs: "Inputs", graph: Graph) -> Tensor:
+        """Project the inputs of every node, [N, out_channels]."""
+        return inputs.project(graph, self.weight)
 
 
 def drop(h: Tensor, rate: float) -> Tensor:
@@ -106,10 +82,3 @@ def drop(h: Tensor, rate: float) -> Tensor:
     words = torch.empty((h.numel() + 3) // 4, dtype=torch.int64, device=h.device).random_(-(2**63), None)
     bits = words.view(torch.int16)[: h.numel()].view(h.shape)
     return h * ((bits >= round(rate * 2**16) - 2**15) * (1 / (1 - rate)))
-
-
-def xavier(linear: nn.Linear) -> nn.Linear:
-    """The layer with Glorot's uniform weights and a zero bias."""
-    nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear

@@ -13,8 +13,8 @@ from ..graph import Graph, operators
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, gather_rows
 from ..tasks import Tasks
-from .encoders import xavier
 from .features import ReducedFeatures
+from .initialization import xavier
 
 Features = Literal["reduced", "raw"]
 SMOOTHED = CacheKey[Tensor]("smoothed inputs")
@@ -33,6 +33,12 @@ class SparseRows(NamedTuple):
     def __matmul__(self, h: Tensor) -> Tensor:
         messages = self.share.to(h.dtype)[:, None] * rows_at(h, self.column)
         return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
+
+    def operator(self, columns: int) -> operators.Operator:
+        """The same as an operator [size, columns]: slower to make, but products need no room for every entry."""
+        counts = torch.bincount(self.owner, minlength=self.size)
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return operators.Operator.from_csr(indptr, self.column, self.share, (self.size, columns), symmetric=False)
 
 
 @dataclass(frozen=True)

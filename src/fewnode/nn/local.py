@@ -1,5 +1,6 @@
 """A two-layer graph network on cut-out graphs with other weights for each group, all groups in one product."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,17 +10,28 @@ from torch import Tensor, nn
 from ..graph import Graph
 from .ego import Cut
 
+GATE_PACE = 100.0  # Adam moves a number by the learning rate a step; one gate for all nodes has to move faster
 Linears = list[tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A cut, the values it reads and those of its bridge (see ``Cut.closed_sums``), and whose weights it uses."""
+    """A cut, the values it reads, those at its centres and, if it is bridged, at its virtual nodes, and whose weights
+    it uses."""
 
     cut: Cut
-    values: Tensor
+    values: Tensor  # at ``cut.reads()``
+    centres: Tensor  # [C, d]
     weights: Tensor  # [groups of the cut] a row of theta for each
-    bridge: tuple[Tensor, Tensor] | None = None
+    virtual: Tensor | None = None  # [G, d]
+
+    def closed_sums(self) -> Tensor:
+        """Own value plus that of the neighbours, at every row, virtual nodes last."""
+        return self.cut.closed_sums(self.values, None if self.virtual is None else (self.virtual, self.centres))
+
+    def own(self) -> Tensor:
+        """The values at the centres and then at the virtual nodes, [C + G, d]."""
+        return self.centres if self.virtual is None else torch.cat([self.centres, self.virtual])
 
 
 class LocalGNN(nn.Module):
@@ -28,18 +40,29 @@ class LocalGNN(nn.Module):
     Its weights are one vector ``theta``, so that an adapter can write another one for every group. The GCN
     averages over a node and its neighbours (the row-normalised form), which needs no degree beyond the cut.
 
+    A residual network adds what it says to the input, part of it smoothed: ``(1 - g) h + g M M h + GNN_theta(h)``, with
+    closed means ``M`` and one learned ``g``, at first a half. Its last map starts at zero.
+
     Args:
-        in_channels, out_channels: widths of the input and of everything after it.
+        in_channels: width of the input.
+        channels: width of everything after it; of a residual network the output is as wide as the input.
         backbone: "gin" or "gcn".
         mlp_layers: linear maps in the MLP of each GIN layer.
+        residual: whether the input is added.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, *, backbone: str = "gin", mlp_layers: int = 1) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, *, backbone: str = "gin", mlp_layers: int = 1, residual: bool = False
+    ) -> None:
         super().__init__()
-        self.mean = backbone == "gcn"
+        self.mean, self.residual = backbone == "gcn", residual
         depth = 1 if self.mean else mlp_layers
-        self.shapes = list(pairwise([in_channels] + [out_channels] * 2 * depth))
-        weights = (nn.init.xavier_uniform_(torch.empty(shape)) for shape in self.shapes)
+        last = in_channels if residual else channels
+        self.shapes = list(pairwise([in_channels] + [channels] * (2 * depth - 1) + [last]))
+        weights = [nn.init.xavier_uniform_(torch.empty(shape)) for shape in self.shapes]
+        if residual:
+            nn.init.zeros_(weights[-1])
+            self.smoothing = nn.Parameter(torch.zeros(1))
         parts = [torch.cat([weight, torch.zeros(1, weight.shape[1])]) for weight in weights]
         self.theta = nn.Parameter(torch.cat([part.flatten() for part in parts]))
 
@@ -57,20 +80,29 @@ class LocalGNN(nn.Module):
         """For each part the outputs at the centres and then at the virtual nodes of its cut, [C + G, out]; ``theta
         [W, size]`` holds the weights of all parts."""
         first, second = self.unpack(theta)
-        sums = [part.cut.closed_sums(part.values, part.bridge) for part in parts]
-        if self.mean:
+        sums = [part.closed_sums() for part in parts]
+        means = sums
+        if self.mean or self.residual:
             counts = [part.cut.closed_counts(graph, theta.dtype) for part in parts]
-            sums = [total / count for total, count in zip(sums, counts, strict=True)]
+            means = [total / count for total, count in zip(sums, counts, strict=True)]
         rows = torch.cat([part.weights[part.cut.group_of_rows()] for part in parts])
-        hidden = torch.relu(Blocks(rows, len(theta))(torch.cat(sums), first))
-        pairs = list(zip(parts, hidden.split([len(part) for part in sums]), strict=True))
-        sums = [part.cut.centre_sums(z) for part, z in pairs]
-        if self.mean:
-            counts = [part.cut.centre_sums(torch.ones_like(z[:, :1])) for part, z in pairs]
-            sums = [total / count for total, count in zip(sums, counts, strict=True)]
+        hidden = torch.relu(Blocks(rows, len(theta))(torch.cat(means if self.mean else sums), first))
+        sums = self._at_centres(parts, hidden.split([len(part) for part in sums]), self.mean)
         outputs = torch.cat([part.weights[part.cut.group_of_outputs()] for part in parts])
         out = Blocks(outputs, len(theta))(torch.cat(sums), second)
+        if self.residual:
+            own, smoothed = torch.cat([part.own() for part in parts]), self._at_centres(parts, means, mean=True)
+            out = out + torch.lerp(own, torch.cat(smoothed), torch.sigmoid(GATE_PACE * self.smoothing))
         return list(out.split([len(part) for part in sums]))
+
+    @staticmethod
+    def _at_centres(parts: list[Part], values: Sequence[Tensor], mean: bool) -> list[Tensor]:
+        """Closed sums or means at the centres and virtual nodes of each part, from values at its rows."""
+        sums = [part.cut.centre_sums(z) for part, z in zip(parts, values, strict=True)]
+        if not mean:
+            return sums
+        counts = [part.cut.centre_sums(torch.ones_like(z[:, :1])) for part, z in zip(parts, values, strict=True)]
+        return [total / count for total, count in zip(sums, counts, strict=True)]
 
 
 class Blocks:

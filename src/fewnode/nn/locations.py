@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .encoders import xavier
+from .initialization import xavier
 from .inner_loop import unit
 
 

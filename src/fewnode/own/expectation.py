@@ -1,5 +1,6 @@
 """What is to be expected of predictions in the open: how many rows are right, and what each new class is worth."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,9 +11,11 @@ from torch import Tensor
 ASSUMED = (
     "labels of known classes are missing at random",
     "new classes are as hard to tell as known classes were when they played new",
+    "nodes of no class shown are as rare as they were then",
     "the examples are typical of their class",
 )
 EDGES = (0.05, 0.95)  # quantiles of what the rehearsals missed by
+CHANCE = 1.645  # standard deviations that leave out as much on each side
 ENOUGH = 5  # rehearsals without which an interval says nothing
 
 Figures = dict[str, list[float]]  # right and known: one number each; precision and recall: one for each new class
@@ -67,7 +70,7 @@ def expected(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> 
 
 
 def achieved(best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> Figures:
-    """The same figures where the ``truth [n]`` (a group) and whether the best known class is ``right [n]`` are known."""
+    """The same figures by the ``truth [n]`` (a group) and by whether the best known class is ``right [n]``."""
     choice = best.argmax(1)
     hit = ((choice == truth) & (right | (truth > 0))) * weight
     sizes = torch.bincount(truth, weight, minlength=best.shape[1])
@@ -92,31 +95,34 @@ def missed(true: Figures, told: Figures) -> Figures:
     return {name: [gap for gap in part if gap == gap] for name, part in gaps.items()}
 
 
-def estimated(value: float, gaps: Sequence[float]) -> Estimate:
-    """A figure with the interval of what rehearsals missed it by."""
+def estimated(value: float, gaps: Sequence[float], counted: float) -> Estimate:
+    """A figure with its interval: what rehearsals missed it by, and the chance of a share of ``counted`` nodes."""
     if value != value:
         return Estimate(None, None, None)
     if len(gaps) < ENOUGH:
         return Estimate(value, 0.0, 1.0)
     low, high = torch.tensor(gaps).quantile(torch.tensor(EDGES)).tolist()
-    return Estimate(value, min(value, max(value + low, 0.0)), max(value, min(value + high, 1.0)))
+    chance = CHANCE * (max(value * (1 - value), 0.0) / max(counted, 1.0)) ** 0.5
+    below, above = math.hypot(min(low, 0.0), chance), math.hypot(max(high, 0.0), chance)
+    return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
 
 
 def expectation(
     names: Sequence[str], best: Tensor, groups: Tensor, accepted: Tensor, gaps: Mapping[str, Sequence[float]], n: int
 ) -> Expectation:
-    """The expectation for rows with the probabilities ``best`` and ``groups``, ``gaps`` being those of ``n`` rehearsals."""
+    """What to expect of rows with the probabilities ``best`` and ``groups``; ``n`` rehearsals missed it by ``gaps``."""
     told = expected(best, groups, accepted.float(), torch.ones_like(best[:, 0]))
     choice, members = best.argmax(1), groups.sum(0).tolist()
     called = torch.bincount(choice[accepted], minlength=best.shape[1]).tolist()
     classes = {
         name: ClassExpectation(
-            estimated(told["precision"][i], gaps.get("precision", ())),
-            estimated(told["recall"][i], gaps.get("recall", ())),
+            estimated(told["precision"][i], gaps.get("precision", ()), called[i + 1]),
+            estimated(told["recall"][i], gaps.get("recall", ()), members[i + 1]),
             called[i + 1],
             members[i + 1],
         )
         for i, name in enumerate(names)
     }
-    right, known = (estimated(told[name][0], gaps.get(name, ())) for name in ("right", "known"))
+    right = estimated(told["right"][0], gaps.get("right", ()), len(best))
+    known = estimated(told["known"][0], gaps.get("known", ()), members[0])
     return Expectation(len(best), right, known, classes, n)

@@ -5,7 +5,7 @@ the regression's own answers spread in the same way (where a label is known, the
 counts is learned on labelled nodes that were held out, so no node ever hears its own label.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,7 @@ from ..graph.operators import Operator, ppr_smooth
 SPREADS = ((0.1, 10), (0.5, 4))  # restart and steps: far, near
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 HELD_OUT, MOST_HELD_OUT = 0.2, 4_000
-FEW = 3_000  # labelled nodes up to which every one is held out once, instead of a fifth of them
+FEW, FOLDS = 1_000, 10  # up to so many labelled nodes every one is held out once, in so many parts
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
 FAINT = 1e-3  # mass of the class shares that stands beside what reaches a node, so that silence is no opinion
 OPINIONS = 1 + 2 * len(SPREADS)
@@ -100,23 +100,24 @@ def label_matrix(y: Tensor, n_classes: int) -> Tensor:
     return F.one_hot(y.clamp(min=0), n_classes).float() * (y >= 0)[:, None]
 
 
-def spread_opinions(edges: Operator, y: Tensor, alone: Tensor) -> list[Tensor]:
-    """Logarithms of the class shares that reach each node: labels far and near, then the regression's answers."""
+def spread_opinions(edges: Operator, y: Tensor, alone: Tensor) -> Iterator[Tensor]:
+    """Logarithms of the class shares that reach each node: labels far and near, then the regression's answers.
+
+    One at a time: each is as large as nodes times classes.
+    """
     labels = label_matrix(y, alone.shape[1])
     shares = (labels.sum(0) + 1) / (labels.sum() + alone.shape[1])
     answers = torch.where((y >= 0)[:, None], labels, alone.softmax(1))
-    found = []
     for given in (labels, answers):
         for restart, steps in SPREADS:
             reached = ppr_smooth(edges, given, steps=steps, restart=restart)
-            found.append(((reached + FAINT * shares) / (reached.sum(1, keepdim=True) + FAINT)).log())
-    return found
+            yield ((reached + FAINT * shares) / (reached.sum(1, keepdim=True) + FAINT)).log()
 
 
 def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Held-out and training nodes: five pairs that hold out every node once, or one where there are many."""
+    """Held-out and training nodes: pairs that hold out every node once, or a single one where there are many."""
     n = len(labelled)
-    size = max(1, min(round(HELD_OUT * n), MOST_HELD_OUT))
+    size = -(-n // FOLDS) if n <= FEW else min(round(HELD_OUT * n), MOST_HELD_OUT)
     starts = range(0, n, size) if n <= FEW else (0,)
     return [
         (labelled[a : a + size], torch.cat([labelled[:a], labelled[a + size :]])[:SELECTION])

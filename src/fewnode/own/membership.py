@@ -118,7 +118,8 @@ def learn(episodes: Sequence[Episode]) -> Membership:
     new = torch.cat([one.facts[:, list(FOR_NEW)] for one in episodes])
     other = torch.cat([one.facts[:, list(FOR_OTHER)] for one in episodes])
     classes = torch.cat([F.pad(one.classes, (0, 0, 0, n_new - one.n_new)) for one in episodes])
-    there = torch.cat([torch.arange(n_new).lt(one.n_new).expand(len(one.truth), -1) for one in episodes])
+    each = torch.arange(n_new, device=classes.device)
+    there = torch.cat([each.lt(one.n_new).expand(len(one.truth), -1) for one in episodes])
     truth = torch.cat([torch.where(one.truth > one.n_new, n_new + 1, one.truth) for one in episodes])
     weight = torch.cat([one.weight / one.weight.sum() for one in episodes]) / len(episodes)
     units = [_units(part) for part in (new, classes[there], other)]

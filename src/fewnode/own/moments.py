@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 SAMPLE = 50_000  # labelled nodes the moments are taken from
+LEAST = 50  # with fewer labelled nodes, all nodes stand in for them: hardly any is of a class that is new
 RIDGE_TOTAL, RIDGE_WITHIN = 3.0, 1.0  # in mean variances; of 0.1, 0.3, 1 and 3 the best on the development draws
 TINY = 1e-9
 
@@ -38,16 +39,19 @@ class Moments:
     @classmethod
     @torch.no_grad()
     def of(cls, x: Tensor, y: Tensor, seed: int = 0) -> "Moments":
-        """Of the nodes with ``y [N] >= 0``."""
-        nodes = (y >= 0).nonzero().flatten()
-        order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed)).to(x.device)
-        nodes = nodes[order[:SAMPLE]]
+        """Of the nodes with ``y [N] >= 0``; of all nodes where few have a label."""
+        random = torch.Generator().manual_seed(seed)
+        labelled = (y >= 0).nonzero().flatten()
+        labelled = labelled[torch.randperm(len(labelled), generator=random)[:SAMPLE].to(x.device)]
+        enough = len(labelled) >= LEAST
+        nodes = labelled if enough else torch.randperm(len(x), generator=random)[:SAMPLE].to(x.device)
         mean = x[nodes].mean(0)
-        z, own = x[nodes] - mean, y[nodes]
+        z, own = x[nodes] - mean, y[labelled]
         total = z.T @ z / len(z)
         count = torch.bincount(own, minlength=int(y.max()) + 1).float()
-        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, z) / count[:, None].clamp(min=1)
-        within = total - (means.T * (count / len(z))) @ means
+        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, x[labelled] - mean)
+        means = means / count[:, None].clamp(min=1)
+        within = total - (means.T * (count / len(own))) @ means if enough else total
         ridge = (total.diagonal().mean() + TINY) * torch.eye(len(total), device=x.device)
         inverse_total, inverse_within = (
             torch.linalg.inv((cov + strength * ridge).double()).float()

@@ -21,7 +21,7 @@ COLUMNS, CANDIDATES = 8, 128  # columns shown for and against; the weightiest of
 MOST = 5  # things that are taken away together to change the answer
 
 AROUND = 200  # neighbours listed, the likest first
-TINY = 1e-12
+TINY, FAINTEST = 1e-12, 1e-35  # the least weight, and the least probability of which a logarithm is taken
 
 
 class Effect(NamedTuple):
@@ -96,7 +96,7 @@ class OpenExplainer:
     def _effects(self, p: Tensor) -> list[Effect]:
         """What the rows of ``p [1 + B, classes]`` change of the first."""
         margin = p[:, self.best] - p[:, self.second]
-        odds = p[:, self.best].clamp(min=TINY).log() - p[:, self.second].clamp(min=TINY).log()
+        odds = p[:, self.best].clamp(min=FAINTEST).log() - p[:, self.second].clamp(min=FAINTEST).log()
         likeliest, choice = p[1:].max(1)
         columns = margin[0] - margin[1:], odds[0] - odds[1:], choice, likeliest
         return [Effect(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

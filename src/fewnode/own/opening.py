@@ -1,4 +1,4 @@
-"""What the open question needs of a classifier and its graph: the labels that count, the views, and a folder to stay in."""
+"""What the open question needs of a model and its graph: the labels that count, the views, a folder to stay in."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -79,7 +79,6 @@ def load(folder: Path, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | 
     moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
     rehearsed = tuple(Rehearsed.from_json(one) for one in document["rehearsed"])
     kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
-    if not kept:
-        return None
+    recipe = Recipe.from_tensors(kept) if kept else None
     x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
-    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, Recipe.from_tensors(kept))
+    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, recipe)

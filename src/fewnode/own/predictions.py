@@ -35,7 +35,7 @@ class Predictions:
         return self.probabilities.numpy().astype(dtype or np.float32)
 
     def accepted(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> Tensor:
-        """Whether the best class of each node, [B], is as probable as ``threshold``, or as its own of ``thresholds``."""
+        """Whether the best class of each node is as probable as ``threshold``, or as its own of ``thresholds``; [B]."""
         limits = torch.full((len(self.classes),), _probability("threshold", threshold))
         for name, limit in (thresholds or {}).items():
             if name not in self.classes:
@@ -132,7 +132,7 @@ def _rounded(values: Tensor) -> np.ndarray:
 
 def _frame(table: dict[str, Any]) -> Any:
     try:
-        import pandas
+        import pandas  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
         raise InputError("a DataFrame needs pandas: pip install pandas; table() gives the same columns") from error
     return pandas.DataFrame(table).set_index("id")

@@ -33,10 +33,10 @@ def checked_priors(priors: Mapping[str, float] | None, new: Sequence[str], other
 def estimate(
     utilities: Tensor, assumed: Tensor, fixed: Mapping[int, float] | None = None, weight: Tensor | None = None
 ) -> Tensor:
-    """Shares ``[G]`` of the groups under which the ``utilities [n, G]``, made for the shares ``assumed``, are likeliest.
+    """How common the groups are, ``[G]``, by ``utilities [n, G]`` that were made for the shares ``assumed``.
 
-    The estimate stays between the likeliest shares and the assumed ones (``TRUST``). Groups in ``fixed`` have the share given there. ``weight [n]``
-    says how many nodes each stands for.
+    The answer is between the likeliest shares and the assumed ones (``TRUST``). Groups in ``fixed`` have the share
+    given there. ``weight [n]`` says how many nodes each stands for.
     """
     likely = utilities.double().softmax(1)
     each = torch.ones_like(likely[:, 0]) if weight is None else weight.double()

@@ -72,11 +72,12 @@ def rehearse(
     worlds = []
     plans = _hidden_classes(y, random)
     for number, hidden in enumerate(plans):
-        progress("known classes play new", number / max(len(plans), 1))
+        progress("known classes play new", number / (len(plans) + len(SHOTS)))
         worlds.append(_world(x, edges, y, head, hidden, min(max(unlabelled, BLANKED[0]), BLANKED[1]), random))
     found = []
-    for shots in SHOTS:
-        episodes = [one for number, world in enumerate(worlds) for one in _episodes(world, number, shots, random)]
+    for number, shots in enumerate(SHOTS):
+        progress("known classes play new", (len(plans) + number) / (len(plans) + len(SHOTS)))
+        episodes = [one for at, world in enumerate(worlds) for one in _episodes(world, at, shots, random)]
         if episodes:
             gaps = _gaps(episodes)
             found.append(Rehearsed(shots, learn(episodes), gaps, len(episodes)))

@@ -15,8 +15,9 @@ from ..tasks import ClassSplit
 from ..training.loop import Callback
 from .classes import choose_split
 from .classifier import FewShotClassifier
+from .expectation import Expectation
 from .persistence import check_folder
-from .predictions import Predictions
+from .predictions import Candidates, Predictions
 from .rehearsal import Progress
 from .support import find_nodes, read_examples
 from .tables import TableSource
@@ -43,6 +44,7 @@ def fit_tables(
     settings: Mapping[str, Any] | None = None,
     understood: Callable[[Graph, ClassSplit], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
+    learning: Progress = lambda what, part: None,
 ) -> FittedTables:
     """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
 
@@ -52,6 +54,7 @@ def fit_tables(
         method, settings: the method and further arguments of ``FewShotClassifier``.
         understood: told the graph and the classes that will be learned from, before the training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
+        learning: told what is being learned of the known classes after that, and which part of it is done.
     """
     check_folder(out, force)
     graph = source.read()
@@ -61,7 +64,7 @@ def fit_tables(
         understood(graph, split)
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, callback=callback)
-    classifier.save(out, force=force)
+    classifier.save(out, force=force, progress=learning)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
@@ -70,15 +73,18 @@ def load_adapted(
     folder: PathLike,
     support: PathLike,
     *,
-    among: Literal["new", "all"] = "new",
+    among: Literal["all", "new"] | None = None,
+    priors: Mapping[str, float] | None = None,
     edges: PathLike | None = None,
     nodes: PathLike | None = None,
     features: PathLike | None = None,
     wanted: Sequence[str] = (),
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
-    """The classifier in ``folder``, on its graph or on the one in other tables, taught the examples of ``support``.
+    """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``.
 
+    ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; unless the graph has no label at all, the open
+    question is asked.
     Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
     say(f"Loading the model in {folder} ...")
@@ -88,8 +94,11 @@ def load_adapted(
     graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
     find_nodes(graph, wanted, "nodes asked for")
     classifier.attach(graph)
+    if among is None and not bool((graph.y >= 0).any()):
+        say("note: no node has a label, so only the new classes can be told apart (--among new)")
+    among = among or ("all" if bool((graph.y >= 0).any()) else "new")
     try:
-        return classifier.adapt(examples, among=among, progress=_said_once(say))
+        return classifier.adapt(examples, among=among, priors=priors, progress=_said_once(say))
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
 
@@ -126,27 +135,60 @@ def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, Pat
     return graph
 
 
+@dataclass(frozen=True)
+class PredictedTables:
+    """What ``predict_tables`` wrote, and what is to be expected of it (None for the closed question)."""
+
+    classifier: FewShotClassifier
+    found: Predictions
+    expectation: Expectation | None
+
+
 def predict_tables(
     folder: PathLike,
     support: PathLike,
     out: PathLike,
     *,
     threshold: float = 0.0,
+    thresholds: Mapping[str, float] | None = None,
+    all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
     force: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
     **where: Any,
-) -> tuple[FewShotClassifier, Predictions]:
+) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
-    if not 0 <= threshold <= 1:
-        raise InputError(f"--threshold {threshold}: it is a probability, from 0 to 1")
     wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
     classifier = load_adapted(folder, support, **where)
     with scoring or nullcontext() as progress:
         found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-    write_columns(out, found.table(threshold), force)
+    table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
+    expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
+    write_columns(out, table, force)
+    return PredictedTables(classifier, found, expected)
+
+
+def find_tables(
+    folder: PathLike,
+    support: PathLike,
+    out: PathLike,
+    *,
+    label: str | None = None,
+    top: int = 200,
+    force: bool = False,
+    **where: Any,
+) -> tuple[FewShotClassifier, Candidates]:
+    """Write the ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one."""
+    check_writable(out, force)
+    classifier = load_adapted(folder, support, **where)
+    assert classifier.support is not None
+    names = classifier.support.classes[: classifier.support.n_new]
+    if label is None and len(names) > 1:
+        raise InputError(f"{support} names {len(names)} classes: say which to find with --class ({', '.join(names)})")
+    found = classifier.find(names[0] if label is None else label, top)
+    write_columns(out, found.table(), force)
     return classifier, found

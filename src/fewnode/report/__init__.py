@@ -1,4 +1,7 @@
-"""Rows into tables, figures and one page. Nothing here trains, or needs torch."""
+"""Rows into tables, figures and one page; and, in ``own_page``, predictions on a user's graph into another.
+
+Nothing here trains; what is imported below does not need torch either.
+"""
 
 from .comparison import compare
 from .page import write_report

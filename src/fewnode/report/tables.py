@@ -1,7 +1,6 @@
-"""A table as CSV, Markdown, LaTeX and HTML."""
+"""A table as CSV, Markdown and LaTeX; ``templates/results_page.html`` shows it on the page."""
 
 import csv
-import html
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -51,20 +50,6 @@ class ResultTable:
             f"{latex(self.note)}}}\n\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}\n\\toprule\n{head} \\\\\n"
             f"\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
         )
-
-    def html(self, with_note: bool = True) -> str:
-        head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.columns)
-        body = "\n".join(f"<tr>{self._html_row(r, row)}</tr>" for r, row in enumerate(self.rows))
-        note = f"<figcaption>{html.escape(self.note)}</figcaption>" if self.note and with_note else ""
-        return (
-            f'<figure id="{self.name}"><h3>{html.escape(self.title)}</h3><div class="wide"><table>\n<thead><tr>{head}'
-            f"</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}</figure>"
-        )
-
-    def _html_row(self, r: int, row: Sequence[str]) -> str:
-        first = f'<th scope="row">{html.escape(row[0])}</th>'
-        mark = [' class="strong"' if (r, c) in self.strong else "" for c in range(len(row))]
-        return first + "".join(f"<td{mark[c]}>{html.escape(row[c])}</td>" for c in range(1, len(row)))
 
 
 def _line(texts: Iterable[str]) -> str:

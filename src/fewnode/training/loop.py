@@ -10,10 +10,10 @@ import torch
 
 from .. import methods
 from ..card import ModelCard, versions
-from ..errors import InputError, one_of
+from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method, Training
-from ..methods.options import constructor_parameters, own_options, training_options
+from ..methods.options import check_option, constructor_parameters, own_options
 from ..tasks import ClassSplit, Tasks, random_bits, training_view
 from . import distributed
 from .callbacks import TrainingProgress
@@ -156,8 +156,8 @@ def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optim
 def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the constructor, and of the training; an unknown one is answered with the closest."""
     own = own_options(kind)
-    for name in options:
-        one_of(f"option of {kind.key()}", name, own | training_options(kind))
+    for name, value in options.items():
+        check_option(kind, name, value)
     build = {name: value for name, value in options.items() if name in own}
     return build, {name: value for name, value in options.items() if name not in own}
 

@@ -1,0 +1,241 @@
+"""A model fitted on a user's graph: how it gets there, to another graph, and into a folder and back."""
+
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from .. import inference
+from ..errors import InputError
+from ..graph import Graph
+from ..methods.base import Method
+from ..storage import PathLike
+from ..tasks import ClassSplit
+from ..training import loop
+from . import calibration, opening, persistence
+from .calibration import Calibration
+from .classes import KnownClasses, choose_split
+from .features import FeatureSchema
+from .openworld import OpenQuestion, OpenWorldModel
+from .rehearsal import Progress
+from .support import Support
+from .tables import TableSource
+
+
+class FittedModel:
+    """A method trained on the labelled classes of a graph, and the graph it works on. ``FewShotClassifier`` is what to
+    use; this is the part of it that knows nothing of questions."""
+
+    def __init__(
+        self,
+        method: str = "vantage",
+        *,
+        n_way: int = 5,
+        k_shot: int = 5,
+        n_query: int = 10,
+        min_size: int | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        **options: Any,
+    ) -> None:
+        self.method, self.options, self.device = method, options, device
+        self.shape: dict[str, Any] = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed}
+        self.min_size = max(2, 2 * k_shot) if min_size is None else min_size
+        self.notes: list[str] = []
+        self.known, self.named_classes = KnownClasses(), True
+        self.calibrations: list[Calibration] = []
+        self.vocabulary: tuple[str, ...] | None = None
+        self.source: TableSource | None = None
+        self.model: Method | None = None
+        self.schema: FeatureSchema | None = None
+        self.graph: Graph | None = None
+        self.support: Support | None = None
+        self.calibration: Calibration | None = None
+        self.question: OpenQuestion | None = None
+        self.folder: Path | None = None
+        self.inputs: str | None = None
+        self._state: Any = None
+        self._open: OpenWorldModel | None = None
+        self._unchanged: Graph | None = None  # read from the very files the model was fitted on
+        self._own = False
+
+    def fit(
+        self,
+        graph: Graph,
+        split: ClassSplit | None = None,
+        *,
+        source: TableSource | None = None,
+        callback: loop.Callback | None = None,
+    ) -> Self:
+        """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
+        trained and the method is ``probe``. ``source`` names the files the graph came from."""
+        split = choose_split(graph, self.min_size) if split is None else split
+        self.notes, self.folder = [], None
+        method, options = self._trainable(split)
+        self.schema = FeatureSchema.of(graph)
+        ready = self.schema.fit(graph)
+        usable = split if split.base else None
+        self.model = loop.fit(
+            method,
+            ready,
+            usable,
+            **self.shape,
+            device=self.device,
+            callback=callback,
+            **options,
+        )
+        self.notes += self.model.card.notes
+        self.known, self.source = KnownClasses.of(graph, split), source
+        self.inputs = None if source is None or source.missing() else source.digest()
+        self.vocabulary = None
+        if source is not None and source.text_column and graph.feature_names:
+            self.vocabulary = graph.feature_names
+        self._take(ready)
+        self._own = True
+        self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
+        return self
+
+    def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
+        if len(split.base) >= 2:
+            return self.method, self.options
+        if self.method != "probe":
+            note = (
+                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train "
+                f"{self.method} on: the training-free probe is used instead"
+            )
+            self.notes.append(note)
+            warnings.warn(note, stacklevel=3)
+            return "probe", {}
+        return self.method, self.options
+
+    def compare(self, method: str = "probe", **options: Any) -> tuple[float, float] | None:
+        """Accuracy of this model and of another method on the same validation tasks, so that what training is worth can
+        be seen; None without validation classes."""
+        model, _ = self._fitted()
+        graph, state = self._attached()
+        split = self.known.split(graph)
+        drawn = calibration.validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
+        if drawn is None:
+            return None
+        other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
+        own = inference.score_tasks(model, graph, drawn[0], state)
+        its = inference.score_tasks(other, graph, drawn[0], inference.embed(other, graph))
+        return inference.accuracy(own, drawn[0]), inference.accuracy(its, drawn[0])
+
+    def attach(self, graph: Graph) -> Self:
+        """Work on another graph with the same features; examples given before belong to the old one and are dropped."""
+        model, schema = self._fitted()
+        own = graph is self._unchanged
+        if not self.named_classes:  # numbers of classes, as a data set's model knows them, mean nothing elsewhere
+            split = model.card.split if graph.fingerprint == schema.fingerprint else None
+            self.known = KnownClasses.of(graph, ClassSplit(**split)) if split else KnownClasses()
+        self._take(schema.fit(graph))
+        self._own = own
+        return self
+
+    def _take(self, graph: Graph) -> None:
+        model, _ = self._fitted()
+        model.rehead()  # the user's classes may be any number
+        self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
+        self.support = self.calibration = self.question = self._state = self._open = None
+        self._own = False
+
+    def read(self, **files: PathLike | None) -> Graph:
+        """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
+        was fitted on; without any, those very files."""
+        if self.source is None:
+            raise InputError(
+                "this model does not remember any tables; name edges and nodes (they are read as new ones)"
+            )
+        source = self.source.elsewhere(**files)
+        graph = source.read(self.vocabulary)
+        self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
+        return graph
+
+    def unchanged(self, graph: Graph) -> bool:
+        """Whether a graph is the one the model was fitted on: read from the same files, or equal to the last bit."""
+        return graph is self._unchanged or graph.fingerprint == self._fitted()[1].fingerprint
+
+    def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
+        """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.
+        ``progress`` is told what is being done and which part of it is done."""
+        self._open_world(progress)
+        return self
+
+    def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
+        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.
+
+        The open question is prepared, if that is not done yet, so that loading does not have to; ``progress`` is told.
+        """
+        model, schema = self._fitted()
+        kept = persistence.SavedClassifier(
+            model,
+            schema,
+            self.notes,
+            self.known,
+            tuple(self.calibrations),
+            self.source,
+            self.vocabulary,
+            self.min_size,
+            self.inputs,
+        )
+        own = self.graph is not None and self.on_own_graph()
+        large = own and self._graph().num_nodes >= persistence.LARGE
+        labelled = own and bool((self._graph().y >= 0).any())
+        world = self._open_world(progress) if labelled else None
+        persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
+
+    @classmethod
+    def load(cls, folder: PathLike) -> Self:
+        """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
+        kept = persistence.load(folder)
+        card = kept.model.card
+        shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
+        made = cls(card.method, **shape, **card.options)
+        made.model, made.schema, made.notes, made.folder = kept.model, kept.schema, kept.notes, Path(folder)
+        made.named_classes = kept.known is not None
+        made.known = kept.known or made.known
+        made.calibrations, made.source = list(kept.calibrations), kept.source
+        made.vocabulary, made.inputs = kept.vocabulary, kept.inputs
+        made.min_size = made.min_size if kept.min_size is None else kept.min_size
+        return made
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the training was stopped by hand."""
+        return self.model is not None and self.model.card.interrupted
+
+    def on_own_graph(self) -> bool:
+        """Whether the attached graph is the one the model was fitted on: by its files, or to the last feature."""
+        return self._own or (self.graph is not None and self.graph.fingerprint == self._fitted()[0].card.graph)
+
+    def _open_world(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+        """The open-world model of the attached graph: as it was kept for these very labels, or made now."""
+        if self._open is None:
+            graph = self._graph()
+            y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
+            if self.folder is not None and self.on_own_graph():
+                self._open = opening.load(self.folder, y, classes)
+            if self._open is None:
+                self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
+        return self._open
+
+    def _fitted(self) -> tuple[Method, FeatureSchema]:
+        if self.model is None or self.schema is None:
+            raise InputError("this classifier is not fitted: call fit(graph) first, or load a saved one")
+        return self.model, self.schema
+
+    def _graph(self) -> Graph:
+        self._fitted()
+        if self.graph is None:
+            raise InputError("no graph is attached: call attach(graph) first")
+        return self.graph
+
+    def _attached(self) -> tuple[Graph, Any]:
+        graph = self._graph()
+        if self._state is None and self.folder is not None and self.on_own_graph():
+            self._state = persistence.read_embedding(self.folder, graph.device)
+        if self._state is None:
+            self._state = inference.embed(self._fitted()[0], graph)
+        return graph, self._state
