@@ -163,8 +163,15 @@ def test_explain_in_words_and_as_json(run, home):
     assert code == 0 and "nearest examples" in out and "influence" in out
     code, out, _ = run(*words, "--json")
     assert code == 0 and json.loads(out)["node"] == "n70"
-    code, _, err = run(*words[:-1], "n99x")
-    assert code == 2 and "there is no node 'n99x'" in err
+    code, out, err = run(*words, "--among", "all")
+    assert code == 0 and "What would change the answer" in out and "speaks for" in out and "Explaining n70" in err
+    assert run(*words, "--neighbours", -1)[0] == 2
+
+
+def test_a_misspelt_node_is_told_before_any_work(run, home, monkeypatch):
+    monkeypatch.setattr("fewnode.own.classifier.FewShotClassifier.attach", lambda *_: pytest.fail("it went on"))
+    code, _, err = run("explain", home / "m", "--support", home / "support.csv", "--node", "n99x")
+    assert code == 2 and "there is no node 'n99x' in the graph; did you mean 'n99'?" in err
 
 
 def test_windows_line_ends_and_a_byte_order_mark_simply_work(run, home):

@@ -8,6 +8,7 @@ from scipy.sparse import issparse, random_array
 
 from fewnode import io as tables
 from fewnode.errors import InputError
+from fewnode.io.columns import LIKELY, close_name
 from fewnode.storage import write_npz
 
 EDGES = "source,target\na,b\nb,c\nc,a\nd,a\n"
@@ -291,3 +292,11 @@ def test_writing_refuses_nan_unequal_lengths_and_unknown_kinds(tmp_path):
     with pytest.raises(InputError, match=r"\.xls"):
         tables.write_columns(tmp_path / "out.xls", {"a": [1]})
     assert not list(tmp_path.iterdir())
+
+
+def test_a_misspelt_name_is_found_among_very_many():
+    names = [f"lib{a}{b}{i}" for a in "abcdefghij" for b in "klmnopqrst" for i in range(60)] + ["python3-numpy"]
+    assert len(names) > 10 * LIKELY
+    for written, meant in (("pyhton3-numpy", "python3-numpy"), ("LIBAK7", "libak7"), ("libdq-33", "libdq33")):
+        assert close_name(written, names) == meant
+    assert close_name("zzzzzz", names) is None

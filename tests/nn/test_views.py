@@ -42,7 +42,8 @@ def test_links_keep_what_a_full_svd_of_the_neighbour_lists_keeps(tiny):
     graph, _ = tiny
     normal = normalized_adjacency(graph)
     words = Views(graph.num_features, 256).fit(graph).features(graph)
-    links = reduced_links(graph, normal, 40, words)
+    reduced, basis = reduced_links(graph, normal, 40, words)
+    links = reduced @ basis
     lists = graph.to_scipy().toarray() + np.eye(graph.num_nodes)
     idf = np.log((1 + graph.num_nodes) / (1 + lists.sum(0))) + 1
     weighted = lists * idf / np.linalg.norm(lists * idf, axis=1, keepdims=True)

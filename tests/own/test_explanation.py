@@ -7,7 +7,7 @@ import torch
 import own_graph
 from fewnode.graph import Graph
 from fewnode.own.classifier import FewShotClassifier
-from fewnode.own.explanation import embeddings_of, without_edge
+from fewnode.own.explanation import embeddings_of, given_labels, without_edge
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,16 @@ def test_the_only_example_of_a_class_and_a_node_without_neighbours():
     found = adapted.explain(240)
     assert found.neighbours == () and found.degree == 0
     assert {example.label: example.influence is None for example in found.examples} == {"a": True, "b": False}
+
+
+def test_labelled_neighbours_have_the_label_they_have(adapted):
+    graph = adapted.graph
+    found = adapted.explain("n16")  # a baker: so are its friends, though only new classes are offered
+    assert found.given == "baker" and found.degree > 0
+    assert {(one.label, one.labelled) for one in found.neighbours} == {("baker", True)}
+    example = int(adapted.support.nodes[0])
+    given = given_labels(graph, adapted.support.examples(), torch.tensor([example, 16, 70]))
+    assert given == {example: "mule", 16: "baker"}
 
 
 def test_cutting_an_edge_cuts_both_directions_and_nothing_else():

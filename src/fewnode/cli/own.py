@@ -5,6 +5,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
 from . import own_output
 from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 
@@ -250,6 +251,9 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
 def explain_node(args: argparse.Namespace) -> None:
     from ..own.workflow import load_adapted
 
-    classifier = load_adapted(args.folder, args.support, **_where(args))
+    if args.neighbours < 0:
+        raise InputError(f"--neighbours {args.neighbours}: it is 0 or more")
+    classifier = load_adapted(args.folder, args.support, wanted=[args.node], **_where(args))
+    say(f"Explaining {args.node} ...")
     found = classifier.explain(args.node, n_neighbours=args.neighbours)
     emit(args, found.to_json(), own_output.draw_explanation)

@@ -2,9 +2,10 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from heapq import nlargest
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ..storage import PathLike, atomic_write, readable
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt")
+LIKELY = 500  # names that are compared letter by letter with a misspelt one
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +55,21 @@ class Table:
 
 
 def close_name(name: str, names: Mapping[str, Any] | Sequence[str]) -> str | None:
-    """The one of ``names`` that ``name`` probably meant: letter case ignored, else the nearest spelling."""
+    """The one of ``names`` that ``name`` probably meant: letter case ignored, else the nearest spelling.
+
+    Of many names only the ``LIKELY`` ones that share most pairs of letters with it are compared in full.
+    """
     folded = {known.casefold(): known for known in names}
-    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
+    wanted = name.casefold()
+    if wanted in folded:
+        return folded[wanted]
+    likely: Iterable[str] = folded
+    if len(folded) > LIKELY:
+        pairs = {wanted[i : i + 2] for i in range(len(wanted) - 1)}
+        likely = nlargest(
+            LIKELY, folded, lambda known: (sum([pair in known for pair in pairs]), -abs(len(known) - len(wanted)))
+        )
+    close = get_close_matches(wanted, likely, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
 
 

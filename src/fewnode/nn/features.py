@@ -62,8 +62,19 @@ class ReducedFeatures(nn.Module):
         """Coordinates ``[N, up to rank]`` of another graph along directions that the basis lacks: words of classes that
         the fitted graph did not have. Only directions clearly stronger than the weakest of the basis count, so the
         fitted graph has none, and a graph of a few nodes has none either."""
+        return self._weighted_beyond(graph)[0]
+
+    def beyond_basis(self, graph: Graph) -> Tensor:
+        """Those directions ``[F, up to rank]``."""
+        return self._weighted_beyond(graph)[1]
+
+    def _weighted_beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
         self._check(graph)
         return graph.cache.get(BEYOND, lambda: self._beyond(self._weighted(graph.x)), source=self._source())
+
+    def column_mass(self, graph: Graph, z: Tensor) -> Tensor:
+        """How much of each weighted feature column the rows of ``z [N, B]`` bring, ``[F, B]``."""
+        return column_mass(graph, z, self.idf, self.centre)
 
     def _source(self) -> Tensor:
         """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
@@ -73,13 +84,13 @@ class ReducedFeatures(nn.Module):
         copy, version, original = self.copied
         return original if copy is self.basis and copy._version == version else self.basis
 
-    def _beyond(self, x: Tensor) -> Tensor:
+    def _beyond(self, x: Tensor) -> tuple[Tensor, Tensor]:
         for rank in (NARROW, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
             values, directions = self._leftover(x, rank)
             strong = values > CLEARLY * self.weakest
             if int(strong.sum()) < rank:
                 break
-        return x @ directions[:, strong]
+        return x @ directions[:, strong], directions[:, strong]
 
     def _leftover(self, x: Tensor, rank: int) -> tuple[Tensor, Tensor]:
         """Eigenvalues, and the leading right singular vectors of ``x`` orthogonal to the basis."""
@@ -99,9 +110,10 @@ class ReducedFeatures(nn.Module):
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
 
 
+WEIGHTED_COLUMNS = CacheKey[Tensor]("weighted features by column")
 REDUCTION = CacheKey[ReducedFeatures]("reduction")
 REDUCED = CacheKey[Tensor]("reduced features")
-BEYOND = CacheKey[Tensor]("features beyond the basis")
+BEYOND = CacheKey[tuple[Tensor, Tensor]]("features beyond the basis")
 
 
 def is_bag_of_words(x: Tensor) -> bool:
@@ -123,6 +135,14 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
     squared = torch.zeros(len(x), device=x.device, dtype=values.dtype).index_add_(0, rows, values.square())
     return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
+
+
+def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
+    """``weighted features^T z``, ``[F, B]``, where the weighting is that of ``ReducedFeatures``."""
+    if graph.x.layout == torch.strided:
+        return graph.x.T @ z - centre[:, None] * z.sum(0)
+    back = graph.cache.get(WEIGHTED_COLUMNS, lambda: transposed(tfidf(graph.x, idf)), source=idf)
+    return back @ z
 
 
 def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:

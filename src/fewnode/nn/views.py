@@ -1,5 +1,7 @@
 """Several views of every node, none of which needs a label: its words and its links, from near and far."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,10 +15,29 @@ from .features import ReducedFeatures, rarities, row_directions, tfidf
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
 NEAR = VIEWS.index("words_near")  # the view of the training-free floor
+NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
 ROOM = 2 << 30  # bytes that all views may take in single precision; beyond that they are kept in half
 
 
-ALL_VIEWS = CacheKey[list[Tensor]]("views")
+@dataclass(frozen=True)
+class ViewSources:
+    """What the rows of the views are made from: with these, those of one node can be made again.
+
+    Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
+    neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
+    smoothed rows of each view are centred on, ``columns [4, F]`` what the average node has of each feature column in
+    each of the views of words.
+    """
+
+    idf: Tensor
+    centre: Tensor
+    words: Tensor
+    links: Tensor
+    means: tuple[Tensor, ...]
+    columns: Tensor
+
+
+ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
 class Views(nn.Module):
@@ -39,33 +60,60 @@ class Views(nn.Module):
         return self
 
     def forward(self, graph: Graph) -> list[Tensor]:
+        return self._made(graph)[0]
+
+    def sources(self, graph: Graph) -> ViewSources:
+        """What the views of the graph were made from."""
+        return self._made(graph)[1]
+
+    def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
         words = self.features(graph)
         return graph.cache.get(ALL_VIEWS, lambda: self._make(graph, words), source=words)
 
-    def _make(self, graph: Graph, words: Tensor) -> list[Tensor]:
+    def _make(self, graph: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
         normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
         words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
-        links = self._padded(reduced_links(graph, normal, self.rank, words))
+        lists, basis = reduced_links(graph, normal, self.rank, words)
+        links = self._padded(lists @ basis)
         half = 4 * len(VIEWS) * self.rank * graph.num_nodes > ROOM
+        means, full = [], []
 
         def keep(h: Tensor) -> Tensor:
-            return centred(h).half() if half else centred(h)
+            means.append(mean_row(h))
+            full.append(filled(h).float())
+            return centred(h, means[-1]).half() if half else centred(h, means[-1])
 
-        return [
+        made = [
             keep(words),
             keep(mean @ (mean @ words)),
-            keep(ppr_smooth(normal, words)),
-            keep(ppr_smooth(normal, words, steps=30, restart=0.03)),
+            keep(ppr_smooth(normal, words, *NEAR_STEPS)),
+            keep(ppr_smooth(normal, words, *FAR_STEPS)),
             keep(mean @ (mean @ links)),
-            keep(ppr_smooth(normal, links)),
+            keep(ppr_smooth(normal, links, *NEAR_STEPS)),
         ]
+        columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1))
+        return made, self._sources(graph, self._padded(basis), tuple(means), columns)
+
+    def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
+        features = self.features
+        words = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
+        return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half().float(), means, columns)
+
+    def _mean_columns(self, graph: Graph, full: Tensor) -> Tensor:
+        """The mean over the ``full [N, 4]`` rows of the weighted features, as each view of words smooths them: the
+        smoothing is applied to the mean from the left, which takes one column instead of one for each feature."""
+        plain, two, near, far = (full / full.sum(0).clamp(min=1)).split(1, 1)
+        normal, mean = normalized_adjacency(graph).T, mean_adjacency(graph).T
+        near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
+        return self.features.column_mass(graph, torch.cat([plain, mean @ (mean @ two), near, far], 1)).T
 
     def _padded(self, h: Tensor) -> Tensor:
         return F.pad(h, (0, self.rank - h.shape[1]))
 
 
-def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> Tensor:
-    """The neighbour lists, each with the node itself, as bags of words: TF-IDF and SVD, ``[N, at most rank]``.
+def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> tuple[Tensor, Tensor]:
+    """The neighbour lists, each with the node itself, as bags of words: TF-IDF ``[N, N]``, sparse, and the leading
+    directions of its SVD ``[N, at most rank]``; the product of both are the reduced lists.
 
     The search for their directions starts from random functions of the nodes' words rather than from random numbers for
     each node, so that another numbering of the nodes gives the same answer.
@@ -78,11 +126,22 @@ def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> 
     waves = torch.randn(words.shape[1], width, generator=generator).to(graph.device)
     shift = (7 * torch.rand(width, generator=generator)).to(graph.device)
     start = torch.cos(4 * F.normalize(words, dim=1) @ waves + shift)
-    return weighted @ row_directions(weighted, rank, start)[1]
+    return weighted, row_directions(weighted, rank, start)[1]
 
 
-def centred(h: Tensor) -> Tensor:
-    """Rows minus the mean of those that are not empty, of length one; empty rows stay empty."""
-    full = h.norm(dim=1) > 1e-6
-    mean = h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
-    return F.normalize((h - mean) * full[:, None], dim=1)
+def mean_row(h: Tensor) -> Tensor:
+    """The mean of the rows that are not empty."""
+    full = filled(h)
+    return h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
+
+
+def filled(h: Tensor) -> Tensor:
+    """Which rows ``[N]`` are not empty."""
+    lengths: Tensor = h.norm(dim=1)
+    return lengths > 1e-6
+
+
+def centred(h: Tensor, mean: Tensor | None = None) -> Tensor:
+    """Rows minus ``mean`` (by default ``mean_row``), of length one; empty rows stay empty."""
+    mean = mean_row(h) if mean is None else mean
+    return F.normalize((h - mean) * filled(h)[:, None], dim=1)

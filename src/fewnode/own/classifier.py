@@ -15,8 +15,10 @@ from .calibration import Calibration
 from .expectation import Expectation
 from .explanation import Explainer, Explanation, embeddings_of
 from .fitted import FittedModel
+from .open_explanation import OpenExplainer
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
+from .rehearsal import Progress
 from .support import Examples, Support, changed, find_nodes, node_name, resolve, with_known
 
 
@@ -48,6 +50,7 @@ class FewShotClassifier(FittedModel):
         among: Literal["all", "new"] = "all",
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
+        progress: Progress = lambda what, part: None,
     ) -> Self:
         """Learn new classes from examples ``{class: [nodes by id or name]}``, one or more each.
 
@@ -56,6 +59,7 @@ class FewShotClassifier(FittedModel):
                 the closed choice of the literature, which forces every node into one of two or more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
             pool: the nodes on which other shares are estimated; all without a label, if not given.
+            progress: told what is being done where the known classes have to be learned first, as in ``learn_known``.
         """
         one_of("among", among, ("all", "new"))
         graph = self._graph()
@@ -66,7 +70,7 @@ class FewShotClassifier(FittedModel):
             found = self._calibrated(support)
             self.support, self.calibration, self.question = support, found, None
             return self
-        world = self._open_world()
+        world = self._open_world(progress)
         other = opening.other_name(world.classes)
         _check_other(other, support)
         fixed = checked_priors(priors, support.classes, other)
@@ -133,8 +137,12 @@ class FewShotClassifier(FittedModel):
         return self.question.expect(found.probabilities, found.accepted(threshold, thresholds))
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
-        """Why a node gets its class; see ``explanation.Explainer``."""
+        """Why a node gets its class, and what would change it; see ``open_explanation.OpenExplainer``."""
+        if n_neighbours < 0:
+            raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
+        if self.question is not None:
+            return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
         return Explainer(*self._adapted()).explain(at, n_neighbours)
 
     def unlabelled(self) -> torch.Tensor:

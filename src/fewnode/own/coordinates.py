@@ -1,6 +1,7 @@
 """The views of a graph as one matrix: side by side, turned to their principal directions, the small ones left out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,21 +11,27 @@ SAMPLE = 20_000  # nodes the directions are learned from
 LENGTH = 3.0  # of each view's rows: brings the coordinates to the scale at which the penalties of the head are set
 
 
-@torch.no_grad()
-def joined(views: Sequence[Tensor]) -> Tensor:
-    """Coordinates ``[N, at most WIDTH]`` of all nodes, centred on their mean.
+@dataclass(frozen=True)
+class Frame:
+    """The ``directions [d, at most WIDTH]`` of the views side by side, and the ``centre [d]`` they start from."""
 
-    They are rounded to half precision, in which they are saved, so that a loaded model answers as it did.
-    """
-    n, device = len(views[0]), views[0].device
-    chosen = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:SAMPLE].to(device)
-    centre = LENGTH * torch.cat([view.mean(0, dtype=torch.float32) for view in views])
-    sample = LENGTH * torch.cat([view[chosen].float() for view in views], 1) - centre
-    directions: Tensor = torch.linalg.eigh((sample.T @ sample).double())[1][:, -WIDTH:].float()
-    total: Tensor = -(centre @ directions).expand(n, -1).contiguous()
-    at = 0
-    for view in views:  # one at a time: all of them side by side would take three times the memory
-        total.addmm_(view.float(), directions[at : at + view.shape[1]], alpha=LENGTH)
-        at += view.shape[1]
-    rounded: Tensor = total.half().float()
-    return rounded
+    centre: Tensor
+    directions: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, views: Sequence[Tensor]) -> "Frame":
+        """The leading principal directions of the views of all nodes."""
+        chosen = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(views[0].device)
+        centre = LENGTH * torch.cat([view.mean(0, dtype=torch.float32) for view in views])
+        sample = LENGTH * torch.cat([view[chosen].float() for view in views], 1) - centre
+        return cls(centre, torch.linalg.eigh((sample.T @ sample).double())[1][:, -WIDTH:].float())
+
+    @torch.no_grad()
+    def coordinates(self, views: Sequence[Tensor]) -> Tensor:
+        """``[n, at most WIDTH]`` of the nodes with the given views."""
+        total, at = -(self.centre @ self.directions).expand(len(views[0]), -1).contiguous(), 0
+        for view in views:  # one at a time: all of them side by side would take three times the memory
+            total.addmm_(view.float(), self.directions[at : at + view.shape[1]], alpha=LENGTH)
+            at += view.shape[1]
+        return total

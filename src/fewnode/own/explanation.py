@@ -1,7 +1,7 @@
 """Why a node got its class: the examples it resembles, what its neighbours contribute, how clear it was."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -13,34 +13,69 @@ from ..graph import Graph
 from ..methods.base import Method
 from ..tasks import Tasks
 from .calibration import Calibration
+from .classes import class_name
 from .support import Support, node_name
 
 
 @dataclass(frozen=True)
 class Example:
-    """An example node: its class, how alike it is (cosine of the embeddings around their mean, -1 to 1), and its
-    influence: by how much the margin would shrink without it (None for the only example of its class)."""
+    """An example of a class (of a known one: a labelled node): how alike it is, from -1 to 1, and its influence: by how
+    much the margin would shrink without it (None where it was not computed: the only example of its class, a labelled
+    node of a known class). ``evidence`` is the same in log odds, which still tell where probabilities are near 1."""
 
     node: str
     label: str
     similarity: float
     influence: float | None
+    evidence: float | None = None
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A neighbour: the class it would get itself, its weight (share of the similarity of all neighbours), and its
-    influence: by how much the margin would shrink without the edge (None where it was not computed)."""
+    """A neighbour: the label it has (``labelled``) or would get itself, its weight (share of the similarity of all
+    neighbours), and its influence: by how much the margin would shrink without the edge (None where it was not
+    computed); ``evidence`` is the same in log odds."""
 
     node: str
     label: str
     weight: float
     influence: float | None
+    labelled: bool = False
+    evidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A word or column of the features, of which the node and what is around it have ``more`` (or less) than average:
+    by how much the margin, and the log odds, would shrink if they had just the average. ``own`` are the log odds that
+    the node's own features alone make. Negative: it speaks against the class."""
+
+    name: str
+    more: bool
+    influence: float
+    evidence: float
+    own: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """What would change the answer: without these ``edges`` (given by the neighbours), ``examples`` or ``columns`` the
+    node would get another label."""
+
+    what: str
+    without: tuple[str, ...]
+    label: str
+    probability: float
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """``probabilities`` of all classes, ``margins`` of the chosen one over each other, nearest examples, neighbours."""
+    """``probabilities`` of all classes, ``margins`` of the chosen one over each other, nearest examples, neighbours.
+
+    In the open question also the ``kind`` of the label (known, new, other), the ``columns`` that speak for it and
+    against, and the ``changes`` of the answer that were found, with how much was ``tried``. ``given`` is the label that
+    the node has already.
+    """
 
     node: str
     label: str
@@ -50,13 +85,18 @@ class Explanation:
     examples: tuple[Example, ...]
     neighbours: tuple[Neighbour, ...]
     degree: int
+    kind: str | None = None
+    given: str | None = None
+    columns: tuple[Column, ...] = ()
+    changes: tuple[Change, ...] = ()
+    tried: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 class Explainer:
-    """Explains decisions of one adapted model.
+    """Explains decisions of one adapted model in the closed question; ``open_explanation`` has those in the open one.
 
     Influences are exact: the examples' by scoring again without each of them, the neighbours' by embedding the graph
     again without the edge, which costs one pass over the graph for each of the neighbours asked for.
@@ -83,6 +123,7 @@ class Explainer:
             self._examples(node, best, second),
             self._neighbours(node, best, second, n_neighbours),
             int(self.graph.degree[node]),
+            given=given_labels(self.graph, self.support.examples(), at).get(node),
         )
 
     def _probabilities(self, graph: Graph, state: Any, nodes: Tensor) -> Tensor:
@@ -135,14 +176,16 @@ class Explainer:
         alike = self._similarity(node, around).clamp(min=0)
         weight = alike / alike.sum().clamp(min=1e-12)
         order = weight.argsort(descending=True, stable=True)
-        labels = self._probabilities(self.graph, self.state, around).argmax(-1).tolist()
+        chosen = self._probabilities(self.graph, self.state, around).argmax(-1).tolist()
+        given = given_labels(self.graph, self.support.examples(), around)
         influence = self._influences(node, around[order[:limit]], best, second)
         return tuple(
             Neighbour(
                 node_name(self.graph, int(around[i])),
-                self.support.classes[labels[i]],
+                given.get(int(around[i]), self.support.classes[chosen[i]]),
                 float(weight[i]),
                 influence.get(int(around[i])),
+                int(around[i]) in given,
             )
             for i in order.tolist()
         )
@@ -154,6 +197,15 @@ class Explainer:
             cut = without_edge(self.graph, node, other)
             found[other] = margin - self._margin(cut, inference.embed(self.model, cut), node, best, second)
         return found
+
+
+def given_labels(graph: Graph, examples: Mapping[str, Tensor], nodes: Tensor) -> dict[int, str]:
+    """The labels that those of ``nodes [B]`` have which have one: as an example of a new class, or in the graph."""
+    labels = zip(nodes.tolist(), graph.y[nodes].tolist(), strict=True)
+    found = {node: class_name(graph, label) for node, label in labels if label >= 0}
+    for name, shown in examples.items():
+        found |= dict.fromkeys(nodes[torch.isin(nodes, shown)].tolist(), name)
+    return found
 
 
 def without_edge(graph: Graph, a: int, b: int) -> Graph:

@@ -18,6 +18,7 @@ from .classes import KnownClasses, class_name, class_sizes
 from .moments import Moments
 from .openworld import OpenWorldModel
 from .predictions import NONE_OF_THESE, OTHER
+from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed
 
 MODEL, TENSORS = "open_world.json", "open_world.safetensors"
@@ -49,13 +50,15 @@ def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...],
     progress("making the views", 0.0)
     own = getattr(model, "views", None)
     views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
-    return OpenWorldModel.fit(graph, views(graph), y, classes, progress=progress)
+    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=views.sources(graph), progress=progress)
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:
     """Write the model so that nothing has to be made again."""
     parts = {"x": model.x.half(), "y": model.y, "log_known": model.log_known, "facts": model.facts}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
+    if model.recipe is not None:
+        parts |= {f"recipe.{name}": part for name, part in model.recipe.tensors().items()}
     save_file({name: part.cpu().contiguous() for name, part in parts.items()}, folder / TENSORS)
     write_json(folder / MODEL, {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]})
 
@@ -75,4 +78,7 @@ def load(folder: Path, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | 
         return None
     moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
     rehearsed = tuple(Rehearsed.from_json(one) for one in document["rehearsed"])
-    return OpenWorldModel(classes, parts["x"].float(), y, parts["log_known"], parts["facts"], moments, rehearsed)
+    kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
+    recipe = Recipe.from_tensors(kept) if kept else None
+    x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
+    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, recipe)

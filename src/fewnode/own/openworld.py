@@ -12,16 +12,19 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.operators import normalized_adjacency
+from ..nn.views import ViewSources
 from . import membership, priors
-from .coordinates import joined
+from .coordinates import Frame
 from .expectation import Expectation, expectation
 from .known_head import KnownHead
 from .membership import Membership
 from .moments import Direction, Moments
+from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed, rehearse
 
 POOL = 20_000  # unlabelled nodes from which the shares of the classes are estimated
-BATCH = 1 << 16  # nodes scored at a time
+BATCH = 1 << 16  # nodes scored at a time, and ...
+ROWS = 1 << 12  # ... rows of coordinates copied at a time, which stay in the processor's cache
 
 # What known classes taught when they played new, three examples each, on four of the development graphs (mean): for
 # graphs with fewer than three labelled classes, on which nothing can be rehearsed.
@@ -42,7 +45,8 @@ class OpenWorldModel:
     """What is known of a graph before any new class is named.
 
     ``x [N, d]`` are coordinates of the nodes, ``y [N]`` their known classes (-1 where unknown), named by ``classes``;
-    ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``.
+    ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``. With
+    the ``recipe``, which explanations need, all of these can be made again for one node.
     """
 
     classes: tuple[str, ...]
@@ -52,6 +56,7 @@ class OpenWorldModel:
     facts: Tensor
     moments: Moments
     rehearsed: tuple[Rehearsed, ...]
+    recipe: Recipe | None = None
 
     @classmethod
     def fit(
@@ -61,16 +66,19 @@ class OpenWorldModel:
         y: Tensor,
         classes: tuple[str, ...],
         *,
+        sources: ViewSources | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
     ) -> "OpenWorldModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``progress`` is told what is being done, and which part of it is done.
+        ``sources`` of the views make explanations possible. ``progress`` is told what is being done, and which part of
+        it is done.
         """
         edges = normalized_adjacency(graph)
         progress("joining the views", 0.0)
-        x = joined(views)
+        frame = Frame.of(views)
+        x = frame.coordinates(views).half().float()  # as they are saved, so that a loaded model answers as before
         moments = Moments.of(x, y)
         progress("learning the known classes", 0.0)
         head = KnownHead.fit(x, edges, y, seed)
@@ -78,8 +86,9 @@ class OpenWorldModel:
         found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
         masses = [membership.spread_mass(edges, part) for part in ((y >= 0).float(), torch.ones_like(x[:, 0]))]
         facts = membership.node_facts(x, moments, logits, alone, *masses)
+        recipe = None if sources is None else Recipe.of(sources, frame, head, x, y)
         progress("done", 1.0)
-        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found) or (USUAL,))
+        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found) or (USUAL,), recipe)
 
     def ask(
         self,
@@ -137,28 +146,48 @@ class OpenQuestion:
 
     def with_examples(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
         """The same question with other examples: only classes whose examples changed get a new direction."""
+        return self.with_each([examples])[0]
+
+    def with_each(self, several: Sequence[Mapping[str, Tensor]]) -> list["OpenQuestion"]:
+        """The same question with each of several other examples; the pool is looked at once for all of them."""
+        asked = [self._showing(examples) for examples in several]
+        widths = [2 * len(one.directions) for one in asked]
+        projections = self._projections(self.pool, [part for one in asked for part in one.directions.values()])
+        facts, found = self.model.facts[self.pool], []
+        for one, own in zip(asked, projections.split(widths, 1), strict=True):
+            groups = [None, *one.examples, self.other]
+            fixed = {groups.index(name): share for name, share in self.fixed.items() if name in groups}
+            free = ~torch.isin(self.pool, torch.cat(list(one.examples.values())))
+            utilities = one._utilities(facts[free], own[free])
+            found.append(replace(one, shares=priors.estimate(utilities, one._assumed(), fixed)))
+        return found
+
+    def _showing(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
+        """The question with these examples, before the shares are estimated."""
         directions = {}
         for name, nodes in examples.items():
             same = name in self.examples and torch.equal(self.examples[name], nodes)
             directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes])
         shots = [len(nodes) for nodes in examples.values()]
         taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
-        asked = replace(self, examples=dict(examples), directions=directions, memberships=taught)
-        groups = [None, *examples, self.other]
-        fixed = {groups.index(name): share for name, share in self.fixed.items() if name in groups}
-        used = torch.cat(list(examples.values()))
-        nodes = self.pool[~torch.isin(self.pool, used)]
-        return replace(asked, shares=priors.estimate(asked.utilities(nodes), asked._assumed(), fixed))
+        return replace(self, examples=dict(examples), directions=directions, memberships=taught)
+
+    def _projections(self, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
+        """``[B, 2 * directions]``: both weights of each in turn."""
+        weights = torch.cat([part.weights for part in directions], 1)
+        parts = [self.model.x[some] @ weights for some in nodes.split(ROWS)]
+        return torch.cat(parts) - self.model.moments.mean @ weights
 
     def utilities(self, nodes: Tensor) -> Tensor:
         """Log odds ``[B, G]`` of the groups against known, at the shares that rehearsals had."""
-        facts, weights = self.model.facts[nodes], [part.weights for part in self.directions.values()]
-        projections = (self.model.x[nodes] - self.model.moments.mean) @ torch.cat(weights, 1)
+        return self._utilities(self.model.facts[nodes], self._projections(nodes, list(self.directions.values())))
+
+    def _utilities(self, facts: Tensor, projections: Tensor) -> Tensor:
         columns = []
         for i, (direction, taught) in enumerate(zip(self.directions.values(), self.memberships, strict=False)):
             own = membership.class_facts(projections[:, 2 * i : 2 * i + 2], facts, direction)
             columns.append(taught.utilities(facts, own[:, None])[:, 1])
-        other = self.memberships[-1].utilities(facts, facts.new_zeros(len(nodes), 0, 4))[:, -1]
+        other = self.memberships[-1].utilities(facts, facts.new_zeros(len(facts), 0, 4))[:, -1]
         return torch.stack([torch.zeros_like(other), *columns, other], 1)
 
     def groups(self, nodes: Tensor) -> Tensor:

@@ -43,9 +43,9 @@ def estimate(
     each = each / each.sum().clamp(min=1e-12)
     shares = assumed = assumed.to(likely)
     for _ in range(STEPS):
-        found = likely * (shares / assumed)
-        found = found / found.sum(1, keepdim=True).clamp(min=1e-12)
-        shares = _with_fixed((each @ found + FAINT * assumed) / (1 + FAINT), fixed or {})
+        ratio = shares / assumed
+        found = ratio * ((each / (likely @ ratio).clamp(min=1e-12)) @ likely)  # the mean posterior, in two products
+        shares = _with_fixed((found + FAINT * assumed) / (1 + FAINT), fixed or {})
     between = assumed ** (1 - TRUST) * shares**TRUST
     return _with_fixed(between / between.sum(), fixed or {}).float()
 

@@ -188,7 +188,7 @@ def _unknown(graph: Graph, value: Any) -> str:
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = close_name(value, _name_index(graph)) if graph.num_nodes <= 20_000 else None
+    close = close_name(value, _name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 

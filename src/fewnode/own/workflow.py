@@ -1,6 +1,6 @@
 """From a user's tables to a saved model, and from a saved model to predictions: one call for each command."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from .expectation import Expectation
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
-from .support import read_examples
+from .support import find_nodes, read_examples
 from .tables import TableSource
 
 Say = Callable[[str], None]  # told in a line what is being done
@@ -78,26 +78,41 @@ def load_adapted(
     edges: PathLike | None = None,
     nodes: PathLike | None = None,
     features: PathLike | None = None,
+    wanted: Sequence[str] = (),
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
     """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``.
 
     ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; unless the graph has no label at all, the open
     question is asked.
+    Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     examples = read_examples(support)
     say("Reading the graph ...")
     graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    find_nodes(graph, wanted, "nodes asked for")
     classifier.attach(graph)
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so only the new classes can be told apart (--among new)")
     among = among or ("all" if bool((graph.y >= 0).any()) else "new")
     try:
-        return classifier.adapt(examples, among=among, priors=priors)
+        return classifier.adapt(examples, among=among, priors=priors, progress=_said_once(say))
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
+
+
+def _said_once(say: Say) -> Progress:
+    """Progress in lines: one for each thing that is done."""
+    told: list[str] = []
+
+    def progress(what: str, part: float) -> None:
+        if what not in (*told, "done"):
+            told.append(what)
+            say(f"{what[:1].upper()}{what[1:]} ...")
+
+    return progress
 
 
 def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], say: Say) -> Graph:

@@ -1,0 +1,186 @@
+"""The views and opinions of one node as they would be without some of its edges, and nothing of any other node.
+
+Every smoothing is a polynomial of the adjacency, so one node's row of it is that polynomial applied to the node's
+one-hot row from the left: a few products of the adjacency with a matrix of one column for each cut. That is exact.
+Held fixed, as they are on the whole graph, are: the bases of words and links, the rarities of both, the means the views
+are centred on, the frame of the coordinates, the head of the known classes and its shares, and what every *other* node
+tells its neighbours (its label, or what the regression said of it).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..graph import Graph
+from ..graph.operators import adjacency
+from ..nn.features import column_mass
+from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
+from .known_head import FAINT, SPREADS, scores
+from .membership import node_facts
+from .moments import Moments
+from .recipe import Recipe
+
+
+class CutWalks:
+    """Walks that start at one node of a graph without some of the node's edges: one column for each of ``cuts``, which
+    lists the neighbours whose edges are gone. All matrices are ``[N, cuts]``."""
+
+    def __init__(self, graph: Graph, node: int, cuts: Sequence[Sequence[int]]) -> None:
+        self.graph, self.node, self.n_cuts = graph, node, len(cuts)
+        self.matrix = adjacency(graph)
+        device = graph.device
+        self.cut = torch.tensor([i for i, part in enumerate(cuts) for _ in part], dtype=torch.long, device=device)
+        self.other = torch.tensor([u for part in cuts for u in part], dtype=torch.long, device=device)
+        self.at = torch.full_like(self.other, node)
+        self.forth = self._arcs(self.at, self.other)  # a directed graph may have only one of the two arcs
+        self.back = self._arcs(self.other, self.at)
+        rows, columns = (graph.degree + 1).float(), _column_counts(graph)
+        self.row_sums = self._less(rows, self.forth, self.back)
+        self.column_sums = self._less(columns, self.back, self.forth)
+        self.rarity = torch.log((1 + graph.num_nodes) / (1 + columns)) + 1  # of the links: as on the whole graph
+
+    def _arcs(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """1 where row lists column, else 0."""
+        indptr, indices = self.graph.indptr, self.graph.indices
+        there = [
+            bool((indices[indptr[r] : indptr[r + 1]] == c).any())
+            for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
+        ]
+        return torch.tensor(there, dtype=torch.float32, device=indptr.device)
+
+    def _less(self, whole: Tensor, at_node: Tensor, at_other: Tensor) -> Tensor:
+        """``whole [N]`` for each cut, less what is given for every edge that is gone, at both of its ends."""
+        sums = whole[:, None].repeat(1, self.n_cuts)
+        sums.index_put_((self.at, self.cut), -at_node, accumulate=True)
+        return sums.index_put_((self.other, self.cut), -at_other, accumulate=True)
+
+    def start(self) -> Tensor:
+        first = torch.zeros_like(self.row_sums)
+        first[self.node] = 1
+        return first
+
+    def _handed_on(self, z: Tensor, keep: float = 0.0) -> Tensor:
+        """``A'^T z + keep z``: each row's mass handed to those it lists, of the adjacency without the edges."""
+        moved = torch.addmm(z, self.matrix.transpose, z, beta=keep)
+        moved.index_put_((self.other, self.cut), -self.forth * z[self.at, self.cut], accumulate=True)
+        return moved.index_put_((self.at, self.cut), -self.back * z[self.other, self.cut], accumulate=True)
+
+    def two_steps(self) -> Tensor:
+        """The row of the mean over two-step walks, without self-loops."""
+        share = (self.row_sums - 1).clamp(min=1).reciprocal()
+        return self._handed_on(share * self._handed_on(share * self.start()))
+
+    def smoothed(self, wanted: Sequence[tuple[int, float]]) -> list[Tensor]:
+        """The rows of personalised PageRank with the ``wanted`` (steps, restart), all from the same walk.
+
+        The walk is scaled by the root of the row sums until the end, so that a step takes one scaling instead of two.
+        """
+        root = self.row_sums.sqrt()
+        scale = (self.row_sums * self.column_sums).rsqrt()
+        z, longest = self.start() / root, max(steps for steps, _ in wanted)
+        totals = [torch.zeros_like(z) for _ in wanted]
+        for step in range(longest + 1):
+            for total, (steps, restart) in zip(totals, wanted, strict=True):
+                if step <= steps:
+                    total.add_(z, alpha=(1 - restart) ** step * (restart if step < steps else 1))
+            if step < longest:
+                z = self._handed_on(z, keep=1.0).mul_(scale)
+        return [total.mul_(root) for total in totals]
+
+    def lists(self, *parts: Tensor) -> list[Tensor]:
+        """Each of ``parts`` times the neighbour lists (TF-IDF, each with the node itself)."""
+        squared = self.rarity.square()
+        lengths = (self.matrix @ squared[:, None])[:, 0] + squared
+        shares = self._less(lengths, self.forth * squared[self.other], self.back * squared[self.node])
+        shares = shares.clamp(min=1e-24).rsqrt()
+        return [self._handed_on(z * shares, keep=1.0).mul_(self.rarity[:, None]) for z in parts]
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """Rows ``[B, ...]`` of the open-world model that one node would have."""
+
+    x: Tensor
+    log_known: Tensor
+    facts: Tensor
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What reaches one node, for each of ``B`` cuts: ``words [4, B, d]`` and ``links [2, B, rank]`` of the views before
+    they are centred; the ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the
+    last two, ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all. ``columns [4, F]`` is what the
+    first cut has of each feature column in the views of words, ``own [4]`` the weight of the node's own features in
+    it."""
+
+    words: Tensor
+    links: Tensor
+    opinions: Tensor
+    say: Tensor
+    masses: Tensor
+    columns: Tensor
+    own: Tensor
+
+    def first(self, words: Tensor) -> "Surroundings":
+        """Those of the first cut with other words ``[4, B, d]``."""
+        n = words.shape[1]
+        links, opinions = (part[:, :1].expand(-1, n, -1) for part in (self.links, self.opinions))
+        say, masses = (part[:, :1].expand(-1, n) for part in (self.say, self.masses))
+        return replace(self, words=words, links=links, opinions=opinions, say=say, masses=masses)
+
+
+class Locality:
+    """Makes the rows of one node again, by the recipe of the open-world model."""
+
+    def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor) -> None:
+        self.graph, self.recipe, self.moments, self.y = graph, recipe, moments, y
+
+    @torch.no_grad()
+    def surroundings(self, node: int, cuts: Sequence[Sequence[int]]) -> Surroundings:
+        """What reaches the node for each of ``cuts``: lists of neighbours to which there is no edge."""
+        walks = CutWalks(self.graph, node, cuts)
+        (far_steps, near_steps), sources = [(steps, restart) for restart, steps in SPREADS], self.recipe.sources
+        near, far, labels_far, labels_near = walks.smoothed((NEAR_STEPS, FAR_STEPS, far_steps, near_steps))
+        two = walks.two_steps()
+        views = torch.cat([walks.start(), two, near, far], 1)
+        columns = column_mass(self.graph, views, sources.idf, sources.centre).T
+        links = torch.cat(walks.lists(two, near), 1).T @ sources.links
+        said = torch.cat([labels_far, labels_near], 1)
+        labelled = (self.y >= 0).nonzero().flatten()
+        labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])
+        labels.index_add_(0, self.y[labelled], said[labelled])
+        n = len(cuts)
+        return Surroundings(
+            (columns @ sources.words).unflatten(0, (len(WORDS), n)),
+            links.unflatten(0, (2, n)),
+            torch.cat([labels.T, said.T @ self.recipe.answers]).unflatten(0, (4, n)),
+            said[node].unflatten(0, (2, n)) * float(self.y[node] < 0),
+            torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
+            columns[::n],
+            views[node, ::n],
+        )
+
+    @torch.no_grad()
+    def rows(self, node: int, around: Surroundings) -> NodeRows:
+        """The rows that the node has in such surroundings."""
+        sources, head = self.recipe.sources, self.recipe.head
+        h = zip([*around.words, *around.links], sources.means, strict=True)
+        views = [centred(part, mean) for part, mean in h]
+        x = self.recipe.frame.coordinates(views)
+        alone = scores(x, head.weights)
+        own = alone.softmax(1) - self.recipe.answers[node]  # what it says itself has changed as well
+        opinions = around.opinions.clone()
+        opinions[2:] += around.say[:, :, None] * own
+        count = torch.bincount(self.y[self.y >= 0], minlength=opinions.shape[2]).float()
+        faint = FAINT * (count + 1) / (count.sum() + len(count))
+        spoken = ((opinions + faint) / (opinions.sum(2, keepdim=True) + FAINT)).log()
+        logits = head.mix[0] * alone + torch.einsum("o,obc->bc", head.mix[1:], spoken)
+        facts = node_facts(x, self.moments, logits, alone, *around.masses)
+        return NodeRows(x, logits.log_softmax(1), facts)
+
+
+def _column_counts(graph: Graph) -> Tensor:
+    """How many lists each node is in, its own among them."""
+    return torch.bincount(graph.indices.long(), minlength=graph.num_nodes).float() + 1

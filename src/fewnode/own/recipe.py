@@ -1,0 +1,49 @@
+"""What one node's row in the open-world model is made from, kept so that it can be made again for that node alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..nn.views import VIEWS, ViewSources
+from .coordinates import Frame
+from .known_head import KnownHead, label_matrix, scores
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The ``sources`` of the views, the ``frame`` of the coordinates, the ``head`` of the known classes, and
+    ``answers [N, C]``: what each node tells the others, its label or what the regression says of it (rounded to half
+    precision, in which they are saved)."""
+
+    sources: ViewSources
+    frame: Frame
+    head: KnownHead
+    answers: Tensor
+
+    @classmethod
+    def of(cls, sources: ViewSources, frame: Frame, head: KnownHead, x: Tensor, y: Tensor) -> "Recipe":
+        """The recipe for nodes with the coordinates ``x [N, d]`` and the labels ``y [N]``."""
+        said = scores(x, head.weights).softmax(1)
+        answers = torch.where((y >= 0)[:, None], label_matrix(y, said.shape[1]), said).half().float()
+        return cls(sources, frame, head, answers)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it by name, for a file."""
+        sources = {name: getattr(self.sources, name) for name in ("idf", "centre", "words", "links", "columns")}
+        means = {f"mean_of_{name}": mean for name, mean in zip(VIEWS, self.sources.means, strict=True)}
+        frame = {"origin": self.frame.centre, "directions": self.frame.directions}
+        head = {"weights": self.head.weights, "mix": self.head.mix, "penalty": torch.tensor(self.head.penalty)}
+        large = {"links": self.sources.links.half(), "answers": self.answers.half()}
+        return sources | means | frame | head | large
+
+    @classmethod
+    def from_tensors(cls, parts: Mapping[str, Tensor]) -> "Recipe":
+        """What ``tensors`` gave."""
+        means = tuple(parts[f"mean_of_{name}"] for name in VIEWS)
+        sources = ViewSources(
+            parts["idf"], parts["centre"], parts["words"], parts["links"].float(), means, parts["columns"]
+        )
+        head = KnownHead(parts["weights"], parts["mix"], float(parts["penalty"]))
+        return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"].float())
