@@ -120,7 +120,8 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        if self.tasks:
+            self.bar.stop()
 
     def show(self, name: str, done: int, total: int | None, facts: str = "", line: str = "") -> None:
         """Say how far ``name`` is: on the bar, or as ``line`` where there is no terminal."""
