@@ -3,6 +3,8 @@ import os
 
 import numpy as np
 import pytest
+import torch
+from safetensors import safe_open
 
 from fewnode import storage
 from fewnode.errors import InputError
@@ -75,3 +77,15 @@ def test_a_damaged_json_is_named(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"a": 1})[:-1])
     with pytest.raises(InputError, match=r"a.json is not a JSON file"):
         storage.read_json(tmp_path / "a.json")
+
+
+def test_tensors_appear_whole_for_everybody_to_read(tmp_path, monkeypatch):
+    path = tmp_path / "part.safetensors"
+    storage.write_tensors(path, {"a": torch.arange(3).expand(2, 3)}, {"kind": "test"})
+    with safe_open(path, "pt") as file:
+        assert file.get_tensor("a").tolist() == [[0, 1, 2]] * 2 and file.metadata() == {"kind": "test"}
+    assert path.stat().st_mode & 0o777 == 0o666 & ~storage._umask()
+    monkeypatch.setattr("safetensors.torch.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        storage.write_tensors(path, {"a": torch.zeros(1)})
+    assert [file.name for file in tmp_path.iterdir()] == ["part.safetensors"]

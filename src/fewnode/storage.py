@@ -6,11 +6,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PathLike = str | os.PathLike[str]
 
@@ -70,6 +73,22 @@ def write_npz(path: PathLike, arrays: Mapping[str, np.ndarray], compress: bool =
             raise InputError(f"array {name!r} holds Python objects; only numbers and text can be written")
     with atomic_write(path) as file:
         (np.savez_compressed if compress else np.savez)(file, **whole)  # type: ignore[arg-type]
+
+
+def write_tensors(path: PathLike, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> None:
+    """Write torch tensors as safetensors, whole or not at all."""
+    from safetensors.torch import save_file
+
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        save_file({name: part.detach().cpu().contiguous() for name, part in tensors.items()}, temporary, metadata)
+        temporary.chmod(0o666 & ~_umask())  # it is made for its owner alone; a model need not be
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_json(path: PathLike) -> Any:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
 from ..nn.views import Views
-from ..storage import read_json, write_json
+from ..storage import read_json, write_json, write_tensors
 from .classes import KnownClasses, class_name, class_sizes
 from .moments import Moments
 from .openworld import OpenWorldModel
@@ -59,7 +59,7 @@ def save(model: OpenWorldModel, folder: Path) -> None:
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
     if model.recipe is not None:
         parts |= {f"recipe.{name}": part for name, part in model.recipe.tensors().items()}
-    save_file({name: part.cpu().contiguous() for name, part in parts.items()}, folder / TENSORS)
+    write_tensors(folder / TENSORS, parts)
     write_json(folder / MODEL, {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]})
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from .. import checkpoint
 from ..errors import InputError
 from ..methods.base import Method
-from ..storage import PathLike, read_json, write_json
+from ..storage import PathLike, read_json, write_json, write_tensors
 from . import opening
 from .calibration import Calibration
 from .classes import KnownClasses
@@ -101,8 +100,8 @@ def _keep_embedding(state: Any, path: Path) -> None:
     """Keep an embedding that is one tensor or a list of them; others are made again."""
     parts = state if type(state) is list else [state]
     if all(isinstance(part, Tensor) for part in parts):
-        named = {str(i): part.detach().cpu().contiguous() for i, part in enumerate(parts)}
-        save_file(named, path, metadata={"kind": "list" if type(state) is list else "tensor"})
+        named = {str(i): part for i, part in enumerate(parts)}
+        write_tensors(path, named, {"kind": "list" if type(state) is list else "tensor"})
 
 
 def read_embedding(folder: Path, device: torch.device) -> Any:
