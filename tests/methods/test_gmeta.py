@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from fewnode.methods._adapting import unit_features
 
 from fewnode import Graph, draw_tasks
 from fewnode.methods.gmeta import GMeta
 from fewnode.nn import neighbourhoods
 from fewnode.nn.heads import one_hot
+from fewnode.nn.inner_loop import unit_features
 from fewnode.nn.neighbourhoods import Subgraphs, cut_subgraphs
 from oracles import gmeta as oracle
 

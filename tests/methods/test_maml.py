@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from fewnode.methods._adapting import unit_features
 
 from fewnode import ClassSplit, Graph, Tasks, draw_tasks, fit, load, save
 from fewnode.errors import InputError
 from fewnode.methods.base import cross_entropy
 from fewnode.methods.maml import MAML
+from fewnode.nn.inner_loop import unit_features
 from oracles import maml as oracle
 
 
@@ -67,14 +67,14 @@ def test_scoring_leaves_the_weights_alone(world):
 
 
 def test_many_queries_and_tasks_score_as_few(world, monkeypatch):
-    from fewnode.methods import _adapting
+    from fewnode.methods import base
 
     graph, split = world
     model = model_on(graph)
     tasks = draw_tasks(graph.y, split.novel, 3, 2, 10, 6, 0)
     whole = model(graph, tasks)
-    monkeypatch.setattr(_adapting, "ROWS", 100)
-    monkeypatch.setattr(_adapting, "QUERIES", 7)
+    monkeypatch.setattr(base, "ROWS", 100)
+    monkeypatch.setattr(base, "QUERIES", 7)
     torch.testing.assert_close(model(graph, tasks), whole)
 
 
