@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from . import own_output
+from . import explain_output, own_output
 from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 
 if TYPE_CHECKING:
@@ -256,4 +256,4 @@ def explain_node(args: argparse.Namespace) -> None:
     classifier = load_adapted(args.folder, args.support, wanted=[args.node], **_where(args))
     say(f"Explaining {args.node} ...")
     found = classifier.explain(args.node, n_neighbours=args.neighbours)
-    emit(args, found.to_json(), own_output.draw_explanation)
+    emit(args, found.to_json(), explain_output.draw_explanation)
