@@ -150,11 +150,19 @@ def test_impossible_tasks_are_refused_with_the_numbers(run, data, tmp_path):
     assert code == 2 and "10-way needs 10 classes" in err
 
 
-def test_unknown_commands_and_missing_arguments_exit_with_2(run):
-    for argv in ([], ["trian"], ["ls"], ["train", "tent", "wordnet"]):
+def test_unknown_commands_and_missing_arguments_exit_with_2(run, capsys):
+    for argv in (["trian"], ["ls"], ["train", "tent", "wordnet"]):
         with pytest.raises(SystemExit) as caught:
             run(*argv)
         assert caught.value.code == 2
+        if argv == ["trian"]:
+            assert "Did you mean 'train'?" in capsys.readouterr().err
+
+
+def test_nothing_at_all_is_answered_with_the_help(run, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run()
+    assert caught.value.code == 0 and "evaluate" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ imported before a command runs, so that ``--help`` and completion answer at once
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
@@ -17,9 +20,18 @@ from .threads import use_free_cores
 GROUPS = (listing, training, own, experiments, reports, completion)  # in the order of --help
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that answers a misspelt word with the closest one it knows."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        close = get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
+        super().error(f"{message}. Did you mean {close[0]!r}?" if close else message)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line as one argparse parser."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fewnode",
         description="Few-shot node classification: name a new class with a handful of example nodes.",
         epilog="fewnode COMMAND --help explains a command.",
@@ -53,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = build_parser()
-    args, unknown = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    args, unknown = parser.parse_known_args(words or ["--help"])
     if unknown:
         flags = any(word.startswith("-") for word in unknown)
         hint = "fewnode COMMAND --help lists what there is" if flags else "several names are joined by commas: A,B"
