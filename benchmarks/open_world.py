@@ -318,7 +318,13 @@ def table(family: int = FAMILY) -> str:
     rows = [r for r in read() if family <= r["draw"] < family + DRAWS]
     ours = [r for r in rows if r["kind"] == "model"]
     return "\n\n".join(
-        [known_table(ours, [r for r in rows if r["kind"] == "known"]), open_table(ours), told_table(ours)]
+        [
+            known_table(ours, [r for r in rows if r["kind"] == "known"]),
+            open_table(ours),
+            score_table(ours, "average_precision", "average precision of a new class"),
+            score_table([r for r in ours if r["hidden"]], "auroc_other", "AUROC of the class nobody named"),
+            told_table(ours),
+        ]
     )
 
 
@@ -370,6 +376,15 @@ def open_table(ours: list[dict[str, Any]]) -> str:
                     f"{mean(r['auroc_other']['model'] for r in of):.3f}" if hidden else "",
                 ]
                 lines.append(f"| {hidden} | {shots} | {graph or 'mean'} | " + " | ".join(figures) + " |")
+    return "\n".join(lines)
+
+
+def score_table(ours: list[dict[str, Any]], key: str, title: str) -> str:
+    """The model beside single scores, on the mean of all graphs and draws."""
+    lines = [f"| {title} | 3 examples | 10 examples |", "|---|---|---|"]
+    for name in ours[0][key] if ours else ():
+        figures = [mean(r[key][name] for r in ours if r["shots"] == shots) for shots in SHOTS]
+        lines.append(f"| {name} | " + " | ".join(f"{f:.3f}" for f in figures) + " |")
     return "\n".join(lines)
 
 
