@@ -318,7 +318,13 @@ def table(family: int = FAMILY) -> str:
     rows = [r for r in read() if family <= r["draw"] < family + DRAWS]
     ours = [r for r in rows if r["kind"] == "model"]
     return "\n\n".join(
-        [known_table(ours, [r for r in rows if r["kind"] == "known"]), open_table(ours), told_table(ours)]
+        [
+            known_table(ours, [r for r in rows if r["kind"] == "known"]),
+            open_table(ours),
+            score_table(ours, "average_precision", "average precision of a new class"),
+            score_table([r for r in ours if r["hidden"]], "auroc_other", "AUROC of the class nobody named"),
+            told_table(ours),
+        ]
     )
 
 
@@ -335,7 +341,9 @@ def known_table(ours: list[dict[str, Any]], others: list[dict[str, Any]]) -> str
     ]
     total = []
     for graph in dict.fromkeys(r["graph"] for r in others):
-        figures = [mean(r["known_accuracy"] for r in ours if r["graph"] == graph and not r["hidden"])]
+        draws = {r["draw"] for r in others if r["graph"] == graph}
+        same = [r for r in ours if r["graph"] == graph and not r["hidden"] and r["draw"] in draws]
+        figures = [mean(r["known_accuracy"] for r in same)]
         figures += [mean(r[name] for r in others if r["graph"] == graph) for name in names]
         total.append(figures)
         lines.append(f"| {graph} | " + " | ".join(f"{100 * f:.1f}" for f in figures) + " |")
@@ -373,11 +381,20 @@ def open_table(ours: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def score_table(ours: list[dict[str, Any]], key: str, title: str) -> str:
+    """The model beside single scores, on the mean of all graphs and draws."""
+    lines = [f"| {title} | 3 examples | 10 examples |", "|---|---|---|"]
+    for name in ours[0][key] if ours else ():
+        figures = [mean(r[key][name] for r in ours if r["shots"] == shots) for shots in SHOTS]
+        lines.append(f"| {name} | " + " | ".join(f"{f:.3f}" for f in figures) + " |")
+    return "\n".join(lines)
+
+
 def told_table(ours: list[dict[str, Any]]) -> str:
     """How often the printed figures were within five points of the truth, and within their interval."""
     lines = [
-        "| hidden | shots | figure | within 5 points | within the interval | mean miss |",
-        "|---|---|---|---|---|---|",
+        "| hidden | shots | figure | within 5 points | within the interval | mean miss | truth above what was told |",
+        "|---|---|---|---|---|---|---|",
     ]
     for hidden in (0, 1):
         for shots in SHOTS:
@@ -391,10 +408,9 @@ def told_table(ours: list[dict[str, Any]]) -> str:
                 ]
                 near = mean(abs(a - b["value"]) <= 0.05 for a, b in pairs)
                 inside = mean(b["low"] <= a <= b["high"] for a, b in pairs)
-                miss = mean(abs(a - b["value"]) for a, b in pairs)
-                lines.append(
-                    f"| {hidden} | {shots} | {name} | {100 * near:.0f} % | {100 * inside:.0f} % | {100 * miss:.1f} |"
-                )
+                miss, off = mean(abs(a - b["value"]) for a, b in pairs), mean(a - b["value"] for a, b in pairs)
+                figures = f"{100 * near:.0f} % | {100 * inside:.0f} % | {100 * miss:.1f} | {100 * off:+.1f}"
+                lines.append(f"| {hidden} | {shots} | {name} | {figures} |")
     return "\n".join(lines)
 
 
@@ -413,13 +429,16 @@ def speed(nodes: int = 170_000, classes: int = 45) -> None:
         views = Views(64).fit(graph)(graph)
     started = time.perf_counter()
     model = OpenWorldModel.fit(graph, views, left, tuple(map(str, range(classes - 2))))
-    print(f"fit {time.perf_counter() - started:.1f} s")
+    row = {"kind": "speed", "nodes": nodes, "draw": -1, "graph": "planted", "fit_s": time.perf_counter() - started}
     for shots in SHOTS:
         started = time.perf_counter()
         question = model.ask({"new": (graph.y == 0).nonzero().flatten()[:shots]})
         middle = time.perf_counter()
         question.probabilities(torch.arange(nodes))
-        print(f"{shots} examples: adapt {middle - started:.3f} s, predict all {time.perf_counter() - middle:.3f} s")
+        row |= {f"adapt_{shots}_s": middle - started, f"predict_{shots}_s": time.perf_counter() - middle}
+    with ROWS.open("a") as file:
+        file.write(json.dumps(rounded(row)) + "\n")
+    print(rounded(row))
 
 
 def main() -> None:

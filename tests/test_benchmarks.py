@@ -9,7 +9,12 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "page"), [("vantage_fresh_splits", "docs/vantage.md"), ("tent_recipe", "docs/tent.md")]
+    ("benchmark", "page"),
+    [
+        ("vantage_fresh_splits", "docs/vantage.md"),
+        ("tent_recipe", "docs/tent.md"),
+        ("open_world", "docs/open-world.md"),
+    ],
 )
 def test_the_table_of_a_benchmark_is_the_one_on_its_page(benchmark, page):
     spec = importlib.util.spec_from_file_location(benchmark, ROOT / f"benchmarks/{benchmark}.py")

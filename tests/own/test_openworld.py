@@ -7,8 +7,9 @@ import torch
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
 from fewnode.own import membership, opening, openworld, rehearsal
-from fewnode.own.membership import Episode, Membership
-from fewnode.own.openworld import USUAL, OpenWorldModel
+from fewnode.own.membership import USUAL, Episode, Membership
+from fewnode.own.openworld import OpenWorldModel
+from fewnode.own.rehearsal import Rehearsed
 
 
 def asked(planted, shots: int = 3) -> openworld.OpenQuestion:
@@ -107,7 +108,7 @@ def test_with_two_classes_nothing_can_be_rehearsed_and_what_is_usual_holds():
     with torch.no_grad():
         views = Views(6).fit(graph)(graph)
     model = OpenWorldModel.fit(graph, views, left, ("a", "b"))
-    assert model.rehearsed == (USUAL,)
+    assert model.rehearsed == (Rehearsed(3, USUAL, {}, 0),)
     p = model.ask({"c": torch.tensor([60, 61, 62])}).probabilities(torch.arange(90))
     assert float((p[63:, 0][:, None] > p[:60, 0]).float().mean()) > 0.9
 
@@ -144,6 +145,16 @@ def test_episodes_keep_the_examples_out_and_say_what_each_node_is(planted):
     assert rehearsed.episodes >= 6 and {one.shots for one in planted.model.rehearsed} >= {1, 3, 5, 10}
     assert all(len(rehearsed.gaps[name]) for name in ("right", "known", "precision", "recall"))
     assert rehearsal.Rehearsed.from_json(rehearsed.to_json()) == rehearsed
+
+
+def test_how_to_tell_other_is_learned_only_where_a_class_played_it():
+    taught = Membership((1.0,) * 8, (2.0,) * 5, (0.8, 0.1, 0.03))
+    blind = Membership((3.0,) * 8, (9.0,) * 5, (0.7, 0.2, 0.005))
+    three, ten = rehearsal._completed([Rehearsed(3, taught, {}, 5)], [Rehearsed(10, blind, {}, 4)])
+    assert three.membership == taught and ten.shots == 10
+    assert ten.membership == Membership((3.0,) * 8, (2.0,) * 5, (0.7, 0.2, 0.03))
+    (alone,) = rehearsal._completed([], [Rehearsed(10, blind, {}, 4)])
+    assert alone.membership.other == USUAL.other and alone.membership.new == blind.new
 
 
 def test_the_nearest_number_of_examples_by_ratio(planted):

@@ -26,19 +26,6 @@ POOL = 20_000  # unlabelled nodes from which the shares of the classes are estim
 BATCH = 1 << 16  # nodes scored at a time, and ...
 ROWS = 1 << 12  # ... rows of coordinates copied at a time, which stay in the processor's cache
 
-# What known classes taught when they played new, three examples each, on four of the development graphs (mean): for
-# graphs with fewer than three labelled classes, on which nothing can be rehearsed.
-USUAL = Rehearsed(
-    3,
-    Membership(
-        (-1.412, -0.332, 0.244, 0.199, 4.404, 0.012, 2.861, -7.189),
-        (-1.08, -0.493, -0.303, 0.339, -5.938),
-        (0.85, 0.1, 0.05),
-    ),
-    {},
-    0,
-)
-
 
 @dataclass(frozen=True)
 class OpenWorldModel:
@@ -88,7 +75,7 @@ class OpenWorldModel:
         facts = membership.node_facts(x, moments, logits, alone, *masses)
         recipe = None if sources is None else Recipe.of(sources, frame, head, x, y)
         progress("done", 1.0)
-        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found) or (USUAL,), recipe)
+        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found), recipe)
 
     def ask(
         self,

@@ -7,7 +7,7 @@ printed with a prediction may be off.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from ..graph.operators import Operator
 from . import expectation, priors
 from .known_head import KnownHead
-from .membership import Episode, Membership, class_facts, learn, node_facts, spread_mass
+from .membership import USUAL, Episode, Membership, class_facts, learn, node_facts, spread_mass
 from .moments import Moments
 
 SHOTS = (1, 3, 5, 10, 20)
@@ -64,7 +64,7 @@ class Rehearsed:
 def rehearse(
     x: Tensor, edges: Operator, y: Tensor, head: KnownHead, unlabelled: float, progress: Progress, seed: int = 0
 ) -> list[Rehearsed]:
-    """What classes that play new teach, for several numbers of examples; nothing with fewer than three classes.
+    """What classes that play new teach, for several numbers of examples; with fewer than three classes, what is usual.
 
     ``unlabelled`` is the part of the nodes that has no label.
     """
@@ -74,14 +74,27 @@ def rehearse(
     for number, hidden in enumerate(plans):
         progress("known classes play new", number / (len(plans) + len(SHOTS)))
         worlds.append(_world(x, edges, y, head, hidden, min(max(unlabelled, BLANKED[0]), BLANKED[1]), random))
-    found = []
+    found: list[Rehearsed] = []
+    without_other: list[Rehearsed] = []
     for number, shots in enumerate(SHOTS):
         progress("known classes play new", (len(plans) + number) / (len(plans) + len(SHOTS)))
         episodes = [one for at, world in enumerate(worlds) for one in _episodes(world, at, shots, random)]
         if episodes:
             gaps = _gaps(episodes)
-            found.append(Rehearsed(shots, learn(episodes), gaps, len(episodes)))
-    return found
+            one = Rehearsed(shots, learn(episodes), gaps, len(episodes))
+            (found if any(bool((e.truth > e.n_new).any()) for e in episodes) else without_other).append(one)
+    return _completed(found, without_other)
+
+
+def _completed(found: list[Rehearsed], without_other: list[Rehearsed]) -> list[Rehearsed]:
+    """Where no class was left over to play other, how to tell it is taken from the nearest number of examples."""
+    taught = found or [Rehearsed(3, USUAL, {}, 0)]
+    for one in without_other:
+        nearest = min(taught, key=lambda other: abs(other.shots - one.shots)).membership
+        known, new, _ = one.membership.shares
+        shares = (known, new, nearest.shares[2])
+        found.append(replace(one, membership=replace(one.membership, other=nearest.other, shares=shares)))
+    return sorted(found, key=lambda one: one.shots) or taught
 
 
 def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
