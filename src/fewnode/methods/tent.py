@@ -82,7 +82,7 @@ class TENT(Method):
         class_adaptation: False uses the same weights for all classes.
         task_adaptation: False scores by minus the squared Euclidean distance, without tau and without a scale.
         gamma: weight of the loss over the base classes, ``L_N + gamma * L_CE``.
-        rank: main directions of reduced inputs.
+        rank: principal directions of reduced inputs.
         mlp_layers: linear maps in each GIN layer; the paper does not say.
         ego_hops, query_hops: how far class-ego graphs and query subgraphs reach, 1 or 2; more changes nothing.
         adapter_channels: width of the hidden layer of the adapter's two MLPs.
