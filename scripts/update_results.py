@@ -12,14 +12,14 @@ from pathlib import Path
 
 from fewnode.datasets import catalog
 from fewnode.experiments import results
-from fewnode.report.cells import Cell, dataset_title, gather
+from fewnode.report.cells import Cell, dataset_title, gather, title
 from fewnode.report.figures import draw_all
 from fewnode.report.page import all_tables, svg
 from fewnode.report.tables import ResultTable
 from fewnode.storage import atomic_write
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/results.md", "docs/vantage.md")
+PAGES = ("README.md", "docs/results.md", "docs/vantage.md", "docs/tent.md")
 FIGURE = "docs/figures/shots.svg"
 GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
@@ -27,6 +27,7 @@ NOTHING = "No rows are stored yet.\n"
 TASKS = "5-way 5-shot"
 # What README compares, and the columns in the table of gains.
 COMPARED = {"vantage": 2, "TENT": 5, "best other trained": 6, "best training-free": 3}
+TWIN = "wordnet30"  # WordNet a second time
 READING = f"{TASKS} accuracy in percent on 500 tasks of novel classes, mean over three or more training seeds."
 
 
@@ -40,7 +41,12 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
     cells = gather(rows)
     tables = all_tables(cells)
     chapters = {name: (lambda group=group: _chapter(group)) for name, group in tables.items()}
-    return {"": lambda: _summary(tables["gains"]), "missing": lambda: _missing(cells, rows), **chapters}
+    own = {
+        "": lambda: _summary(tables["gains"]),
+        "missing": lambda: _missing(cells, rows),
+        "means": lambda: _means(cells),
+    }
+    return own | chapters
 
 
 def _chapter(tables: list[ResultTable]) -> str:
@@ -65,6 +71,31 @@ def _short(cell: str) -> str:
     accuracy, _, rest = cell.partition(" ± ")
     name = " ".join(word for word in rest.split()[1:] if not word.startswith("("))
     return f"{accuracy} {name}".strip()
+
+
+def _means(cells: list[Cell]) -> str:
+    """Mean accuracies over the real graphs on which every trained method has rows with its default options."""
+    trained = {cell.method for cell in cells if not cell.training_free and cell.kind == "main"} - {"tent_released"}
+    plain = {
+        (cell.problem.k_shot, cell.problem.dataset, cell.method): cell
+        for cell in cells
+        if not cell.options and (cell.problem.n_way, cell.problem.n_query, cell.problem.inductive) == (5, 10, False)
+    }
+    shown, lines = {}, {method: [title(method, {})] for method in trained}
+    for shots in (3, 5):
+        held = {(name, method) for k, name, method in plain if k == shots}
+        names = sorted({name for name, _ in held if not name.startswith(("planted", TWIN))})
+        shown[shots] = [name for name in names if all((name, method) in held for method in trained)]
+        for method in trained if shown[shots] else ():
+            found = [plain[shots, name, method].accuracy for name in shown[shots]]
+            lines[method].append(f"{100 * sum(found) / len(found):.1f}")
+    if not all(shown.values()):
+        return NOTHING
+    rows = sorted(lines.values(), key=lambda line: -float(line[-1]))
+    heads = ["method", *(f"5-way {shots}-shot" for shots in shown)]
+    told = "; ".join(f"{k} shots: {', '.join(map(dataset_title, names))}" for k, names in shown.items())
+    table = ResultTable("means", "", heads, rows, "").markdown()
+    return f"{table}\nMeans over graphs on which every method ran ({told}).\n"
 
 
 def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
