@@ -91,7 +91,7 @@ def _means(cells: list[Cell]) -> str:
             lines[method].append(f"{100 * sum(found) / len(found):.1f}")
     if not all(shown.values()):
         return NOTHING
-    rows = sorted(lines.values(), key=lambda line: -float(line[-1]))
+    rows = sorted(lines.values(), key=lambda line: (-float(line[-1]), line[0]))
     heads = ["method", *(f"5-way {shots}-shot" for shots in shown)]
     told = "; ".join(f"{k} shots: {', '.join(map(dataset_title, names))}" for k, names in shown.items())
     table = ResultTable("means", "", heads, rows, "").markdown()
