@@ -19,7 +19,6 @@ from ..tasks import ClassSplit, Tasks, TaskSampler
 from .support import Support
 
 SHOTS, WAYS = (1, 3, 5, 10), (2, 5)  # calibrated while fitting, for graphs that have no validation labels
-KNOWN_SHOTS = 10  # examples of each known class, where those are offered too
 TASKS = 100
 SEED = 2 * 10**6  # another stream than training's and selection's
 QUERIES = 10
@@ -185,13 +184,12 @@ def calibrated(
     model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, kept: Sequence[Calibration]
 ) -> Calibration:
     """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
-    mixed = KNOWN_SHOTS if support.n_new < len(support.classes) else 0
-    shots = support.shots()[: support.n_new]
-    drawn = validation_tasks(graph.y, split, shots, mixed)
+    shots = support.shots()
+    drawn = validation_tasks(graph.y, split, shots)
     if drawn is not None:
         tasks, n_new = drawn
         return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, n_new, "validation")
-    if kept and not mixed:
+    if kept:
         return nearest(kept, len(shots), sum(shots) / len(shots))
     left = left_out_tasks(support)
     if left is None:

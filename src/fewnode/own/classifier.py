@@ -19,7 +19,7 @@ from .open_explanation import OpenExplainer
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
 from .rehearsal import Progress
-from .support import Examples, Support, changed, find_nodes, node_name, resolve, with_known
+from .support import Examples, Support, changed, find_nodes, node_name, resolve
 
 
 class FewShotClassifier(FittedModel):
@@ -192,11 +192,9 @@ class FewShotClassifier(FittedModel):
         return self.support
 
     def _adapted(self) -> tuple[Method, Graph, Any, Support, Calibration]:
-        """What the method's own scores need; in the open question known classes are shown to it by a few nodes each."""
+        """What the method's own scores need, in the closed question."""
         support = self._support()
         graph, state = self._attached()
-        if self.question is not None:
-            support = with_known(support, graph, self.known, calibration.KNOWN_SHOTS, self.shape["seed"])
         found = self.calibration or self._calibrated(support)
         return self._fitted()[0], graph, state, support, found
 

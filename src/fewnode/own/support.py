@@ -132,26 +132,6 @@ def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known
         )
 
 
-def with_known(support: Support, graph: Graph, known: KnownClasses, per_class: int = 10, seed: int = 0) -> Support:
-    """The support with up to ``per_class`` labelled nodes of every known class beside it."""
-    split = known.split(graph)
-    classes = [*split.base, *split.validation]
-    if not classes:
-        raise InputError(
-            "this graph has no labelled node of a class the model knows, so only the new classes can be offered "
-            "(among 'new')"
-        )
-    y = graph.y.cpu().numpy()
-    rng = np.random.Generator(np.random.Philox(key=seed))
-    members = [np.flatnonzero(y == c) for c in classes]
-    chosen = [np.sort(rng.permutation(nodes)[:per_class]) for nodes in members]
-    order = np.repeat(np.arange(len(classes)), [len(nodes) for nodes in chosen]) + len(support.classes)
-    more, labels = (torch.from_numpy(part).to(graph.device) for part in (np.concatenate(chosen), order))
-    names = tuple(class_name(graph, c) for c in classes)
-    nodes = torch.cat([support.nodes, more])
-    return Support(nodes, torch.cat([support.y, labels]), support.classes + names, support.n_new)
-
-
 def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, list[int]]:
     """The examples of new classes with some more, and without some."""
     found = {name: nodes.tolist() for name, nodes in support.examples().items()}
