@@ -14,6 +14,7 @@ from ..methods.base import Method
 from ..storage import PathLike
 from ..tasks import ClassSplit
 from ..training import loop
+from ..training.callbacks import Callback
 from . import calibration, opening, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
@@ -69,10 +70,12 @@ class FittedModel:
         split: ClassSplit | None = None,
         *,
         source: TableSource | None = None,
-        callback: loop.Callback | None = None,
+        resume: PathLike | None = None,
+        callback: Callback | None = None,
     ) -> Self:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
-        trained and the method is ``probe``. ``source`` names the files the graph came from."""
+        trained and the method is ``probe``. ``source`` names the files the graph came from; ``resume`` and ``callback``
+        are those of ``fewnode.fit``."""
         split = choose_split(graph, self.min_size) if split is None else split
         self.notes, self.folder = [], None
         method, options = self._trainable(split)
@@ -85,6 +88,7 @@ class FittedModel:
             usable,
             **self.shape,
             device=self.device,
+            resume=None if resume is None else Path(resume),
             callback=callback,
             **options,
         )
