@@ -1,6 +1,9 @@
+import io
 import sys
 
 import pytest
+
+import fewnode
 
 from fewnode.errors import InputError
 from fewnode.training.callbacks import TensorBoardLog, TrainingProgress
