@@ -18,15 +18,15 @@ from fewnode.storage import atomic_write
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]  # Okabe and Ito's, which everybody can tell apart
 GREY = "#999999"
-WORDS = 8  # of each kind in the tables of hits and mistakes
 STYLE = """
 body { font: 17px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1.5rem; color: #1a1a1a }
 .lead { font-size: 1.25rem } svg { width: 100%; height: auto } figure { margin: 0 }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1.5rem }
 table { border-collapse: collapse; width: 100% } caption { text-align: left; font-weight: 600; padding: .3rem 0 }
 td, th { padding: .25rem .7rem .25rem 0; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } .soft { color: #595959 }
+td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums } .soft { color: #595959 }
 pre { background: #f3f3f3; padding: .8rem; overflow-x: auto } dt { font-weight: 600 } dd { margin: 0 0 .5rem }
+dl { columns: 2 24rem } dt { break-after: avoid }
 """
 TERMS = {
     "new class": "a class without any label, named here by three examples",
@@ -148,21 +148,24 @@ def _classes(found: Findings) -> str:
 
 
 def _words(found: Findings, hits: bool) -> str:
-    """Words called a new field, or of one: the first of each field, so that all are seen; mistakes are the surest."""
+    """Of each new field a few words: hits from sure to less sure, or the surest mistakes, false alarms and misses."""
     true, called = found.groups()
-    labels, sure = found.found.labels(), found.found.probabilities.amax(1)
-    n, rows = len(found.new), []
-    for i in range(n):
-        chosen = (true == i) & (called == i) if hits else ((called == i) | (true == i)) & (true != called)
-        nodes = chosen.nonzero().flatten()
-        order = sure[nodes].argsort(descending=True, stable=True)
-        picked = nodes[order][:: max(len(order) // (2 * WORDS), 1) if hits else 1][: 3 if hits else 4]
-        rows += [(found.found.names[k].split(".")[0], labels[k], float(sure[k]), found.truth[k]) for k in picked.tolist()]
+    sure = found.found.probabilities.amax(1)
+    chosen: list[int] = []
+    for i in range(len(found.new)):
+        said, is_ = called == i, true == i
+        for part, each in ((said & is_, 4),) if hits else ((said & ~is_, 2), (is_ & ~said, 2)):
+            nodes = part.nonzero().flatten()
+            order = nodes[sure[nodes].argsort(descending=True, stable=True)]
+            order = order[:: max(len(order) // each, 1)] if hits else order
+            chosen += [node for node in order.tolist() if node not in chosen][:each]
+    labels = found.found.labels()
+    rows = [(found.found.names[k].split(".")[0].replace("_", " "), labels[k], float(sure[k]), found.truth[k]) for k in chosen]
     body = "".join(
         f"<tr><td>{html.escape(word)}<td>{html.escape(label)}<td class=n>{percent(p)}<td>{html.escape(is_)}"
         for word, label, p, is_ in rows
     )
-    title = "Some that are right" if hits else "The surest mistakes"
+    title = "Right, from sure to less sure" if hits else "Wrong, the surest: false alarms and misses"
     return f"<table><caption>{title}</caption><tr><th>word<th>called<th class=n>sure<th>is{body}</table>"
 
 
