@@ -1,7 +1,7 @@
 """A user's edge, node and feature files -> the arguments of ``Graph.from_edges``, and what was understood."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -88,10 +88,12 @@ def read_graph(
             ``edge_kind_column``; those not given are found by name and by content.
     """
     _check_options(columns, edges, nodes, knn)
-    memory = Memory(words=tuple(vocabulary)) if memory is None and vocabulary is not None else memory
+    again = memory is not None
+    memory = Memory() if memory is None else memory
+    memory = memory if vocabulary is None else replace(memory, words=tuple(vocabulary))
     tables = [] if edges is None else read_edges(edges)
     samples = [part for table in tables[:1] for part in end_samples(table, columns)]
-    listed = _listed_nodes(nodes, columns, samples, features is not None, labels is not None, memory is not None)
+    listed = _listed_nodes(nodes, columns, samples, features is not None, labels is not None, again)
     joined = understood_edges(tables, columns, listed.index)
     file = None if features is None else FeatureFile(features, flagged(columns, "id"), [list(listed.index)[:2000]])
     everyone, notes = _with_unlisted(listed, joined, file, strict)
@@ -222,12 +224,11 @@ def _made_edges(x: Any, knn: int | None, nodes: Nodes) -> np.ndarray:
 
 
 def _features(
-    nodes: Nodes, file: FeatureFile | None, memory: Memory | None, decimal: str | None
+    nodes: Nodes, file: FeatureFile | None, learned: Memory, decimal: str | None
 ) -> tuple[Any, tuple[str, ...] | None, Memory]:
     blocks: list[Block] = []
-    learned = memory or Memory()
     if nodes.table is not None:
-        blocks, learned = node_blocks(nodes.table, nodes.roles, len(nodes.index), memory, decimal)
+        blocks, learned = node_blocks(nodes.table, nodes.roles, len(nodes.index), learned, decimal)
     if file is not None:
         blocks.append(file.block(nodes.index, nodes.listed, nodes.table))
     return combined(blocks, learned)

@@ -56,14 +56,13 @@ class Block:
 
 
 def node_blocks(
-    table: Table, roles: Sequence[Role], n: int, memory: Memory | None, decimal: str | None
+    table: Table, roles: Sequence[Role], n: int, learned: Memory, decimal: str | None
 ) -> tuple[list[Block], Memory]:
     """The blocks of a node table for ``n`` nodes, of which the first are its rows; the others have no values."""
     more = [""] * (n - len(table))
     by_use: dict[str, list[str]] = {}
     for role in roles:
         by_use.setdefault("number" if role.use == "date" else role.use, []).append(role.column)
-    learned = memory or Memory()
     blocks = []
     if columns := by_use.get("text"):
         block, learned = _text_block(table, columns, more, learned)
@@ -72,7 +71,7 @@ def node_blocks(
         block, learned = _category_block(table, columns, more, learned)
         blocks.append(block)
     if columns := by_use.get("number"):
-        block, learned = _number_block(table, columns, n, learned, memory is None, decimal)
+        block, learned = _number_block(table, columns, n, learned, decimal)
         blocks.append(block)
     for name in by_use.get("vectors", ()):
         block, learned = vector_block(table.columns[name], n, name, learned)
@@ -110,13 +109,14 @@ def _category_block(table: Table, columns: list[str], more: list[str], learned: 
 
 
 def _number_block(
-    table: Table, columns: list[str], n: int, learned: Memory, first: bool, decimal: str | None
+    table: Table, columns: list[str], n: int, learned: Memory, decimal: str | None
 ) -> tuple[Block, Memory]:
     """Numbers with their gaps filled by the median, and a column of flags for each that has gaps in the first table."""
     x = np.full((n, len(columns)), np.nan)
     for at, name in enumerate(columns):
         x[: len(table), at] = number_column(table, name, decimal)
     gaps = np.isnan(x)
+    first = not learned.fill
     fill = dict(learned.fill)
     if first:
         fill |= {name: _median(x[:, at]) for at, name in enumerate(columns)}

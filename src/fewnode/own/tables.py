@@ -68,10 +68,7 @@ class TableSource:
         return Graph.from_edges(**found.arguments), named
 
     def _read(self, vocabulary: Sequence[str] | None) -> io.Understood:
-        memory = None
-        if self.memory is not None:
-            memory = io.Memory.from_json(self.memory)
-            memory = memory if vocabulary is None else replace(memory, words=tuple(vocabulary))
+        memory = None if self.memory is None else io.Memory.from_json(self.memory)
         files: dict[str, Any] = {"nodes": self.nodes, "features": self.features, "labels": self.labels}
         return io.read_graph(self.edges, **files, **self.columns, **self.options, memory=memory, vocabulary=vocabulary)
 
