@@ -1,6 +1,6 @@
 """A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any, Literal, Self
@@ -119,7 +119,9 @@ class FewShotClassifier(FittedModel):
         """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
         return self.predict_proba(nodes).labels(threshold, thresholds)
 
-    def append(self, nodes: Graph, edges: Iterable[tuple[Any, Any]] = ()) -> Predictions:
+    def append(
+        self, nodes: Graph, edges: Iterable[Sequence[Any]] = (), *, listed: int | None = None
+    ) -> Predictions:
         """Probabilities of nodes that arrive later, in the open question; only what they touch is computed.
 
         Nodes appended before stay: new ones may be joined to them. The predictions of all other nodes stay as they are;
@@ -127,19 +129,19 @@ class FewShotClassifier(FittedModel):
 
         Args:
             nodes: a graph of the new nodes, with names that the fitted graph does not have and its feature columns.
-            edges: pairs of names that join new nodes to old ones or to each other, beside the edges of ``nodes``.
+            edges: pairs of names (and a weight) that join new nodes to old ones, beside the edges of ``nodes``.
+            listed: how many of ``nodes`` are new, by default all; those after them are old ones that its edges name.
         """
         self._support()
         if self.question is None:
             raise InputError("appended nodes are asked the open question: adapt(..., among='all') first")
         world, graph = self._with_relay(), self._graph()
-        schema, classes = self._fitted()[1], world.classes
-        self.newcomers = Newcomers.of(graph, schema, classes, nodes, edges, self.newcomers)
-        assert world.relay is not None
-        rows = arrived(graph, world, world.relay, self.newcomers.arrivals)
-        ids = torch.arange(len(rows.y), device=graph.device)[-nodes.num_nodes :]
+        schema, count = self._fitted()[1], nodes.num_nodes if listed is None else listed
+        self.newcomers = Newcomers.of(graph, schema, world.classes, nodes, edges, self.newcomers, count)
+        rows = arrived(graph, world, self.newcomers.arrivals)
+        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
         found = replace(self.question, model=rows).probabilities(ids).cpu()
-        names = list(self.newcomers.names[-nodes.num_nodes :])
+        names = list(self.newcomers.names[-count:])
         return Predictions((ids + graph.num_nodes).cpu(), names, self.question.classes, found, self.question.kinds)
 
     def find(self, label: str, top: int = 100) -> Candidates:
