@@ -19,6 +19,7 @@ from ..training.callbacks import Callback
 from .classes import choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
+from .later import append_tables
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
@@ -182,19 +183,27 @@ def predict_tables(
     thresholds: Mapping[str, float] | None = None,
     all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
+    new_nodes: PathLike | None = None,
+    new_edges: PathLike | None = None,
     force: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
     **where: Any,
 ) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
+    Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
+    if (new_nodes is None) != (new_edges is None):
+        raise InputError("nodes that arrive later need both: --new-nodes FILE --new-edges FILE")
     wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
     classifier = load_adapted(folder, support, **where)
-    with scoring or nullcontext() as progress:
-        found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+    if new_nodes is not None and new_edges is not None:
+        found = append_tables(classifier, new_nodes, new_edges)
+    else:
+        with scoring or nullcontext() as progress:
+            found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
     write_columns(out, table, force)
