@@ -13,6 +13,7 @@ import runpy
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -64,7 +65,10 @@ def replayed(page: str) -> str:
 
     def again(block: re.Match[str]) -> str:
         commands = [line[2:] for line in block[0].splitlines() if line.startswith("$ ")]
-        return "".join(f"$ {command}\n{printed(command)}" for command in commands)
+        started = time.perf_counter()
+        texts = [f"$ {command}\n{printed(command)}" for command in commands]
+        clocked = block[0].rstrip().splitlines()[-1].startswith("# ")  # a last line with # says how long it all took
+        return "\n".join(texts) + (f"\n# {time.perf_counter() - started:.0f} s\n" if clocked else "")
 
     os.environ["COLUMNS"] = str(WIDTH)
     with session():

@@ -1,22 +1,21 @@
 """From a user's tables to a saved model, and from a saved model to predictions: one call for each command."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from .. import checkpoint
+import torch
+
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
 from ..inference import NodeProgress
-from ..io import check_writable, read_columns, write_columns
-from ..storage import PathLike
+from ..io import check_writable, find_id, read_columns, write_columns
+from ..storage import PathLike, readable
 from ..tasks import ClassSplit
 from ..training.callbacks import Callback
-from .classes import choose_split
+from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
 from .later import append_tables
@@ -25,6 +24,7 @@ from .predictions import Candidates, Predictions
 from .rehearsal import Progress
 from .support import find_nodes, read_examples
 from .tables import TableSource
+from .unfinished import forget, stopped_early, unfinished
 
 Say = Callable[[str], None]  # told in a line what is being done
 
@@ -63,8 +63,8 @@ def fit_tables(
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
     """
-    state = _unfinished(out, resume)
-    force = force or (resume and _stopped_early(out))
+    state = unfinished(out, resume)
+    force = force or (resume and stopped_early(out))
     check_folder(out, force)
     graph, source = source.understood()
     classifier = FewShotClassifier(method, **(settings or {}))
@@ -75,26 +75,9 @@ def fit_tables(
         classifier.fit(graph, split, source=source, resume=state, callback=callback)
     classifier.save(out, force=force, progress=learning)
     if not classifier.interrupted:
-        shutil.rmtree(state, ignore_errors=True)
+        forget(state)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
-
-
-def _unfinished(out: PathLike, resume: bool) -> Path:
-    """The folder beside ``out`` that keeps the state of a training until there is a whole model; empty unless it is to
-    be gone on with."""
-    target = Path(out)
-    state = target.with_name(f"{target.name}.training")
-    if resume and not state.exists():
-        raise InputError(f"there is no training to go on with at {state}; leave --resume out to start one")
-    if not resume:
-        shutil.rmtree(state, ignore_errors=True)
-    return state
-
-
-def _stopped_early(folder: PathLike) -> bool:
-    """Whether the folder holds a model whose training was stopped by hand."""
-    return (Path(folder) / checkpoint.CARD).exists() and checkpoint.load(folder).card.interrupted
 
 
 def load_adapted(
@@ -117,11 +100,12 @@ def load_adapted(
     """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
-    examples = read_examples(support)
+    readable(support)
     say("Reading the graph ...")
     graph = remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
     find_nodes(graph, wanted, "nodes asked for")
-    classifier.attach(graph)
+    examples = _examples(classifier, support, graph)
+    classifier.attach(_without_examples(graph, classifier.known, examples))
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so only the new classes can be told apart (--among new)")
     among = among or ("all" if bool((graph.y >= 0).any()) else "new")
@@ -129,6 +113,22 @@ def load_adapted(
         return classifier.adapt(examples, among=among, priors=priors, progress=_said_once(say))
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
+
+
+def _examples(classifier: FewShotClassifier, support: PathLike, graph: Graph) -> dict[str, list[str]]:
+    columns = {} if classifier.source is None else classifier.source.columns
+    names = graph.node_names or tuple(map(str, range(graph.num_nodes)))
+    return read_examples(support, columns=columns, nodes=frozenset(names), known=classifier.known.names())
+
+
+def _without_examples(graph: Graph, known: KnownClasses, examples: Mapping[str, Sequence[str]]) -> Graph:
+    """The graph without the labels of the classes that are new: where the examples stand in the table of nodes."""
+    names = graph.class_names or ()
+    new = [c for c, name in enumerate(names) if name in examples and name not in known.names()]
+    if not new:
+        return graph
+    hidden = torch.isin(graph.y, torch.tensor(new, device=graph.device))
+    return graph.with_labels(torch.where(hidden, -1, graph.y)) if bool(hidden.any()) else graph
 
 
 def _said_once(say: Say) -> Progress:
@@ -197,7 +197,7 @@ def predict_tables(
     check_writable(out, force)
     if (new_nodes is None) != (new_edges is None):
         raise InputError("nodes that arrive later need both: --new-nodes FILE --new-edges FILE")
-    wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
+    wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
     if new_nodes is not None and new_edges is not None:
         found = append_tables(classifier, new_nodes, new_edges)
@@ -208,6 +208,13 @@ def predict_tables(
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
     write_columns(out, table, force)
     return PredictedTables(classifier, found, expected)
+
+
+def _wanted(file: PathLike) -> list[str]:
+    """The nodes named in a table: in its column of ids, or its only one."""
+    table = read_columns(file)
+    named = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
+    return table.text(named, "nodes to predict")
 
 
 def find_tables(
