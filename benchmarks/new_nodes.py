@@ -2,15 +2,15 @@
 
 Of each graph 1,000 random nodes are taken away with their edges; two classes are new and have five examples each, 30 %
 of the other labels are blank. The model is fitted on what is left, then the 1,000 nodes arrive together. Compared are
-the labels they get (``append``) with those of a pass over the whole graph with the same model (``same model``), and with
-those of a model that learns everything again on the whole graph (``learned again``); how far two models that learn
+the labels they get (``append``) with those of a pass over the whole graph with the same model (``same model``), and
+with those of a model that learns everything again on the whole graph (``learned again``); how far two models that learn
 everything again, with other random numbers, agree (``again twice``) says how much of the last is chance.
 
     python benchmarks/new_nodes.py [graph ...]     # rows are appended; what is there already is not run again
     python benchmarks/new_nodes.py --table
 
-The data sets beside the bundled ``wordnet`` are looked for in the folder that FEWNODE_DATA names; ``planted`` is a made-up
-graph of 170,000 nodes.
+The data sets beside the bundled ``wordnet`` are looked for in the folder that FEWNODE_DATA names; ``planted`` is a
+made-up graph of 170,000 nodes.
 """
 
 import argparse
@@ -157,17 +157,28 @@ def _share(hits: Tensor) -> float:
     return float(hits.float().mean())
 
 
+HEADS = (
+    "graph",
+    "nodes",
+    "as the whole pass",
+    "as learned again",
+    "again twice",
+    "right (%): append, whole pass, learned again",
+    "loading",
+    "append",
+    "whole pass",
+)
+
+
 def table() -> None:
-    print("| graph | nodes | labels as the whole pass | learned again | again twice | right: append, whole pass, again | append | whole pass |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(HEADS)} |")
+    print("|---" * len(HEADS) + "|")
     for line in ROWS.read_text().splitlines():
         row = json.loads(line)
         right = ", ".join(f"{100 * row['right'][key]:.1f}" for key in ("append", "same_model", "learned_again"))
         shares = [f"{100 * row[key]:.1f} %" for key in ("agree_same_model", "agree_learned_again", "agree_again_twice")]
-        print(
-            f"| {row['graph']} | {row['nodes']:,} | {' | '.join(shares)} | {right} % | {row['append_s']:.2f} s | "
-            f"{row['whole_pass_s']:.1f} s |"
-        )
+        times = [f"{row['load_s']:.1f} s", f"{row['append_s']:.2f} s", f"{row['whole_pass_s']:.1f} s"]
+        print(f"| {' | '.join([row['graph'], format(row['nodes'], ','), *shares, right, *times])} |")
 
 
 def main() -> None:

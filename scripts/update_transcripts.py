@@ -1,8 +1,8 @@
 """Run the commands of the pages under docs/ and write down what they print; ``--check`` only compares.
 
-A block that begins with three backticks and ``console`` is a session in a folder with the files that ``examples/own_graph.py``
-writes: lines with ``$`` are typed, what follows is printed. All blocks of a page are one session. Words must agree to the
-letter; seconds may be any, other numbers may differ a little from machine to machine.
+A block that begins with three backticks and ``console`` is a session in a folder with the files that
+``examples/own_graph.py`` writes: lines with ``$`` are typed, what follows is printed. All blocks of a page are one
+session. Words must agree to the letter; seconds may be any, other numbers may differ a little from machine to machine.
 """
 
 import contextlib
@@ -56,8 +56,9 @@ def printed(command: str) -> str:
             code = cli.main(words[1:])
         except SystemExit as end:  # --help
             code = int(end.code or 0)
-    said = [line for line in err.getvalue().splitlines() if code or line.startswith("note:")]
-    return "".join(f"{line.rstrip()}\n" for line in [*said, *out.getvalue().splitlines()])
+    said = [line for line in err.getvalue().splitlines() if line.startswith("fewnode: " if code else "note: ")]
+    text = "".join(f"{line.rstrip()}\n" for line in [*said, *out.getvalue().splitlines()])
+    return text.replace(f"{Path.cwd()}/", "")
 
 
 def replayed(page: str) -> str:

@@ -62,7 +62,9 @@ def add_commands(commands: Any) -> None:
     )
     predict.add_argument("--all-probabilities", action="store_true", help="add a column for every class")
     predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
-    predict.add_argument("--new-nodes", metavar="FILE", help="predict nodes that arrive later: a table like --nodes, ...")
+    predict.add_argument(
+        "--new-nodes", metavar="FILE", help="predict nodes that arrive later: a table like --nodes, ..."
+    )
     predict.add_argument("--new-edges", metavar="FILE", help="... and how they are joined to the graph, like --edges")
     predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
     predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")

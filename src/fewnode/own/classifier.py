@@ -119,9 +119,7 @@ class FewShotClassifier(FittedModel):
         """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
         return self.predict_proba(nodes).labels(threshold, thresholds)
 
-    def append(
-        self, nodes: Graph, edges: Iterable[Sequence[Any]] = (), *, listed: int | None = None
-    ) -> Predictions:
+    def append(self, nodes: Graph, edges: Iterable[Sequence[Any]] = (), *, listed: int | None = None) -> Predictions:
         """Probabilities of nodes that arrive later, in the open question; only what they touch is computed.
 
         Nodes appended before stay: new ones may be joined to them. The predictions of all other nodes stay as they are;

@@ -234,7 +234,9 @@ class FittedModel:
         if world.relay is None and world.recipe is not None:
             kept = self.folder is not None and self.on_own_graph()
             relay = opening.load_relay(self.folder, world.x.device) if kept and self.folder is not None else None
-            self._open = world = replace(world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world))
+            self._open = world = replace(
+                world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
+            )
         return world
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:

@@ -12,7 +12,7 @@ from .support import name_index
 
 
 def append_tables(classifier: FewShotClassifier, nodes: PathLike, edges: PathLike) -> Predictions:
-    """Predictions of the nodes in the table ``nodes``, which the edges in ``edges`` join to the graph and to each other.
+    """Predictions of the nodes in the table ``nodes``, which those in ``edges`` join to the graph and to each other.
 
     Columns have the names and the meaning of those the model was fitted on; labels may be left out.
     """

@@ -66,8 +66,8 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         raise InputError(f"the new nodes have no features; the model knows {schema.width} columns. Give them these")
     if graph.directed or graph.kinds is not None:
         raise InputError(
-            "nodes can only be appended to a graph whose edges have neither kinds nor directions; name the whole tables "
-            "instead (--edges and --nodes, in Python attach)"
+            "nodes can only be appended to a graph whose edges have neither kinds nor directions; name the whole "
+            "tables instead (--edges and --nodes, in Python attach)"
         )
     if (graph.weights is None) != (new.weights is None) and len(new.indices):
         has, lacks = ("the graph", "the new ones") if new.weights is None else ("the new ones", "the graph")
@@ -126,8 +126,8 @@ def _check_touching(graph: Graph, arcs: Tensor) -> None:
     if bool(old.any()):
         ends = [node_name(graph, int(end)) for end in arcs[:, int(old.nonzero()[0])]]
         raise InputError(
-            f"the new edge {ends[0]} - {ends[1]} joins two nodes that were there before; only edges of new nodes can be "
-            "appended. Remove it, or fit on the tables with it"
+            f"the new edge {ends[0]} - {ends[1]} joins two nodes that were there before; only edges of new nodes can "
+            "be appended. Remove it, or fit on the tables with it"
         )
 
 
