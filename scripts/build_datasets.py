@@ -3,7 +3,7 @@
 Usage: python scripts/build_datasets.py OUT [NAME ...] [--files FOLDER]
 
 Fetches the original files into FOLDER (OUT/files; those that are there already are taken), checks them, and writes
-OUT/NAME.npz in the plain layout. Then FEWNODE_DATA=OUT is all that `fewnode run standard` needs; what the names stand for is in
+OUT/NAME.npz in the plain layout, which is found with FEWNODE_DATA=OUT; what the names stand for is in
 docs/datasets.md. `coauthor_cs` is fetched by name already, `wordnet` is bundled.
 """
 
