@@ -204,9 +204,8 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     likely = exact or [name for name in kinds if names.words_of(name) & set(names.LABELS) and _repeats(table, name)]
     if labelled:
         return Role(file, likely[0], "", "labels apart") if likely else None
-    likely = likely or [
-        name for name in kinds if names.words_of(name) & set(names.GROUPS) and kinds[name] == "category"
-    ]
+    strings = [name for name, kind in kinds.items() if kind in ("category", "names") and _repeats(table, name)]
+    likely = likely or [name for name in strings if names.words_of(name) & set(names.GROUPS)]
     if len(likely) == 1 or exact:
         return Role(file, likely[0], "label", "its name", FLAGS["label"])
     if likely:
