@@ -88,8 +88,9 @@ def comma(text: str) -> str:
 
 NODE_COLUMNS = {"id": ["a", "b", "c", "d"], "label": ["cat", "dog", None, "cat"], "size": [1.5, 0, 3, 4]}
 SHEET = [["id", "label", "size"], ["a", "cat", 1.5], ["b", "dog", 0], ["c", None, 3], ["d", "cat", 4]]
+LABELS = ("cat", "dog", "", "cat")
 SPEECH = {"a": "the old red cat", "b": "a dog barks loudly", "c": "nobody knows this one", "d": "one more red cat"}
-TEXTS = "id,label,about\n" + "".join(f"{node},{label},{SPEECH[node]}\n" for node, label in zip("abcd", ["cat", "dog", "", "cat"]))  # fmt: skip  # noqa: B905
+TEXTS = "id,label,about\n" + "".join(f"{n},{label},{SPEECH[n]}\n" for n, label in zip("abcd", LABELS, strict=True))
 
 CASES = [
     Case("commas", {"e.csv": EDGES, "n.csv": NODES}, taken=USUAL, x=SIZES),
@@ -148,7 +149,7 @@ CASES = [
         x=SIZES,
         notes=("only the first of 2 sheets",),
         needs="openpyxl",
-    ),  # fmt: skip
+    ),
     Case(
         "JSON lines",
         {
@@ -158,7 +159,7 @@ CASES = [
         },
         taken=USUAL,
         x=SIZES,
-    ),  # fmt: skip
+    ),
     Case(
         "packed JSON lines for edges",
         {
@@ -170,7 +171,7 @@ CASES = [
         },
         taken={"source": "from", "target": "to"},
         x=SIZES,
-    ),  # fmt: skip
+    ),
     Case(
         "comments, the last of which names the columns",
         {"e.txt": "# a crawl of 2009\n# FromNodeId\tToNodeId\na\tb\nb\tc\nc\ta\nd\ta\n", "n.csv": NODES},
@@ -211,13 +212,13 @@ CASES = [
         {"e.csv": EDGES.replace("source,target", "u,v"), "n.csv": NODES.replace("id,label", "node,y")},
         taken={"id": "node", "label": "y", "source": "u"},
         x=SIZES,
-    ),  # fmt: skip
+    ),
     Case(
         "ids of ends",
         {"e.csv": EDGES.replace("source,target", "src_id,dst_id"), "n.csv": NODES},
         taken={"target": "dst_id"},
         x=SIZES,
-    ),  # fmt: skip
+    ),
     Case(
         "nothing but content tells",
         {
@@ -226,7 +227,7 @@ CASES = [
         },
         taken={"id": "port", "label": "category", "source": "port", "target": "needs", "": "how"},
         x=SIZES,
-    ),  # fmt: skip
+    ),
     Case(
         "weights",
         {"e.csv": "src,dst,weight\na,b,1\nb,c,2\nc,a,0.5\nd,a,1\n", "n.csv": NODES},
@@ -240,7 +241,7 @@ CASES = [
         {"e.csv": "src,dst,weight\na,b,1\nb,c,2\nc,a,0.5\nd,a,1\n", "n.csv": NODES},
         taken={"": "weight"},
         x=SIZES,
-    ),  # fmt: skip
+    ),
     Case(
         "kinds of edges, one way",
         {"e.csv": "head,tail,relation\na,b,likes\nb,c,sees\nc,a,likes\nd,a,sees\n", "n.csv": NODES},
@@ -285,11 +286,11 @@ CASES = [
         "a text with quotes, separators and line ends",
         {
             "e.csv": EDGES,
-            "n.csv": 'id;label;about\na;cat;"the ""old"" red;\ncat"\nb;dog;dog barks so loudly\nc;;nobody knows this one\nd;cat;one more red cat\n',
-        },  # noqa: E501
+            "n.csv": TEXTS.replace(",", ";").replace("the old red cat", '"the ""old"" red;\ncat"'),
+        },
         taken={"text": "about"},
         columns=("barks", "cat", "dog", "knows", "loudly", "old", "red"),
-    ),  # fmt: skip
+    ),
     Case(
         "a category",
         {"e.csv": EDGES, "n.csv": "id,label,town\na,cat,Rome\nb,dog,Bonn\nc,,Rome\nd,cat,Bonn\n"},
@@ -328,7 +329,7 @@ CASES = [
             .replace("cat\n", "cat,Rome,1\n")
             .replace("loudly\n", "loudly,Bonn,2\n")
             .replace("one\n", "one,Rome,\n"),
-        },  # noqa: E501
+        },
         taken={"text": "about", "category": "town", "number": "size"},
         columns=(
             "barks",
@@ -343,7 +344,7 @@ CASES = [
             "size",
             "size missing",
         ),
-    ),  # fmt: skip
+    ),
     Case(
         "edges to nodes that are not listed",
         {"e.csv": EDGES + "a,x\n", "n.csv": NODES},
@@ -357,7 +358,7 @@ CASES = [
         {"features": "v.npy"},
         taken={"": "size"},
         x=np.eye(4).tolist(),
-    ),  # fmt: skip
+    ),
     Case(
         "vectors by id",
         {"e.csv": EDGES, "n.csv": NODES, "v.npz": lambda path: np.savez(path, ids=np.array(list("dcba")), x=np.eye(4))},
@@ -377,18 +378,18 @@ CASES = [
             "e.csv": EDGES,
             "n.jsonl": "".join(
                 f'{{"id": "{n}", "label": {la}, "v": [{i}, 1]}}\n'
-                for i, (n, la) in enumerate(zip("abcd", ['"cat"', '"dog"', "null", '"cat"']))
+                for i, (n, la) in enumerate(zip("abcd", ['"cat"', '"dog"', "null", '"cat"'], strict=True))
             ),
-        },  # noqa: B905, E501
+        },
         taken={"vectors": "v"},
         x=[[0, 1], [1, 1], [2, 1], [3, 1]],
-    ),  # fmt: skip
+    ),
     Case(
         "a sparse matrix of SciPy",
         {"e.csv": EDGES, "n.csv": NODES, "v.npz": lambda path: sp.save_npz(path, sp.csr_array(np.eye(4)))},
         {"features": "v.npz"},
         x=np.eye(4).tolist(),
-    ),  # fmt: skip
+    ),
     Case(
         "vectors beside words",
         {"e.csv": EDGES, "n.csv": TEXTS, "v.npy": array(np.eye(4)[:, :2] + 1)},
@@ -493,33 +494,92 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
             {},
             ["n.csv", "column 'name' rather than in 'id'", "--id-column name or --id-column id"],
         ),
-        ({"e.csv": EDGES, "n.csv": NODES.replace("\na", "\nq").replace("\nb", "\nr").replace("\nc", "\ns").replace("\nd", "\nt")}, {}, ["e.csv, row 1 (line 2)", "'a' is not in column 'id'", "--source-column"]),  # noqa: E501
-        ({"e.csv": "from,to,src,dst\na,b,a,b\nb,a,b,a\n", "n.csv": NODES}, {}, ["--source-column from or --source-column src"]),
-        ({"e.csv": EDGES, "n.csv": "id;label;size\na;cat;1,234\nb;dog;0\nc;;3\nd;cat;4\n"}, {}, ["n.csv, row 1", "'size'", "'1,234'", "--decimal ,"]),  # noqa: E501
+        (
+            {
+                "e.csv": EDGES,
+                "n.csv": NODES.replace("\na", "\nq").replace("\nb", "\nr").replace("\nc", "\ns").replace("\nd", "\nt"),
+            },
+            {},
+            ["e.csv, row 1 (line 2)", "'a' is not in column 'id'", "--source-column"],
+        ),
+        (
+            {"e.csv": "from,to,src,dst\na,b,a,b\nb,a,b,a\n", "n.csv": NODES},
+            {},
+            ["--source-column from or --source-column src"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": "id;label;size\na;cat;1,234\nb;dog;0\nc;;3\nd;cat;4\n"},
+            {},
+            ["n.csv, row 1", "'size'", "'1,234'", "--decimal ,"],
+        ),
         ({"e.csv": EDGES + "a,x\n", "n.csv": NODES}, {"strict": True}, ["e.csv, row 5 (line 6)", "'x'", "n.csv"]),
-        ({"e.csv": EDGES.replace("\n", ",1\n").replace("d,a,1", "d,a,-1"), "n.csv": NODES}, {"weight_column": "1"}, ["e.csv, row 4", "-1", "above zero", "--weight-column"]),  # noqa: E501
-        ({"e.csv": EDGES.replace("\n", ",k\n").replace("d,a,k", "d,a,"), "n.csv": NODES}, {"edge_kind_column": "k"}, ["e.csv, row 4", "kind of edge is missing"]),  # noqa: E501
-        ({"e.csv": EDGES, "n.csv": NODES}, {"weight_column": "wt"}, ["e.csv", "no column 'wt'", "--weight-column NAME"]),
-        ({"e.csv": EDGES, "n.csv": NODES, "l.csv": "id,label\na,x\nzz,y\n"}, {"labels": "l.csv"}, ["l.csv, row 2", "'zz'"]),
-        ({"e.csv": EDGES, "n.csv": NODES, "l.csv": "id,label\na,x\na,y\n"}, {"labels": "l.csv"}, ["l.csv, row 2", "already"]),
+        (
+            {"e.csv": EDGES.replace("\n", ",1\n").replace("d,a,1", "d,a,-1"), "n.csv": NODES},
+            {"weight_column": "1"},
+            ["e.csv, row 4", "-1", "above zero", "--weight-column"],
+        ),
+        (
+            {"e.csv": EDGES.replace("\n", ",k\n").replace("d,a,k", "d,a,"), "n.csv": NODES},
+            {"edge_kind_column": "k"},
+            ["e.csv, row 4", "kind of edge is missing"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": NODES},
+            {"weight_column": "wt"},
+            ["e.csv", "no column 'wt'", "--weight-column NAME"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": NODES, "l.csv": "id,label\na,x\nzz,y\n"},
+            {"labels": "l.csv"},
+            ["l.csv, row 2", "'zz'"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": NODES, "l.csv": "id,label\na,x\na,y\n"},
+            {"labels": "l.csv"},
+            ["l.csv, row 2", "already"],
+        ),
         ({"n.csv": NODES}, {"edges": None, "nodes": "n.csv"}, ["--edges", "--knn 10"]),
         ({"n.csv": NODES}, {"edges": None, "nodes": "n.csv", "knn": 4}, ["--knn 4", "1 to 3"]),
         ({"e.csv": EDGES, "n.csv": NODES}, {"knn": 3}, ["--knn", "--edges"]),
-        ({"e.csv": EDGES, "n.csv": NODES}, {"text_column": "size", "number_column": "size"}, ["'size'", "text and number"]),
+        (
+            {"e.csv": EDGES, "n.csv": NODES},
+            {"text_column": "size", "number_column": "size"},
+            ["'size'", "text and number"],
+        ),
         ({"e.csv": EDGES, "n.csv": NODES}, {"ignore_column": "sice"}, ["no column 'sice'", "'size'"]),
-        ({"e.csv": EDGES, "n.csv": NODES, "f.csv": "id,p\na,\nb,1\nc,1\nd,1\n"}, {"features": "f.csv"}, ["f.csv, row 1", "missing"]),
-        ({"e.csv": EDGES, "n.csv": NODES, "v.npy": array(np.eye(3))}, {"features": "v.npy"}, ["v.npy", "3 feature rows", "4 nodes"]),
-        ({"e.csv": EDGES, "n.csv": NODES, "v.npy": array(np.eye(4) * np.nan)}, {"features": "v.npy"}, ["v.npy, row 1", "NaN"]),
+        (
+            {"e.csv": EDGES, "n.csv": NODES, "f.csv": "id,p\na,\nb,1\nc,1\nd,1\n"},
+            {"features": "f.csv"},
+            ["f.csv, row 1", "missing"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": NODES, "v.npy": array(np.eye(3))},
+            {"features": "v.npy"},
+            ["v.npy", "3 feature rows", "4 nodes"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": NODES, "v.npy": array(np.eye(4) * np.nan)},
+            {"features": "v.npy"},
+            ["v.npy, row 1", "NaN"],
+        ),
         ({"e.csv": EDGES, "n.csv": NODES, "v.npy": b"no array"}, {"features": "v.npy"}, ["v.npy", "not a readable"]),
         ({"e.csv": EDGES, "n.csv": NODES, "v.npy": array(np.ones(4))}, {"features": "v.npy"}, ["v.npy", "(4,)"]),
-        ({"e.csv": EDGES, "n.jsonl": '{"id": "a", "v": [1, 2]}\n{"id": "b", "v": [1]}\n'}, {}, ["n.jsonl, row 2, column 'v'", "1 numbers"]),  # noqa: E501
+        (
+            {"e.csv": EDGES, "n.jsonl": '{"id": "a", "v": [1, 2]}\n{"id": "b", "v": [1]}\n'},
+            {},
+            ["n.jsonl, row 2, column 'v'", "1 numbers"],
+        ),
         ({"e.csv": EDGES, "n.jsonl": '{"id": "a"}\n{"id": \n'}, {}, ["n.jsonl, line 2", "JSON"]),
         ({"e.csv": EDGES, "n.jsonl": '{"id": "a"}\n[1]\n'}, {}, ["n.jsonl, line 2", "no object"]),
         ({"e.csv.gz": gzip.compress(EDGES.encode())[:20], "n.csv": NODES}, {}, ["e.csv.gz", "unpacked"]),
-        ({"e.csv": EDGES, "n-1.csv": NODES, "n-2.csv": "id,age\ne,1\n"}, {"nodes": ["n-1.csv", "n-2.csv"]}, ["n-2.csv", "age, label, size"]),  # noqa: E501
+        (
+            {"e.csv": EDGES, "n-1.csv": NODES, "n-2.csv": "id,age\ne,1\n"},
+            {"nodes": ["n-1.csv", "n-2.csv"]},
+            ["n-2.csv", "age, label, size"],
+        ),
         ({"e.csv": EDGES}, {"edges": "part-*.csv"}, ["no file matches"]),
     ],
-)  # fmt: skip
+)
 def test_doubt_and_mistakes_name_the_place_and_the_flag(tmp_path, files, names, words):
     given = prepared(tmp_path, files, names)
     with pytest.raises(InputError) as caught:

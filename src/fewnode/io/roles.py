@@ -228,8 +228,8 @@ def _repeats(table: Table, name: str) -> bool:
 
 
 def pair_roles(table: Table, options: Mapping[str, Any], known: Collection[str], remedy: str = "") -> tuple[Role, Role]:
-    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` what to do in
-    doubt, where no flag helps."""
+    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
+    do in doubt, where no flag helps."""
     file = table.path.name
 
     def only(use: str, found: Sequence[str], what: str) -> str:
