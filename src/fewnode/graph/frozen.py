@@ -71,7 +71,7 @@ class FrozenGraph:
         """The features; for a graph without any, structural ones (``spectral.structural_features``), computed once."""
         if self.features is not None:
             return self.features
-        return self.cache.get(STRUCTURE, lambda: structural_features(self.to_scipy(scaled=True)).to(self.device))
+        return self.cache.get(STRUCTURE, self._structural)
 
     @property
     def degree(self) -> Tensor:
@@ -171,6 +171,10 @@ class FrozenGraph:
         }
         arrays = {name: part.cpu().numpy()[once] for name, part in known.items() if part is not None}
         return {"edge_index": np.stack([source[once], target[once]]), **arrays}
+
+    def _structural(self) -> Tensor:
+        arcs = self.to_scipy(scaled=True)
+        return structural_features((arcs + arcs.T).tocsr() if self.directed else arcs).to(self.device)
 
     def _kind_parts(self) -> tuple[Tensor | None, ...]:
         return () if self.kinds is None else (self.kinds.arc, self.kinds.kind, self.kinds.weight)
