@@ -1,5 +1,6 @@
 """What a user has in hand, told by what it can do, as the arguments of ``Graph.from_edges``."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,18 @@ from scipy import sparse as sp
 from .. import io
 from ..errors import InputError
 from ..io.frames import is_frame, table_of
-from ..storage import PathLike
 from .convert import igraph_arguments, networkx_arguments, scipy_arguments
 from .typed import dgl_arguments, pyg_arguments
 
 TAKEN = (
-    "a Graph, DataFrames or files of edges (and nodes), a graph of NetworkX, igraph, PyTorch Geometric or DGL, a sparse "
-    "or square adjacency, or edges [2, E]"
+    "a Graph, DataFrames or files of edges (and nodes), a graph of NetworkX, igraph, PyTorch Geometric or DGL, a "
+    "sparse or square adjacency, or edges [2, E]"
 )
 
 
 def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` in whatever holds a graph; ``nodes`` is a table beside one of edges."""
-    if is_frame(given) or isinstance(given, PathLike):
+    if is_frame(given) or isinstance(given, str | os.PathLike):
         return frame_arguments(given, nodes, **options)
     if nodes is not None:
         raise InputError(f"nodes= belongs to a table of edges; {_type(given)} brings its own nodes")
@@ -35,7 +35,7 @@ def frame_arguments(edges: Any, nodes: Any = None, **options: Any) -> dict[str, 
         for name, given in (("edges", edges), ("nodes", nodes))
     ]
     for name, given in zip(("edges", "nodes"), tables, strict=True):
-        if not (given is None or isinstance(given, PathLike | io.Table)):
+        if not (given is None or isinstance(given, str | os.PathLike | io.Table)):
             raise InputError(f"{name} is {_type(given)}; give a DataFrame or a file")
     return io.graph_tables(*tables, **options)
 
@@ -59,7 +59,9 @@ def _foreign_arguments(given: Any) -> dict[str, Any]:
 def _array_arguments(given: Any) -> dict[str, Any]:
     if isinstance(given, torch.Tensor) and given.layout != torch.strided:
         given = given.to_sparse_coo().coalesce()
-        return scipy_arguments(sp.coo_array((given.values().numpy(), given.indices().numpy()), shape=tuple(given.shape)))
+        return scipy_arguments(
+            sp.coo_array((given.values().numpy(), given.indices().numpy()), shape=tuple(given.shape))
+        )
     try:
         array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
     except ValueError:
@@ -76,5 +78,5 @@ def _array_arguments(given: Any) -> dict[str, Any]:
 
 def _type(given: Any) -> str:
     kind = type(given)
-    name = kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__.split('.')[0]}'s {kind.__name__}"
-    return f"a value of type {name}"
+    home = kind.__module__.split(".")[0]
+    return f"a value of type {kind.__name__}" + ("" if home in ("builtins", "__main__") else f" (of {home})")

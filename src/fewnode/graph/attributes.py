@@ -23,14 +23,16 @@ def attribute_arguments(
     nodes: Sequence[Hashable], columns: Mapping[str, Sequence[Any]], x: str | None, y: str | None
 ) -> dict[str, Any]:
     """The arguments ``x``, ``y``, ``node_names`` and so on from the attributes of nodes: the vector ``x``, or where
-    there is none all other attributes, read as the columns of a table."""
+    there is none all other attributes, read as the columns of a table; nothing, if ``x`` is None."""
     found: dict[str, Any] = {"num_nodes": len(nodes), "node_names": [str(node) for node in nodes]}
     label = y if y in columns or y != LABELS[0] else next((name for name in LABELS if name in columns), None)
     if label is not None and label in columns:
         found["y"] = columns[label]
-    if x is not None and x in columns:
+    if x is None:
+        return found
+    if x in columns:
         return found | {"x": _vectors(nodes, columns[x], x)}
-    rest = {name: values for name, values in columns.items() if name not in (label, x)}
+    rest = {name: values for name, values in columns.items() if name != label}
     return found | (_table_features(found["node_names"], rest) if rest and nodes else {})
 
 
@@ -51,7 +53,7 @@ def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) ->
     nodes = Table(Path("the node attributes"), {"id": np.array(ids, dtype=object), **held})
     ends = np.array([ids[0], ids[0]], dtype=object)
     edges = Table(Path("the edges"), {"source": ends[:1], "target": ends[1:]})
-    known = io.graph_tables(edges, nodes, id_column="id", label_column=None)
+    known = io.graph_tables(edges, nodes, id_column="id", label_column="")
     return {name: known[name] for name in ("x", "feature_names")}
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError
+from ..storage import PathLike, readable
 from .attributes import attribute_arguments, node_columns
 
 
@@ -74,3 +75,23 @@ def scipy_arguments(adjacency: Any) -> dict[str, Any]:
         "num_nodes": matrix.shape[0],
         **({} if plain else {"edge_weight": weights}),
     }
+
+
+def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
+    """The arguments in a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise InputError("GraphML is read by NetworkX, which is not installed; pip install networkx") from error
+    file = readable(path)
+    try:
+        graph = networkx.read_graphml(file)
+    except (networkx.NetworkXException, SyntaxError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is no GraphML that can be read: {error}") from error
+    names = networkx.get_node_attributes(graph, "name")
+    if len(names) == len(graph) == len(set(names.values())):
+        for held in graph.nodes.values():
+            del held["name"]
+        graph = networkx.relabel_nodes(graph, names)
+    usual: dict[str, str | None] = {"x": "x", "y": "label", "weight": "weight", "kind": "kind"}
+    return networkx_arguments(graph, **{**usual, **attributes})

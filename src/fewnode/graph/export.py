@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import quoteattr, escape
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def to_networkx(graph: FrozenGraph, features: bool) -> Any:
     for name, label in zip(names, node_labels(graph), strict=True):
         if label is not None:
             made.nodes[name]["y"] = label
-    x = graph.features_scipy() if features else None
+    x: Any = graph.features_scipy() if features else None
     for at, name in enumerate(names if x is not None else ()):
         made.nodes[name]["x"] = x[at] if isinstance(x, np.ndarray) else x[[at]].toarray()[0]
     ends, carried = edge_columns(graph)

@@ -118,7 +118,8 @@ def _side_by_side(nodes: Mapping[str, NodeType]) -> Any:
 def _labels(nodes: Mapping[str, NodeType]) -> dict[str, Any]:
     """Labels of all nodes; where several types have some, the name of a class tells which type it is of."""
     with_labels = [name for name, node in nodes.items() if node.y is not None]
-    parts, names = [], []
+    parts: list[np.ndarray] = []
+    names: list[str] = []
     for name, node in nodes.items():
         own = np.full(node.size, -1) if node.y is None else to_numpy(node.y)
         top = int(own.max(initial=-1)) + 1

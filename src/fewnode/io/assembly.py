@@ -17,7 +17,7 @@ from .labels import class_labels
 from .neighbours import nearest_edges
 from .roles import FLAGS, Role, end_samples, flagged, node_roles, pair_roles, share_known
 
-Files = PathLike | Sequence[PathLike]
+Files = PathLike | Sequence[PathLike] | Table
 FEW = 0.5  # if fewer of the ends of edges are among the node ids, these are not the ids the edges mean
 
 

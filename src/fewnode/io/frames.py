@@ -29,7 +29,9 @@ def table_of(frame: Any, name: str) -> Table:
         raise InputError(f"{name} has two columns called {again!r}; give them different names")
     if len(frame) == 0 or not names:
         raise InputError(f"{name} is a DataFrame without {'rows' if names else 'columns'}")
-    return Table(Path(name), {text: column_of(frame[column]) for text, column in zip(names, frame.columns, strict=True)})
+    return Table(
+        Path(name), {text: column_of(frame[column]) for text, column in zip(names, frame.columns, strict=True)}
+    )
 
 
 def column_of(series: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from .calibration import Calibration
 from .expectation import Expectation
 from .explanation import Explainer, Explanation, embeddings_of
 from .fitted import FittedModel
+from .inputs import examples_of
 from .open_explanation import OpenExplainer
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
@@ -45,16 +46,18 @@ class FewShotClassifier(FittedModel):
 
     def adapt(
         self,
-        examples: Examples,
+        examples: Any,
         *,
         among: Literal["all", "new"] = "all",
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
         progress: Progress = lambda what, part: None,
     ) -> Self:
-        """Learn new classes from examples ``{class: [nodes by id or name]}``, one or more each.
+        """Learn new classes from examples, one or more each.
 
         Args:
+            examples: ``{class: [nodes]}``, or a DataFrame with the columns id and label. Nodes are given by their own
+                ids, where they have any, or by their numbers.
             among: "all" asks whether a node is of a known class, of a new one, or of none of these ("other"); "new" is
                 the closed choice of the literature, which forces every node into one of two or more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
@@ -63,7 +66,7 @@ class FewShotClassifier(FittedModel):
         """
         one_of("among", among, ("all", "new"))
         graph = self._graph()
-        support = resolve(examples, graph, self.known, least=2 if among == "new" else 1)
+        support = resolve(examples_of(examples), graph, self.known, least=2 if among == "new" else 1)
         if among == "new":
             if priors:
                 raise InputError("priors belong to the open question (among 'all'); the closed one has none")
