@@ -128,6 +128,23 @@ class FrozenGraph:
             cache=GraphCache(),
         )
 
+    def reversed(self) -> Self:
+        """The same graph with every arc turned round; kinds are left out."""
+        if not self.directed:
+            return self
+        turned = self.to_scipy().T.tocsr()
+        turned.sort_indices()
+        indptr, indices, weights = (torch.from_numpy(part) for part in (turned.indptr, turned.indices, turned.data))
+        return replace(
+            self,
+            indptr=indptr.to(self.indptr),
+            indices=indices.to(self.indices),
+            weights=None if self.weights is None else weights.to(self.weights),
+            kinds=None,
+            features=self.x,
+            cache=GraphCache(),
+        )
+
     def fresh(self) -> Self:
         """The same graph with an empty cache."""
         return replace(self, cache=GraphCache())

@@ -8,6 +8,7 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from .cache import CacheKey, GraphCache
+from .frozen import STRUCTURE
 from .graph import Graph
 
 MOST = 8  # kinds that are told apart: the commonest; the others count together with all edges
@@ -34,7 +35,7 @@ def union(graph: Graph) -> Graph:
     if not graph.directed and graph.kinds is None:
         return graph
     if not graph.directed:
-        return graph.cache.get(UNION, lambda: replace(graph, kinds=None, features=graph.x, cache=GraphCache()))
+        return graph.cache.get(UNION, lambda: replace(graph, kinds=None, cache=_structure(graph)))
 
     def build() -> Graph:
         arcs = graph.to_scipy()
@@ -45,10 +46,13 @@ def union(graph: Graph) -> Graph:
 
 
 def _apart(graph: Graph) -> Iterator[Graph]:
+    if not graph.directed and graph.kinds is None:
+        return
     for arcs in _adjacencies(graph):
-        yield _graph(graph, arcs, graph.directed)
+        there = _graph(graph, arcs, graph.directed)
+        yield there
         if graph.directed:
-            yield _graph(graph, arcs.T.tocsr(), directed=True)
+            yield there.reversed()
 
 
 def _adjacencies(graph: Graph) -> Iterator[sp.csr_matrix]:
@@ -83,9 +87,16 @@ def _graph(graph: Graph, arcs: sp.csr_matrix, directed: bool) -> Graph:
         graph,
         indptr=tensor(arcs.indptr, dtype),
         indices=tensor(arcs.indices, dtype),
-        features=graph.x,  # structural ones, where there are no others, are those of the whole graph
         weights=None if graph.weights is None else tensor(arcs.data, torch.float32),
         kinds=None,
         directed=directed,
-        cache=GraphCache(),
+        cache=_structure(graph),
     )
+
+
+def _structure(graph: Graph) -> GraphCache:
+    """A cache that holds the structural features of the whole graph, if it has no others."""
+    cache = GraphCache()
+    if not graph.has_features:
+        cache.get(STRUCTURE, lambda: graph.x)
+    return cache

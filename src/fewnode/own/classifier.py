@@ -9,6 +9,7 @@ import torch
 from .. import inference
 from ..errors import InputError, one_of
 from ..graph import Graph
+from ..graph.relations import union
 from ..methods.base import Method
 from . import calibration, opening
 from .calibration import Calibration
@@ -145,7 +146,7 @@ class FewShotClassifier(FittedModel):
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
         if self.question is not None:
-            return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
+            return OpenExplainer(union(self._graph()), self.question, at).explain(n_neighbours)
         return Explainer(*self._adapted()).explain(at, n_neighbours)
 
     def unlabelled(self) -> torch.Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
-from ..nn.views import Views
+from ..nn.views import VIEWS, Views
 from ..storage import read_json, write_json, write_tensors
 from .classes import KnownClasses, class_name, class_sizes
 from .moments import Moments
@@ -50,7 +50,8 @@ def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...],
     progress("making the views", 0.0)
     own = getattr(model, "views", None)
     views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
-    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=views.sources(graph), progress=progress)
+    seen = views(graph)[: len(VIEWS)]  # those along single directions and kinds belong to the closed question
+    return OpenWorldModel.fit(graph, seen, y, classes, sources=views.sources(graph), progress=progress)
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:
