@@ -14,7 +14,6 @@ import numpy as np
 
 import fewnode
 from fewnode.io import write_columns
-from fewnode.own.later import append_tables
 from fewnode.own.support import read_examples
 from fewnode.own.tables import TableSource
 
@@ -94,7 +93,7 @@ def main(folder: Path) -> None:
     print(f"the 20 likeliest mules: {hits} are, {candidates.expected(20):.1f} expected")
 
     # fewnode predict model --support support.csv --new-nodes late_nodes.csv --new-edges late_edges.csv --out late.csv
-    arrived = append_tables(loaded, folder / "late_nodes.csv", folder / "late_edges.csv")
+    arrived = loaded.append(folder / "late_nodes.csv", folder / "late_edges.csv")
     same = sum(label == truth[f"p{name[1:]}"] for label, name in zip(arrived.labels(), arrived.names, strict=True))
     print(f"{len(arrived)} people who arrived later: {same} right")
 

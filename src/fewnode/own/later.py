@@ -1,56 +1,59 @@
 """Tables of nodes that arrive later, read as those of the fitting were."""
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
+from .. import io
 from ..errors import InputError
-from ..io import Table, read_columns
-from ..storage import PathLike
-from .classifier import FewShotClassifier
-from .predictions import Predictions
+from ..graph import Graph
+from ..io.frames import is_frame, table_of
 from .support import name_index
+from .tables import TableSource
 
 
-def append_tables(classifier: FewShotClassifier, nodes: PathLike, edges: PathLike) -> Predictions:
-    """Predictions of the nodes in the table ``nodes``, which those in ``edges`` join to the graph and to each other.
+def read_later(
+    source: TableSource | None, vocabulary: Sequence[str] | None, graph: Graph, nodes: Any, edges: Any
+) -> tuple[Graph, int]:
+    """The graph in tables (files or DataFrames) of new nodes and of the edges that join them to ``graph`` and to each
+    other. Only its first nodes, so many as the second result says, are new; the others are named by the edges.
 
-    Columns have the names and the meaning of those the model was fitted on; labels may be left out.
+    Columns have the names and the meaning of those of the ``source``; labels may be left out.
     """
-    source = classifier.source
-    if source is None or source.nodes is None or source.features is not None:
+    if source is None or source.memory is None or source.features is not None:
         raise InputError(
-            "nodes can be appended from a table if the model was fitted on a table of nodes that holds their features; "
-            "this one was not. Name the whole tables instead (--edges, --nodes, --features)"
+            "tables of new nodes are read as those of the fitting were, but this model was fitted on no table of nodes "
+            "that holds their features. Give a graph of the new nodes, or name the whole tables (--edges, --nodes)"
         )
-    table = read_columns(nodes)
-    there = source.elsewhere(edges=edges, nodes=nodes)
-    columns = dict(there.columns)
+    table, joined = _table(nodes, "nodes"), _table(edges, "edges")
+    columns: dict[str, Any] = dict(source.columns)
     if columns.get("label_column") not in table.columns:
         columns["label_column"] = ""
-    options = {name: value for name, value in there.options.items() if name not in ("strict", "knn")}
-    new = replace(there, columns=columns, options=options).read(classifier.vocabulary)
-    assert classifier.graph is not None and new.node_names is not None
-    index, listed = name_index(classifier.graph), len(table)
-    if there_already := [name for name in new.node_names[:listed] if name in index]:
+    options = {name: value for name, value in source.options.items() if name not in ("strict", "knn")}
+    memory = io.Memory.from_json(source.memory)
+    found = io.read_graph(joined, table, **columns, **options, memory=memory, vocabulary=vocabulary)
+    new = Graph.from_edges(**found.arguments)
+    assert new.node_names is not None
+    index, listed = name_index(graph), len(table)
+    if there := [name for name in new.node_names[:listed] if name in index]:
         raise InputError(
-            f"{_place(table, there_already)}: node {there_already[0]!r} is in the graph already "
-            f"({len(there_already):,} such rows); --new-nodes lists nodes that are not. Leave it out"
+            f"{_place(table, there[0])}: node {there[0]!r} is in the graph already ({len(there):,} such rows); new nodes "
+            "are those that are not. Leave it out"
         )
     if unknown := [name for name in new.node_names[listed:] if name not in index]:
         raise InputError(
-            f"{_place(read_columns(edges), unknown)}: node {unknown[0]!r} is neither in the graph nor in {nodes} "
-            f"({len(unknown):,} such nodes). Add it to {nodes} or remove the edge"
+            f"{_place(joined, unknown[0])}: node {unknown[0]!r} is neither in the graph nor among the new nodes "
+            f"({len(unknown):,} such nodes). Add it to the new nodes or remove the edge"
         )
-    try:
-        return classifier.append(new, listed=listed)
-    except InputError as error:
-        raise InputError(f"{nodes}, {edges}: {error}") from error
+    return new, listed
 
 
-def _place(table: Table, names: Collection[str]) -> str:
-    """Where the first of ``names`` stands in the table."""
-    wanted = next(iter(names))
+def _table(given: Any, what: str) -> io.Table:
+    return table_of(given, what) if is_frame(given) else io.read_columns(given)
+
+
+def _place(table: io.Table, name: str) -> str:
+    """Where the node stands in the table."""
     for column, values in table.columns.items():
-        if values.ndim == 1 and wanted in (found := table.text(column, "nodes")):
-            return table.place(found.index(wanted), column)
+        if values.ndim == 1 and name in (found := table.text(column, "nodes")):
+            return table.place(found.index(name), column)
     return str(table.path)

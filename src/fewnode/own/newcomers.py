@@ -64,10 +64,10 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         )
     if new.features is None:
         raise InputError(f"the new nodes have no features; the model knows {schema.width} columns. Give them these")
-    if graph.directed or graph.kinds is not None:
+    if graph.directed:
         raise InputError(
-            "nodes can only be appended to a graph whose edges have neither kinds nor directions; name the whole "
-            "tables instead (--edges and --nodes, in Python attach)"
+            "nodes cannot be appended to a graph whose edges have directions; name the whole tables instead (--edges "
+            "and --nodes, in Python attach)"
         )
     if (graph.weights is None) != (new.weights is None) and len(new.indices):
         has, lacks = ("the graph", "the new ones") if new.weights is None else ("the new ones", "the graph")

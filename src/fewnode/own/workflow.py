@@ -18,7 +18,6 @@ from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
-from .later import append_tables
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
@@ -200,7 +199,7 @@ def predict_tables(
     wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
     if new_nodes is not None and new_edges is not None:
-        found = append_tables(classifier, new_nodes, new_edges)
+        found = classifier.append(new_nodes, new_edges)
     else:
         with scoring or nullcontext() as progress:
             found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
