@@ -173,3 +173,25 @@ def test_what_cannot_be_appended_is_refused_by_name(fitted):
     with pytest.raises(InputError, match="open question"):
         classifier.append(new, edges)
     classifier.question = question
+
+
+def test_tables_are_read_as_those_of_the_fitting(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    rng = np.random.default_rng(0)
+    kind = np.arange(120) % 4
+    nodes = pandas.DataFrame({"key": [f"k{i}" for i in range(120)], "label": [f"c{k}" if k < 3 else None for k in kind]})
+    nodes[["a", "b"]] = 3 * np.eye(4)[kind][:, :2] + rng.normal(size=(120, 2))
+    nodes["town"] = np.where(kind % 2, "Bonn", "Ulm")
+    other = (np.arange(120) + 4 * rng.integers(1, 20, 120)) % 120
+    edges = pandas.DataFrame({"from": nodes["key"], "to": nodes["key"].to_numpy()[other]})
+    classifier = fewnode.FewShotClassifier("probe", k_shot=3).fit(nodes=nodes, edges=edges)
+    classifier.adapt({"new": ["k3", "k7", "k11"]})
+    later = nodes.iloc[[0, 3]].drop(columns="label").assign(key=["late0", "late3"])
+    joined = pandas.DataFrame({"from": ["late0", "late3", "late3"], "to": ["k4", "k7", "k15"]})
+    found = classifier.append(later, joined)
+    assert found.names == ["late0", "late3"] and found.labels()[1] == "new"
+    later.assign(key=["more0", "more3"]).to_csv(tmp_path / "n.csv", index=False)
+    (tmp_path / "e.csv").write_text("from,to\nmore0,k4\nmore3,k7\n")
+    assert classifier.append(tmp_path / "n.csv", tmp_path / "e.csv").names == ["more0", "more3"]
+    with pytest.raises(InputError, match="'k0' is in the graph already"):
+        classifier.append(nodes.iloc[:1], edges.iloc[:1])

@@ -36,8 +36,8 @@ def read_later(
     index, listed = name_index(graph), len(table)
     if there := [name for name in new.node_names[:listed] if name in index]:
         raise InputError(
-            f"{_place(table, there[0])}: node {there[0]!r} is in the graph already ({len(there):,} such rows); new nodes "
-            "are those that are not. Leave it out"
+            f"{_place(table, there[0])}: node {there[0]!r} is in the graph already ({len(there):,} such rows); new "
+            "nodes are those that are not. Leave it out"
         )
     if unknown := [name for name in new.node_names[listed:] if name not in index]:
         raise InputError(
