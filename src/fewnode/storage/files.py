@@ -180,6 +180,8 @@ def readable(path: PathLike) -> Path:
             raise InputError(f"{file} is a pipe or a device, not a file; write its content to a file first")
         if file.stat().st_size == 0:
             raise InputError(f"{file} is empty (0 bytes)")
+    except InputError:
+        raise
     except OSError as error:  # a name too long, a folder closed to us
         raise InputError(f"{file} cannot be read ({error.strerror or error})") from error
     except ValueError as error:  # a NUL in a name
