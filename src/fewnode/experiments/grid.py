@@ -15,6 +15,7 @@ import msgspec
 
 from .. import methods
 from ..errors import InputError, one_of
+from ..storage import reading
 from ..storage.documents import convert, parse_toml, read_toml
 
 TASKS, TASK_SEED = 500, 0  # the pool of test tasks: the same for every method and every repetition
@@ -82,11 +83,16 @@ class Grid:
     name: str
     description: str
     blocks: tuple[Mapping[str, Any], ...]
+    where: str = ""
 
     def runs(
         self, *, datasets: Sequence[str] = (), methods: Collection[str] = (), seeds: int | None = None
     ) -> list[Run]:
         """All runs, those of a data set together. ``datasets`` replace the grid's, ``methods`` choose among its own."""
+        with reading(self.where or self.name, "correct it"):
+            return self._runs(datasets, methods, seeds)
+
+    def _runs(self, datasets: Sequence[str], methods: Collection[str], seeds: int | None) -> list[Run]:
         blocks = [dict(block) for block in self.blocks]
         for block in blocks:
             block["datasets"] = list(datasets) or block["datasets"]
@@ -125,7 +131,8 @@ def load_grid(name: str) -> Grid:
     if name.endswith(".toml"):
         if not Path(name).exists():
             raise InputError(f"there is no grid file {name}")
-        return _checked(Path(name).stem, read_toml(Path(name)), name)
+        with reading(name, "correct it"):
+            return _checked(Path(name).stem, read_toml(Path(name)), name)
     one_of("grid", name, grid_names())
     data = (files("fewnode.experiments") / "grids" / f"{name}.toml").read_bytes()
     return _checked(name, parse_toml(data, name), f"the grid {name}")
@@ -143,7 +150,7 @@ def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
             if not block.get(key):
                 raise InputError(f"the grid {name} does not say its {key}")
         convert(block, Block, where)
-    return Grid(name, convert(found.get("description", ""), str, f"{where}, description"), blocks)
+    return Grid(name, convert(found.get("description", ""), str, f"{where}, description"), blocks, where)
 
 
 def _expand(block: Mapping[str, Any], wanted: Collection[str]) -> Iterator[Run]:

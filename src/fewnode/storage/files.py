@@ -139,7 +139,7 @@ def check_unpacked(file: Path) -> None:
     """Refuse a zip archive that would fill the memory: one that unpacks to far more than it is."""
     if not zipfile.is_zipfile(file):
         return  # the reader says what is wrong
-    with zipfile.ZipFile(file) as archive:
+    with reading(file, "fetch or write it again"), zipfile.ZipFile(file) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     bound = unpacked_bound(file)
     if unpacked > bound:
