@@ -177,8 +177,8 @@ def predict_tables(
 def _by_name(found: Predictions) -> Predictions:
     """In the order of the names: that of the graph is none a reader would know."""
     order = natural_order(found.names)
-    parts = {"nodes": found.nodes[order], "probabilities": found.probabilities[order]}
-    return replace(found, names=[found.names[i] for i in order], **parts)
+    names, probabilities = [found.names[i] for i in order], found.probabilities[order]
+    return replace(found, nodes=found.nodes[order], names=names, probabilities=probabilities)
 
 
 def find_tables(
