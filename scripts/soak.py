@@ -127,8 +127,8 @@ def soak_grid(soak: Soak, seconds: float) -> Callable[[], None]:
     """``run --jobs 2``: every row once, whole, and the same as without kills."""
     planted(200, 9, features=30, homophily=0.8, seed=3)[0].save_npz(soak.home / "own.npz")
     (soak.home / "grid.toml").write_text(
-        'datasets = ["own.npz"]\nmethods = ["tent"]\nsettings = ["2w1s", "2w2s", "3w1s", "3w2s"]\nn_query = 3\n'
-        "seeds = 6\noptions = [{steps = 40, check_every = 20}]\n"
+        'datasets = ["own.npz"]\nmethods = ["pn"]\nsettings = ["2w1s", "2w2s", "3w1s", "3w2s"]\nn_query = 3\n'
+        "seeds = 6\noptions = [{steps = 10, check_every = 5}]\n"
     )
     words = ("run", "grid.toml", "--jobs", 2, "--results", "rows.jsonl")
     soak.run("run", "grid.toml", "--jobs", 2, "--results", "clean.jsonl")
