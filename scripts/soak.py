@@ -2,9 +2,9 @@
 
     make soak KILLS=100
 
-Each round starts a command, kills it (SIGKILL), and checks what is on the disk. Half of the kills come after a random
-time, half at one of the system calls by which files appear: the command runs with ``FEWNODE_SOAK_AT=n``, under which
-``HOOK`` ends the process at the n-th call of os.replace, os.rename, os.fsync, os.write or the exchange of folders.
+Each round forks a process that runs a command, kills it (SIGKILL), and checks what is on the disk. Half of the kills
+come after a random time, half at one of the calls by which files appear: the process ends itself at the n-th call of
+os.replace, os.rename, os.fsync, os.write, os.link, os.unlink or the exchange of folders.
 """
 
 import argparse
@@ -14,13 +14,12 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,77 +28,93 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import own_graph  # noqa: E402
 from fewnode import FewShotClassifier, load, planted  # noqa: E402
+from fewnode.cli import main  # noqa: E402
 from fewnode.experiments import results  # noqa: E402
+from fewnode.storage import folders  # noqa: E402
 
-HOOK = """
-import os, signal, sys
-at = int(os.environ.get("FEWNODE_SOAK_AT", "0"))
-if at and "spawn_main" not in " ".join(sys.orig_argv):
+CALLS = ("replace", "rename", "fsync", "write", "link", "unlink")
+
+
+def end_at(number: int) -> None:
+    """Let this process be killed at the n-th of the calls by which files appear or go."""
     seen = 0
-    def counted(call):
-        def do(*args, **kwargs):
-            global seen
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def do(*args: Any, **kwargs: Any) -> Any:
+            nonlocal seen
             seen += 1
-            if seen == at:
+            if seen == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return call(*args, **kwargs)
+
         return do
-    for name in ("replace", "rename", "fsync", "write", "link", "unlink"):
+
+    for name in CALLS:
         setattr(os, name, counted(getattr(os, name)))
-    import ctypes
-    class Library(ctypes.CDLL):
-        def __getattr__(self, name):
-            found = super().__getattr__(name)
-            return counted(found) if name == "renameat2" else found
-    ctypes.CDLL = Library
-"""
+    folders._exchange = counted(folders._exchange)
 
 
 class Soak:
     """The folder everything happens in, and how often each command was killed."""
 
     def __init__(self, home: Path, seed: int) -> None:
-        self.home, self.random = home, random.Random(seed)
+        self.random = random.Random(seed)
         self.kills: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
         self.longest = 0.0
-        (home / "hook").mkdir()
-        (home / "hook" / "sitecustomize.py").write_text(HOOK)
+        os.chdir(home)
 
-    def start(self, *words: object, at: int = 0) -> "subprocess.Popen[str]":
-        path = os.pathsep.join([str(self.home / "hook"), str(ROOT / "src")])
-        more = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "FEWNODE_SOAK_AT": str(at)}
-        command = [sys.executable, "-m", "fewnode", *map(str, words)]
-        return subprocess.Popen(
-            command, cwd=self.home, env=os.environ | more, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+    def start(self, *words: object, at: int = 0) -> int:
+        """Fork a process that runs a command; returns its id."""
+        sys.stdout.flush()
+        if child := os.fork():
+            return child
+        code = 70
+        try:
+            with Path("output.txt").open("w") as out:
+                os.dup2(out.fileno(), 1)
+                os.dup2(out.fileno(), 2)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            if at:
+                end_at(at)
+            code = main([str(word) for word in words])
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
 
-    def run(self, *words: object) -> str:
+    def run(self, *words: object) -> None:
         """A command to its end, which must be a good one."""
-        process = self.start(*words)
-        out, err = process.communicate(timeout=600)
-        assert process.returncode == 0, f"{words}: {process.returncode}\n{err[-2000:]}"
-        return out
+        began = time.monotonic()
+        _, status = os.waitpid(self.start(*words), 0)
+        assert status == 0, f"{words}: {status}\n{Path('output.txt').read_text()[-2000:]}"
+        self.seconds[str(words[0])] = time.monotonic() - began
 
-    def kill(self, name: str, seconds: float, *words: object) -> None:
+    def kill(self, *words: object) -> None:
         """Start a command and kill it: at the n-th write, or after a while."""
-        at = self.random.randint(1, 24) if self.random.random() < 0.5 else 0
-        process = self.start(*words, at=at)
-        if not at:
-            time.sleep(self.random.uniform(0.2, 1.0) * seconds)
-        else:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(60)
-        children = _children(process.pid)
-        was_killed = process.poll() is None or process.returncode == -signal.SIGKILL
-        process.kill()
-        _, err = process.communicate()
-        assert was_killed or process.returncode == 0, f"{words}: {process.returncode}\n{err[-2000:]}"
-        self.kills[name] = self.kills.get(name, 0) + was_killed
-        self._wait_for(children)
+        at = self.random.randint(1, 30) if self.random.random() < 0.5 else 0
+        longest = self.seconds[str(words[0])]
+        until = time.monotonic() + (20 * longest if at else self.random.uniform(0, 1.1) * longest)
+        child, status = self.start(*words, at=at), None
+        workers: list[int] = []
+        while status is None and time.monotonic() < until:
+            workers = _children(child) or workers
+            ended, found = os.waitpid(child, os.WNOHANG)
+            status = found if ended else None
+            time.sleep(0.005)
+        if status is None:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        assert killed or status == 0, f"{words}: {status}\n{Path('output.txt').read_text()[-2000:]}"
+        self.kills[str(words[0])] = self.kills.get(str(words[0]), 0) + killed
+        self._wait_for(workers)
 
-    def _wait_for(self, children: list[int]) -> None:
+    def _wait_for(self, workers: list[int]) -> None:
         started = time.monotonic()
-        while any(Path(f"/proc/{child}").exists() and not _is_zombie(child) for child in children):
+        while any(_alive(worker) for worker in workers):
             assert time.monotonic() - started < 5, "a worker outlived its parent by more than 5 s"
             time.sleep(0.02)
         self.longest = max(self.longest, time.monotonic() - started)
@@ -112,38 +127,35 @@ def _children(parent: int) -> list[int]:
         return []
 
 
-def _is_zombie(process: int) -> bool:
+def _alive(process: int) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
-        return True
+        return False
 
 
 def leftovers(folder: Path) -> list[str]:
-    return [str(path.relative_to(folder)) for path in folder.rglob(".*") if path.name.endswith((".new", ".old"))]
+    return [str(path) for path in folder.rglob(".*") if path.name.endswith((".new", ".old"))]
 
 
-def soak_grid(soak: Soak, seconds: float) -> Callable[[], None]:
+def soak_grid(soak: Soak) -> Callable[[], None]:
     """``run --jobs 2``: every row once, whole, and the same as without kills."""
-    planted(200, 9, features=30, homophily=0.8, seed=3)[0].save_npz(soak.home / "own.npz")
-    (soak.home / "grid.toml").write_text(
+    planted(200, 9, features=30, homophily=0.8, seed=3)[0].save_npz("own.npz")
+    Path("grid.toml").write_text(
         'datasets = ["own.npz"]\nmethods = ["pn"]\nsettings = ["2w1s", "2w2s", "3w1s", "3w2s"]\nn_query = 3\n'
-        "seeds = 6\noptions = [{steps = 10, check_every = 5}]\n"
+        "seeds = 2\noptions = [{steps = 10, check_every = 5}]\n"
     )
-    words = ("run", "grid.toml", "--jobs", 2, "--results", "rows.jsonl")
     soak.run("run", "grid.toml", "--jobs", 2, "--results", "clean.jsonl")
-    clean = {row["id"]: row["correct"] for row in results.read(soak.home / "clean.jsonl")}
+    clean, path = _rows(Path("clean.jsonl")), Path("rows.jsonl")
     seen: set[str] = set()
 
     def round_() -> None:
         nonlocal seen
-        soak.kill("run --jobs 2", seconds, *words)
-        path = soak.home / "rows.jsonl"
-        if path.exists() and path.stat().st_size:
-            found = _rows(path)
-            assert seen <= found.keys(), "a row is lost"
-            assert all(clean[key] == value for key, value in found.items()), "a row differs"
-            seen = set(found)
+        soak.kill("run", "grid.toml", "--jobs", 2, "--results", path)
+        found = _rows(path) if path.exists() else {}
+        assert seen <= found.keys(), "a row is lost"
+        assert all(clean[key] == value for key, value in found.items()), "a row differs"
+        seen = set(found)
         if seen == clean.keys():
             path.unlink()
             seen = set()
@@ -152,80 +164,82 @@ def soak_grid(soak: Soak, seconds: float) -> Callable[[], None]:
 
 
 def _rows(path: Path) -> dict[str, Any]:
+    if b"\n" not in path.read_bytes():
+        return {}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a torn row in the middle would be a warning
-        found = results.read(path) if b"\n" in path.read_bytes() else []
-    lines = [json.loads(line)["id"] for line in path.read_bytes().split(b"\n")[:-1] if line]
+        warnings.simplefilter("error")  # a torn row would be a warning
+        found = results.read(path)
+    lines = [json.loads(line)["id"] for line in path.read_bytes().split(b"\n")[:-1]]
     assert len(lines) == len(set(lines)), "a row is doubled"
     assert all(row["status"] == "ok" for row in found), "a run failed"
     return {row["id"]: row["correct"] for row in found}
 
 
-def soak_training(soak: Soak, seconds: float) -> Callable[[], None]:
+def soak_training(soak: Soak) -> Callable[[], None]:
     """``train --resume``: the weights are those of a training nobody killed."""
-    options = ("--set", "steps=400", "--set", "check_every=20", "--set", "patience=100")
-    words = ("train", "pn", "wordnet", "--n-way", 3, "--k-shot", 2, "--n-query", 3, *options, "--out")
+    options = ("--set", "steps=60", "--set", "check_every=5", "--set", "patience=100")
+    words = ("train", "pn", "planted_homophilous", "--n-way", 3, "--k-shot", 2, "--n-query", 3, *options, "--out")
     soak.run(*words, "clean")
-    clean = (soak.home / "clean" / "model.safetensors").read_bytes()
+    clean, model = Path("clean/model.safetensors").read_bytes(), Path("model")
 
     def round_() -> None:
-        soak.kill("train --resume", seconds, *words, "model", "--resume")
-        if (soak.home / "model" / "model.json").exists():
-            load(soak.home / "model")
-            assert (soak.home / "model" / "model.safetensors").read_bytes() == clean, "other weights"
-            assert not leftovers(soak.home / "model"), leftovers(soak.home / "model")
-            shutil.rmtree(soak.home / "model")
+        soak.kill(*words, model, "--resume")
+        if (model / "model.json").exists():
+            load(model)
+            assert (model / "model.safetensors").read_bytes() == clean, "other weights"
+            shutil.rmtree(model)
 
     return round_
 
 
-def soak_own(soak: Soak, seconds: float) -> Callable[[], None]:
+def soak_own(soak: Soak) -> Callable[[], None]:
     """``fit-own --force`` and ``predict``: there is a whole model at every instant, and predictions are never torn."""
-    own_graph.write_tables(soak.home)
+    own_graph.write_tables(Path())
     tables = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--n-way", 2, "--k-shot", 2, "--set", "steps=5")
     fit = ("fit-own", *tables, "--out", "own", "--force")
     predict = ("predict", "own", "--support", "support.csv", "--out", "predictions.csv", "--force")
     soak.run(*fit)
     soak.run(*predict)
-    clean = (soak.home / "predictions.csv").read_bytes()
+    clean = Path("predictions.csv").read_bytes()
 
     def round_() -> None:
-        if soak.random.random() < 0.6:
-            soak.kill("fit-own --force", seconds, *fit)
-        else:
-            soak.kill("predict", seconds, *predict)
-        classifier = FewShotClassifier.load(soak.home / "own")
+        soak.kill(*(fit if soak.random.random() < 0.6 else predict))
+        classifier = FewShotClassifier.load("own")
         classifier.attach(classifier.read())._open_world()
-        assert (soak.home / "predictions.csv").read_bytes() == clean, "predictions are torn"
-        with (soak.home / "predictions.csv").open(newline="") as file:
+        assert Path("predictions.csv").read_bytes() == clean, "predictions are torn"
+        with Path("predictions.csv").open(newline="") as file:
             assert all(len(row) == 6 for row in csv.reader(file))
 
+    def last() -> None:
+        soak.run(*fit)
+        soak.run(*predict)
+        assert Path("predictions.csv").read_bytes() == clean
+
+    round_.last = last  # type: ignore[attr-defined]
     return round_
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def soak_all() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     args = parser.parse_args()
-    print(f"seed {args.seed}")
+    print(f"seed {args.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
         soak = Soak(Path(folder), args.seed)
-        rounds = [soak_grid(soak, 10.0), soak_training(soak, 8.0), soak_own(soak, 8.0)]
+        rounds = [soak_grid(soak), soak_training(soak), soak_own(soak)]
         while sum(soak.kills.values()) < args.kills:
             for round_ in rounds:
                 round_()
-                print(f"{sum(soak.kills.values())} kills: {soak.kills}", flush=True)
+            print(f"{sum(soak.kills.values())} kills: {soak.kills}", flush=True)
         soak.run("run", "grid.toml", "--jobs", 2, "--results", "rows.jsonl")
-        soak.run(
-            "fit-own", "--edges", "edges.csv", "--nodes", "nodes.csv", "--set", "steps=5", "--out", "own", "--force"
-        )
-        soak.run("predict", "own", "--support", "support.csv", "--out", "predictions.csv", "--force")
-        left = leftovers(Path(folder))
-        assert not left, f"left over: {left}"
+        rounds[2].last()  # type: ignore[attr-defined]
+        left = leftovers(Path())
+        assert not [name for name in left if not name.startswith("model/")], f"left over: {left}"
         print(f"{sum(soak.kills.values())} kills, nothing lost, doubled, torn or left over: {soak.kills}")
         print(f"orphaned workers were gone {soak.longest:.2f} s after their parent")
+        os.chdir("/")
 
 
 if __name__ == "__main__":
-    main()
+    soak_all()

@@ -91,8 +91,7 @@ def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw-cells",
         action="store_true",
-        help="write cells that begin with = + - @ as they are; without it, an apostrophe keeps spreadsheets from running "
-        "them",
+        help="write cells that begin with = + - @ as they are, without the apostrophe that keeps them from being run",
     )
 
 

@@ -50,7 +50,7 @@ def numbers(cells: Sequence[str], decimal: str | None = None) -> np.ndarray:
             values[row] = np.nan
             continue
         plain = cell.removesuffix("%").strip()
-        if "_" in plain or group in plain and not _GROUPED.fullmatch(plain.split(mark)[0]):
+        if "_" in plain or (group in plain and not _GROUPED.fullmatch(plain.split(mark)[0])):
             raise NotANumber(row)
         try:
             values[row] = float(plain.replace(group, "").replace(" ", "").replace(mark, "."))
