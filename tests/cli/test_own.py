@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode import cli, storage
+from fewnode import cli
+from fewnode.storage import files
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_an_output_that_exists_is_refused_before_any_work(run, home):
 
 def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
     Path("p.csv").write_text("mine")
-    real = storage.os.fdopen
+    real = files.os.fdopen
 
     class Full:
         def __init__(self, file):
@@ -250,7 +251,7 @@ def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
         def __exit__(self, *error):
             return self.file.__exit__(*error)
 
-    monkeypatch.setattr(storage.os, "fdopen", lambda *args, **options: Full(real(*args, **options)))
+    monkeypatch.setattr(files.os, "fdopen", lambda *args, **options: Full(real(*args, **options)))
     code, out, err = run(*predict(home, "--force"))
     assert code == 1 and "No space left" in err and out == ""
     assert Path("p.csv").read_text() == "mine" and [path.name for path in Path().iterdir()] == ["p.csv"]

@@ -20,6 +20,7 @@ from fewnode.own.classifier import FewShotClassifier
 from fewnode.own.predictions import Predictions
 from fewnode.own.tables import TableSource
 from fewnode.tasks import ClassSplit
+from fewnode.storage.manifest import Manifest
 
 
 @pytest.fixture(scope="module")
@@ -454,9 +455,13 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
-    with pytest.raises(InputError, match="is damaged"):
+    with pytest.raises(InputError, match="own.json is damaged: it has 13 bytes"):
+        FewShotClassifier.load(tmp_path / "m")
+    Manifest.write(tmp_path / "m")
+    with pytest.raises(InputError, match="own.json is damaged or of another kind: Object missing required field"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')
+    Manifest.write(tmp_path / "m")
     with pytest.raises(InputError, match="not of format"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / checkpoint.CARD).unlink()

@@ -9,6 +9,7 @@ from typing import Any
 from .. import io
 from ..graph import Graph
 from ..storage import PathLike
+from .order import canonical
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class TableSource:
     def read(self, vocabulary: Sequence[str] | None = None) -> Graph:
         """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
         named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
-        return Graph.from_edges(**io.graph_tables(**named, vocabulary=vocabulary))
+        return Graph.from_edges(**canonical(io.graph_tables(**named, vocabulary=vocabulary)))
 
     def digest(self) -> str:
         """SHA-256 of the files and of the names of their columns: tells whether anything was changed since.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..datasets import load_dataset
@@ -16,6 +16,7 @@ from ..training.loop import Callback
 from .classes import choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
+from .order import natural_order
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
@@ -166,10 +167,18 @@ def predict_tables(
     classifier = load_adapted(folder, support, **where)
     with scoring or nullcontext() as progress:
         found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+    found = found if wanted is not None else _by_name(found)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
     write_columns(out, table, force)
     return PredictedTables(classifier, found, expected)
+
+
+def _by_name(found: Predictions) -> Predictions:
+    """In the order of the names: that of the graph is none a reader would know."""
+    order = natural_order(found.names)
+    parts = {"nodes": found.nodes[order], "probabilities": found.probabilities[order]}
+    return replace(found, names=[found.names[i] for i in order], **parts)
 
 
 def find_tables(
