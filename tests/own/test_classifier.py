@@ -387,7 +387,7 @@ def test_unchanged_files_are_told_from_changed_ones_by_their_bytes(tmp_path):
     classifier.save(tmp_path / "m")
     loaded = FewShotClassifier.load(tmp_path / "m")
     graph = loaded.read()
-    assert loaded.inputs == source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
+    assert loaded.inputs == loaded.source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
     nudged = graph.with_features(graph.features * (1 + 1e-6), graph.feature_names)
     assert not loaded.unchanged(nudged) and not loaded.attach(nudged).on_own_graph()
     with (tmp_path / "edges.csv").open("a") as file:

@@ -1,6 +1,18 @@
-"""A user's own tables (CSV, TSV, Parquet): errors name the row; files are written whole or not at all."""
+"""A user's own tables (CSV, Parquet, Excel, JSON lines): errors name the row; files are written whole or not at all."""
 
-from .assembly import graph_tables
-from .columns import Table, check_writable, read_columns, write_columns
+from .assembly import Understood, graph_tables, read_graph
+from .blocks import Memory
+from .columns import Table, read_columns, several
+from .writing import check_writable, write_columns
 
-__all__ = ["Table", "check_writable", "graph_tables", "read_columns", "write_columns"]
+__all__ = [
+    "Memory",
+    "Table",
+    "Understood",
+    "check_writable",
+    "graph_tables",
+    "read_columns",
+    "read_graph",
+    "several",
+    "write_columns",
+]

@@ -43,7 +43,7 @@ def fit_tables(
     force: bool = False,
     method: str = "vantage",
     settings: Mapping[str, Any] | None = None,
-    understood: Callable[[Graph, ClassSplit], None] | None = None,
+    understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
     learning: Progress = lambda what, part: None,
 ) -> FittedTables:
@@ -53,16 +53,17 @@ def fit_tables(
         source: the tables and the names of their columns.
         out, force: where the model goes; a model that is there already is only replaced with ``force``.
         method, settings: the method and further arguments of ``FewShotClassifier``.
-        understood: told the graph and the classes that will be learned from, before the training starts.
+        understood: told the graph, the classes that will be learned from and what the tables were taken for, before the
+            training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
     """
     check_folder(out, force)
-    graph = source.read()
+    graph, source = source.understood()
     classifier = FewShotClassifier(method, **(settings or {}))
     split = choose_split(graph, classifier.min_size)
     if understood is not None:
-        understood(graph, split)
+        understood(graph, split, source)
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, callback=callback)
     classifier.save(out, force=force, progress=learning)

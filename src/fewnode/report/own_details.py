@@ -1,7 +1,6 @@
 """A few words about a node, so that a person knows which one it is: its text, its words, or its unusual columns."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -43,7 +42,7 @@ def _texts(classifier: FewShotClassifier) -> Sequence[str] | None:
     source, graph = classifier.source, classifier.graph
     if source is None or graph is None or not source.text_column or source.nodes is None:
         return None
-    if not Path(source.nodes).exists() or not classifier.on_own_graph():
+    if source.missing() or not classifier.on_own_graph():
         return None
     texts = read_columns(source.nodes).text(source.text_column, "texts")
     return texts if len(texts) == graph.num_nodes else None
