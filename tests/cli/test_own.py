@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode import cli
+from fewnode import FewShotClassifier, cli
 from fewnode.storage import files
 
 
@@ -280,3 +280,35 @@ def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
     code, out, err = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
     assert code == 0 and "recognised when left out" in " ".join(out.split())
     assert len(rows(Path("p.csv"))) == 235
+
+
+def test_a_killed_fit_own_goes_on_where_it_was(run, home, tmp_path, monkeypatch):
+    words = ["fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2]
+    words += ["--set", "steps=6", "--set", "check_every=2"]
+    assert run(*words, "--out", "whole")[0] == 0 and not (tmp_path / "whole.training").exists()
+    code, _, err = run(*words, "--out", "m", "--resume")
+    assert code == 2 and "there is no training to go on with at m.training" in err
+
+    def killed(self, *_: object, **__: object) -> None:
+        raise SystemExit(137)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FewShotClassifier, "save", killed)
+        with pytest.raises(SystemExit):
+            run(*words, "--out", "m")
+    assert (tmp_path / "m.training" / "training.safetensors").exists() and not (tmp_path / "m").exists()
+    assert run(*words, "--out", "m", "--resume")[0] == 0 and not (tmp_path / "m.training").exists()
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "m")]
+    assert weights[0] == weights[1]
+
+
+def test_an_own_model_is_evaluated_on_classes_it_did_not_learn(run, home):
+    words = ["evaluate", home / "m", "--tasks", 20, "--k-shot", 3, "--n-query", 5]
+    code, out, _ = run(*words)
+    assert code == 0 and "probe, your graph:" in out and "Tasks of validation classes: " in out
+    document = json.loads(run(*words, "--json")[1])
+    assert document["kind"] == "validation" and len(document["classes"]) == document["n_way"] == 2
+    assert 0.5 < document["accuracy"] <= 1 and len(document["per_task"]) == 20
+    code, _, err = run("evaluate", home / "m", "--n-query", 500)
+    assert code == 2 and "Ask for fewer (--n-query)" in err
+    assert run("evaluate", home / "m", "--pool", "tasks.npz")[0] == 2

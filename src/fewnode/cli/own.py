@@ -45,6 +45,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("--device", default="auto", help="cpu, cuda, ... (auto)")
     fit.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
     fit.add_argument("--force", action="store_true", help="replace a model in DIR")
+    fit.add_argument("--resume", action="store_true", help="go on with a training for DIR that was stopped or killed")
     add_json(fit)
     fit.set_defaults(run=fit_own)
 
@@ -181,6 +182,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 source,
                 args.out,
                 force=args.force,
+                resume=args.resume,
                 method=args.method,
                 settings={**shape, **options},
                 understood=understood,
@@ -188,7 +190,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 learning=stages(),
             )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped before there was a model; nothing is kept") from None
+        raise KeyboardInterrupt("stopped before there was a model; --resume goes on from the last check") from None
     emit(args, {**facts, **own_output.fitted(fitted.classifier, args.out, fitted.beside_probe)}, own_output.draw_fitted)
     return 130 if fitted.classifier.interrupted else 0
 

@@ -1,6 +1,7 @@
 """A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import Any, Literal, Self
 
@@ -11,10 +12,12 @@ from ..errors import InputError, one_of
 from ..graph import Graph
 from ..methods.base import Method
 from . import calibration, opening
+from .arrivals import arrived
 from .calibration import Calibration
 from .expectation import Expectation
 from .explanation import Explainer, Explanation, embeddings_of
 from .fitted import FittedModel
+from .newcomers import Newcomers
 from .open_explanation import OpenExplainer
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
@@ -115,6 +118,29 @@ class FewShotClassifier(FittedModel):
     ) -> list[str]:
         """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
         return self.predict_proba(nodes).labels(threshold, thresholds)
+
+    def append(self, nodes: Graph, edges: Iterable[tuple[Any, Any]] = ()) -> Predictions:
+        """Probabilities of nodes that arrive later, in the open question; only what they touch is computed.
+
+        Nodes appended before stay: new ones may be joined to them. The predictions of all other nodes stay as they are;
+        to take the new nodes into account there as well, ``attach`` the whole graph.
+
+        Args:
+            nodes: a graph of the new nodes, with names that the fitted graph does not have and its feature columns.
+            edges: pairs of names that join new nodes to old ones or to each other, beside the edges of ``nodes``.
+        """
+        self._support()
+        if self.question is None:
+            raise InputError("appended nodes are asked the open question: adapt(..., among='all') first")
+        world, graph = self._with_relay(), self._graph()
+        schema, classes = self._fitted()[1], world.classes
+        self.newcomers = Newcomers.of(graph, schema, classes, nodes, edges, self.newcomers)
+        assert world.relay is not None
+        rows = arrived(graph, world, world.relay, self.newcomers.arrivals)
+        ids = torch.arange(len(rows.y), device=graph.device)[-nodes.num_nodes :]
+        found = replace(self.question, model=rows).probabilities(ids).cpu()
+        names = list(self.newcomers.names[-nodes.num_nodes :])
+        return Predictions((ids + graph.num_nodes).cpu(), names, self.question.classes, found, self.question.kinds)
 
     def find(self, label: str, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the new class ``label``."""

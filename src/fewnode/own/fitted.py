@@ -1,6 +1,7 @@
 """A model fitted on a user's graph: how it gets there, to another graph, and into a folder and back."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +15,12 @@ from ..storage import PathLike
 from ..storage.manifest import Manifest
 from ..tasks import ClassSplit
 from ..training import loop
+from ..training.callbacks import Callback
 from . import calibration, opening, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
 from .features import FeatureSchema
+from .newcomers import Newcomers
 from .openworld import OpenQuestion, OpenWorldModel
 from .rehearsal import Progress
 from .support import Support
@@ -54,6 +57,7 @@ class FittedModel:
         self.support: Support | None = None
         self.calibration: Calibration | None = None
         self.question: OpenQuestion | None = None
+        self.newcomers: Newcomers | None = None
         self.folder: Path | None = None
         self.manifest: Manifest | None = None
         self.inputs: str | None = None
@@ -68,10 +72,12 @@ class FittedModel:
         split: ClassSplit | None = None,
         *,
         source: TableSource | None = None,
-        callback: loop.Callback | None = None,
+        resume: PathLike | None = None,
+        callback: Callback | None = None,
     ) -> Self:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
-        trained and the method is ``probe``. ``source`` names the files the graph came from."""
+        trained and the method is ``probe``. ``source`` names the files the graph came from; ``resume`` and ``callback``
+        are those of ``fewnode.fit``."""
         split = choose_split(graph, self.min_size) if split is None else split
         if source is not None and source.memory is None and not source.missing():
             source = source.understood()[1]
@@ -86,6 +92,7 @@ class FittedModel:
             usable,
             **self.shape,
             device=self.device,
+            resume=None if resume is None else Path(resume),
             callback=callback,
             **options,
         )
@@ -140,7 +147,7 @@ class FittedModel:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
-        self.support = self.calibration = self.question = self._state = self._open = None
+        self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
     def read(self, **files: PathLike | None) -> Graph:
@@ -185,7 +192,7 @@ class FittedModel:
         own = self.graph is not None and self.on_own_graph()
         large = own and self._graph().num_nodes >= persistence.LARGE
         labelled = own and bool((self._graph().y >= 0).any())
-        world = self._open_world(progress) if labelled else None
+        world = self._with_relay(progress) if labelled else None
         persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
 
     @classmethod
@@ -223,6 +230,16 @@ class FittedModel:
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
+
+    def _with_relay(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+        """The open-world model with what nodes that arrive later need."""
+        world = self._open_world(progress)
+        if world.relay is None and world.recipe is not None:
+            relay = None
+            if self.folder is not None and self.manifest is not None and self.on_own_graph():
+                relay = opening.load_relay(self.folder, self.manifest, world.x.device)
+            self._open = world = replace(world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world))
+        return world
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:
         if self.model is None or self.schema is None:

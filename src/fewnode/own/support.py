@@ -153,26 +153,29 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     """Ids [B] of nodes given by id or by name."""
     values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
     if any(isinstance(value, str) for value in values):
-        index = _name_index(graph)
+        index = name_index(graph)
         ids = [index.get(value, -1) if isinstance(value, str) else value for value in values]
     else:
         ids = values
     for value, node in zip(values, ids, strict=True):
         if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < graph.num_nodes:
-            raise InputError(f"{where}: {_unknown(graph, value)}")
+            raise InputError(f"{where}: {unknown_node(graph, value)}")
     return torch.tensor(ids, dtype=torch.long, device=graph.device)
 
 
-def _unknown(graph: Graph, value: Any) -> str:
+def unknown_node(graph: Graph, value: Any) -> str:
+    """That there is no such node, and which one may have been meant."""
     if not isinstance(value, str):
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = close_name(value, _name_index(graph))
+    close = close_name(value, name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 
-def _name_index(graph: Graph) -> dict[str, int]:
+def name_index(graph: Graph) -> dict[str, int]:
+    """The id of every node by its name."""
+
     def build() -> dict[str, int]:
         names = graph.node_names or map(str, range(graph.num_nodes))
         return {name: i for i, name in enumerate(names)}

@@ -1,10 +1,13 @@
 """From a user's tables to a saved model, and from a saved model to predictions: one call for each command."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
+from .. import checkpoint
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
@@ -12,7 +15,7 @@ from ..inference import NodeProgress
 from ..io import check_writable, read_columns, write_columns
 from ..storage import PathLike
 from ..tasks import ClassSplit
-from ..training.loop import Callback
+from ..training.callbacks import Callback
 from .classes import choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
@@ -41,6 +44,7 @@ def fit_tables(
     out: PathLike,
     *,
     force: bool = False,
+    resume: bool = False,
     method: str = "vantage",
     settings: Mapping[str, Any] | None = None,
     understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
@@ -52,12 +56,15 @@ def fit_tables(
     Args:
         source: the tables and the names of their columns.
         out, force: where the model goes; a model that is there already is only replaced with ``force``.
+        resume: go on with the training that was stopped or killed before it was whole, to the model it would have made.
         method, settings: the method and further arguments of ``FewShotClassifier``.
         understood: told the graph, the classes that will be learned from and what the tables were taken for, before the
             training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
     """
+    state = _unfinished(out, resume)
+    force = force or (resume and _stopped_early(out))
     check_folder(out, force)
     graph, source = source.understood()
     classifier = FewShotClassifier(method, **(settings or {}))
@@ -65,10 +72,29 @@ def fit_tables(
     if understood is not None:
         understood(graph, split, source)
     with training or nullcontext() as callback:
-        classifier.fit(graph, split, source=source, callback=callback)
+        classifier.fit(graph, split, source=source, resume=state, callback=callback)
     classifier.save(out, force=force, progress=learning)
+    if not classifier.interrupted:
+        shutil.rmtree(state, ignore_errors=True)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
+
+
+def _unfinished(out: PathLike, resume: bool) -> Path:
+    """The folder beside ``out`` that keeps the state of a training until there is a whole model; empty unless it is to
+    be gone on with."""
+    target = Path(out)
+    state = target.with_name(f"{target.name}.training")
+    if resume and not state.exists():
+        raise InputError(f"there is no training to go on with at {state}; leave --resume out to start one")
+    if not resume:
+        shutil.rmtree(state, ignore_errors=True)
+    return state
+
+
+def _stopped_early(folder: PathLike) -> bool:
+    """Whether the folder holds a model whose training was stopped by hand."""
+    return (Path(folder) / checkpoint.CARD).exists() and checkpoint.load(folder).card.interrupted
 
 
 def load_adapted(
@@ -93,7 +119,7 @@ def load_adapted(
     classifier = FewShotClassifier.load(folder)
     examples = read_examples(support)
     say("Reading the graph ...")
-    graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    graph = remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
     find_nodes(graph, wanted, "nodes asked for")
     classifier.attach(graph)
     if among is None and not bool((graph.y >= 0).any()):
@@ -117,15 +143,17 @@ def _said_once(say: Say) -> Progress:
     return progress
 
 
-def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], say: Say) -> Graph:
+def remembered_graph(
+    classifier: FewShotClassifier, folder: PathLike, given: Mapping[str, PathLike | None], say: Say
+) -> Graph:
     """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
-    edges = given["edges"]
-    if edges is None and (given["nodes"] or given["features"]):
+    edges = given.get("edges")
+    if edges is None and any(given.values()):
         raise InputError("another graph needs its edges: name them with --edges")
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given["nodes"], given["features"]).read()
+            return TableSource.of(edges, given.get("nodes"), given.get("features")).read()
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
