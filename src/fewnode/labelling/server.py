@@ -28,6 +28,7 @@ from .session import LabelSession
 
 PAGE = Path(__file__).parent / "page"
 SHOWN = 200_000  # points that are drawn at most
+EXAMPLES = 500  # of a class that are marked on the map
 LARGEST = 8 << 20  # bytes of a step
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
@@ -85,7 +86,7 @@ class LabelServer:
                 "nodes": session.graph.num_nodes,
                 "shown": len(self.shown),
                 "open": session.open,
-                "classes": session.counts(),
+                "classes": [self._class(one) for one in session.counts()],
                 "answers": session.labels.answers(),
                 "skipped": session.skipped(),
                 "undo": _said(session.labels.done),
@@ -96,6 +97,13 @@ class LabelServer:
                 "learning": session.found is not None,
                 "notes": session.notes,
             }
+
+    def _class(self, one: dict[str, Any]) -> dict[str, Any]:
+        """A class with its examples where they lie; of many, the latest."""
+        names = one["examples"]
+        ids = find_nodes(self.session.graph, names[-EXAMPLES:], "examples").tolist()
+        shown = [{"id": i, "name": self.browser.name(i), "place": self.places[i].tolist()} for i in ids]
+        return {**one, "count": len(names), "examples": shown}
 
     async def map(self, request: Request) -> Response:
         """Little-endian: how many points, their nodes (uint32), then their places (two float32 each)."""
