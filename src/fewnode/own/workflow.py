@@ -97,6 +97,21 @@ def _stopped_early(folder: PathLike) -> bool:
     return (Path(folder) / checkpoint.CARD).exists() and checkpoint.load(folder).card.interrupted
 
 
+def load_attached(
+    folder: PathLike,
+    *,
+    edges: PathLike | None = None,
+    nodes: PathLike | None = None,
+    features: PathLike | None = None,
+    say: Say = lambda _: None,
+) -> FewShotClassifier:
+    """The classifier in ``folder``, on its graph or on the one in other tables."""
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    say("Reading the graph ...")
+    return classifier.attach(remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say))
+
+
 def load_adapted(
     folder: PathLike,
     support: PathLike,
@@ -115,13 +130,11 @@ def load_adapted(
     question is asked.
     Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
-    say(f"Loading the model in {folder} ...")
-    classifier = FewShotClassifier.load(folder)
     examples = read_examples(support)
-    say("Reading the graph ...")
-    graph = remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    classifier = load_attached(folder, edges=edges, nodes=nodes, features=features, say=say)
+    graph = classifier.graph
+    assert graph is not None
     find_nodes(graph, wanted, "nodes asked for")
-    classifier.attach(graph)
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so only the new classes can be told apart (--among new)")
     among = among or ("all" if bool((graph.y >= 0).any()) else "new")
