@@ -109,7 +109,8 @@ def load_attached(
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     say("Reading the graph ...")
-    return classifier.attach(remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say))
+    tables = {"edges": edges, "nodes": nodes, "features": features}
+    return classifier.attach(remembered_graph(classifier, folder, tables, say))
 
 
 def load_adapted(
