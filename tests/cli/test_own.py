@@ -194,9 +194,9 @@ def test_windows_line_ends_and_a_byte_order_mark_simply_work(run, home):
         ("id,label\nn6,a\nn7,A\n", "named twice"),
         ("id,label\nn6,\nn7,b\n", "column 'label': it is empty"),
         ("id,label\n,a\nn7,b\n", "column 'id': it is empty"),
-        ("id,label,note\nn6,a,x\nn7,b,y\n", "has a column 'note'"),
-        ("id,class\nn6,a\nn7,b\n", "has a column 'class'"),
-        ("id\nn6\n", "no column 'label'"),
+        ("id,label,note\nn6,,x\nn7,,y\n", "no row names a new class in column 'label'"),
+        ("id,note,remark\nn6,a,b\nn7,b,c\n", "which of 'id', 'note', 'remark' holds the labels"),
+        ("id\nn6\n", "which of 'id' holds the labels"),
         ("id,label\nn6,a,oops\nn7,b\n", "3 values, but the first row names 2 columns"),
     ],
 )

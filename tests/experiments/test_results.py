@@ -153,11 +153,12 @@ def test_a_writer_killed_at_any_moment_leaves_whole_rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     code = (
         "import sys; from fewnode.experiments import results; from report import made_up; n = 0\n"
-        "while True: results.append(sys.argv[1], {**made_up.failed(made_up.Run(str(n), 'probe')), 'text': 'x' * 50000});"
-        " n += 1"
+        "while True:\n"
+        " results.append(sys.argv[1], {**made_up.failed(made_up.Run(str(n), 'probe')), 'text': 'x' * 50000})\n n += 1"
     )
+    both = f"{SOURCE}:{SOURCE.parent / 'tests'}"
     for _ in range(3):
-        writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE.parent / 'tests'}"})
+        writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": both})
         size = path.stat().st_size if path.exists() else 0
         while not path.exists() or path.stat().st_size < size + 200_000:
             assert writer.poll() is None, "the writer has stopped by itself"

@@ -9,8 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 VALUES: list[Any] = [
-    None, True, -1, 0, 1, 2**31 - 1, 2**53 + 1, 2**64, -(2**63), 10**30, 0.5, -1e308, 1e308, 1e-320, "", "x", "\x1b[31m",
-    "a$\\frac$b", "9/../../x", "<script>alert(1)</script>", "[/x]", "\ud800", [], [[]], {}, [1, "a"], {"a": []}, "1_000",
+    None, True, -1, 0, 1, 2**31 - 1, 2**53 + 1, 2**64, -(2**63), 10**30, 0.5, -1e308, 1e308, 1e-320, "", "x",
+    "\x1b[31m",     "a$\\frac$b", "9/../../x", "<script>alert(1)</script>", "[/x]", "\ud800", [], [[]], {}, [1, "a"],
+    {"a": []}, "1_000",
 ]  # fmt: skip
 TOML = ["1", "-1", "2000000000", "1e400", "nan", "inf", '"x"', "true", "[]", "[[]]", "{}", '["a", 1]', "1979-05-27"]
 
@@ -99,7 +100,9 @@ def damaged_arrays(draw: Any, data: bytes) -> bytes:
         arrays = {name: archive[name] for name in archive.files}
     name = draw(st.sampled_from(sorted(arrays)))
     array = arrays[name]
-    how = draw(st.sampled_from(["drop", "short", "long", "float", "text", "flat", "value", "value", "scalar", "turned"]))
+    how = draw(
+        st.sampled_from(["drop", "short", "long", "float", "text", "flat", "value", "value", "scalar", "turned"])
+    )
     if how == "drop":
         del arrays[name]
     elif how == "value" and array.size and array.dtype.kind in "iuf":

@@ -10,6 +10,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from fewnode import FewShotClassifier, Graph, Tasks, draw_tasks, fit, load, plan
 from fewnode.datasets import readers
 from fewnode.experiments import results
 from fewnode.experiments.grid import Run, load_grid
+from fewnode.methods.base import Training
 from fewnode.own import persistence
 from fewnode.own.support import read_examples
 from fewnode.own.tables import TableSource
@@ -31,6 +33,7 @@ from fewnode.report.comparison import compare
 from fewnode.report.contents import every_cell
 from fewnode.report.page import all_tables, page
 from fewnode.storage import reading
+from fewnode.training.state import TrainingState
 from report import made_up
 
 
@@ -93,11 +96,17 @@ def make_state(folder: Path) -> None:
 
 
 def read_state(folder: Path) -> Any:
+    model = _trained()
+    state = TrainingState(model, Training(steps=2), folder)
+    moments = [value for part in state.optimizer.state_dict()["state"].values() for value in part.values()]
+    kept = tensors([*model.state_dict().values(), *state.best_weights.values(), *moments])
+    return kept, state.step, state.waited, state.best, state.curve
+
+
+@cache
+def _trained() -> Any:
     graph, split = small()
-    model = fit(
-        "pn", graph, split, n_way=2, k_shot=2, n_query=3, steps=2, check_every=1, hidden_channels=4, resume=folder
-    )
-    return tensors(model.state_dict().values())
+    return fit("pn", graph, split, n_way=2, k_shot=2, n_query=3, steps=2, check_every=1, hidden_channels=4)
 
 
 def make_rows(folder: Path) -> None:
@@ -137,6 +146,8 @@ floors = true
 inductive = false
 
 [[block]]
+datasets = ["wordnet"]
+settings = ["5w3s"]
 methods = "all"
 options = [{}]
 
@@ -214,7 +225,7 @@ def make_tables(folder: Path) -> None:
 def read_tables(ending: str) -> Callable[[Path], Any]:
     def read(folder: Path) -> Any:
         graph = TableSource.of(folder / f"edges.{ending}", folder / f"nodes.{ending}").read()
-        graph.fingerprint, read_examples(folder / f"support.{ending}")  # noqa: B018
+        graph.fingerprint, read_examples(folder / f"support.{ending}")
 
     return read
 

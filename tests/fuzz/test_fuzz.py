@@ -60,8 +60,7 @@ def test_damage_is_refused_by_name_or_harmless(name, tmp_path_factory):
     whole, folder = home / "whole", home / "case"
     kind.make(whole)
     shutil.copytree(whole, folder)
-    expected = outcome(kind, folder)
-    assert expected is not None
+    expected = (kind.read(folder),)  # the first time everything is imported, which may take longer than a case
 
     @settings(
         max_examples=max(1, round(SHARE.get(name, 1.0) * CASES / len(KINDS))), deadline=None, database=None,

@@ -19,8 +19,8 @@ from fewnode.own.classes import KnownClasses, choose_split
 from fewnode.own.classifier import FewShotClassifier
 from fewnode.own.predictions import Predictions
 from fewnode.own.tables import TableSource
-from fewnode.tasks import ClassSplit
 from fewnode.storage.manifest import Manifest
+from fewnode.tasks import ClassSplit
 
 
 @pytest.fixture(scope="module")
@@ -454,10 +454,10 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
-    with pytest.raises(InputError, match="own.json is damaged: it has 13 bytes"):
+    with pytest.raises(InputError, match=r"own\.json is damaged: it has 13 bytes"):
         FewShotClassifier.load(tmp_path / "m")
     Manifest.write(tmp_path / "m")
-    with pytest.raises(InputError, match="own.json is damaged or of another kind: Object missing required field"):
+    with pytest.raises(InputError, match=r"own\.json is damaged or of another kind: Object missing required field"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')
     Manifest.write(tmp_path / "m")

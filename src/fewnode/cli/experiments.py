@@ -178,7 +178,9 @@ def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows:
         guesses = [known.guess(run) for run in runs]
         about = "?" if None in guesses else clock(sum(guess or 0 for guess in guesses))
         settings = " ".join(dict.fromkeys(run.setting for run in runs))
-        table.add_row(printable(dataset), printable(method), settings, str(len({run.seed for run in runs})), str(len(runs)), about)
+        table.add_row(
+            printable(dataset), printable(method), settings, str(len({run.seed for run in runs})), str(len(runs)), about
+        )
     if groups:
         console.print(table)
     console.print(f"{_runs(len(plan.todo))} to do, {len(plan.done)} done before. {_estimate(plan, rows, 1)}")

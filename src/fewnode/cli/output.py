@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..training.callbacks import TrainingProgress
 
 
-# Control characters (escape sequences begin with one), but not line ends and tabs; marks that turn the order of letters;
-# and surrogates, which cannot be printed at all.
+# Control characters (escape sequences begin with one), but not line ends and tabs; marks that turn the order of
+# letters; and surrogates, which cannot be printed at all.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

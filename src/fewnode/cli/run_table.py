@@ -77,7 +77,9 @@ class RunTable:
         done, left = self.total - len(self.left), self.seconds_left()
         about = "" if left is None or not self.left else f", about {clock(left)} left"
         failed = f", {self.failed} failed" if self.failed else ""
-        table = Table(title=f"{printable(self.name)}: {done} of {self.total} runs{failed}{about}", expand=True, box=None)
+        table = Table(
+            title=f"{printable(self.name)}: {done} of {self.total} runs{failed}{about}", expand=True, box=None
+        )
         table.add_column("run", ratio=3, no_wrap=True, overflow="ellipsis")
         table.add_column("steps", ratio=1)
         table.add_column("", justify="right", no_wrap=True)

@@ -193,8 +193,8 @@ def ogb(paths: Sequence[Path]) -> Arguments:
 
 def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
     if path.is_dir():
-        file = readable(path / member)
-        return _table(file, _Bounded(gzip.open(file), unpacked_bound(file)), dtype, ",")
+        alone = readable(path / member)
+        return _table(alone, _Bounded(gzip.open(alone), unpacked_bound(alone)), dtype, ",")
     check_unpacked(readable(path))
     try:
         with zipfile.ZipFile(path) as archive:

@@ -108,7 +108,6 @@ class Grid:
         order = {name: place for place, name in enumerate(dict.fromkeys(run.dataset for run in found))}
         return sorted(unique.values(), key=lambda run: order[run.dataset])
 
-
     def _check_number(self, blocks: Sequence[Mapping[str, Any]]) -> None:
         for block in blocks:
             parts = (block["datasets"], _methods(block), block["settings"], block.get("options", [{}]))

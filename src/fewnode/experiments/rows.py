@@ -86,7 +86,7 @@ def _check(row: Succeeded | Failed) -> None:
     if Run(**settings).id != row.id:
         raise InputError("its id is not that of its settings")
     for key, value in row.run.options.items():
-        if key in SIZES and (type(value) is not int or value < 1) or key in SWITCHES and type(value) is not bool:
+        if (key in SIZES and (type(value) is not int or value < 1)) or (key in SWITCHES and type(value) is not bool):
             raise InputError(f"its option {key} is {json.dumps(value)}")
     if isinstance(row, Failed):
         return

@@ -8,7 +8,6 @@ from scipy import sparse as sp
 
 from ..errors import InputError
 
-
 MOST_COLUMNS = 1 << 24  # of features
 
 
@@ -18,8 +17,7 @@ def graph_arguments(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if "x_shape" in arrays:
         rows, columns = checked_shape(arrays["x_shape"], "x_shape")
         if x is None and columns > 0:
-            parts = (arrays[f"x_{part}"] for part in ("data", "indices", "indptr"))
-            x = checked_csr(*parts, (rows, columns), "x")
+            x = checked_csr(arrays["x_data"], arrays["x_indices"], arrays["x_indptr"], (rows, columns), "x")
     sizes = [len(_row(arrays, key)) for key in ("y", "node_names") if key in arrays]
     kinds_of_names = ("node_names", "class_names", "feature_names", "kind_names")
     names: dict[str, Any] = {key: _row(arrays, key).tolist() for key in kinds_of_names if key in arrays}

@@ -52,7 +52,7 @@ class Table:
         if column.ndim > 1:
             raise InputError(f"{self.path}, column {name!r}: holds vectors, so it cannot be the {role}")
         if column.dtype.kind == "f":  # how Parquet gives integers with gaps
-            return ["" if np.isnan(v) else str(int(v)) if v == np.trunc(v) else str(v) for v in column.tolist()]
+            return ["" if np.isnan(v) else str(int(v)) if v.is_integer() else str(v) for v in column.tolist()]
         return [value.strip() for value in column.astype(object if column.dtype == object else str).tolist()]
 
     def place(self, row: int, column: str | None = None) -> str:

@@ -24,7 +24,7 @@ def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
     if names is None:
         return arguments
     n, edges = len(names), np.asarray(arguments["edge_index"])
-    if edges.ndim != 2 or not len(edges) == 2 or (edges.size and not 0 <= edges.min() <= edges.max() < n):
+    if edges.ndim != 2 or len(edges) != 2 or (edges.size and not 0 <= edges.min() <= edges.max() < n):
         return arguments  # it will be refused
     found = _columns_by_name(arguments)
     colour = _refined(_feature_hash(found.get("x"), found.get("feature_names"), n), edges)
@@ -98,7 +98,8 @@ def _feature_hash(x: Any, names: Sequence[str] | None, n: int) -> np.ndarray:
         values = _mixed(_bits(x.data) ^ columns[x.indices])
         values[x.data == 0] = 0
         ends = np.concatenate([np.zeros(1, np.uint64), values.cumsum(dtype=np.uint64)])
-        return ends[x.indptr[1:]] - ends[x.indptr[:-1]]
+        total += ends[x.indptr[1:]] - ends[x.indptr[:-1]]
+        return total
     step = max(1, CELLS // max(1, x.shape[1]))
     for at in range(0, n, step):
         part = np.asarray(x[at : at + step], np.float32)

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from .. import checkpoint
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
 from ..inference import NodeProgress
-from ..io import check_writable, read_columns, write_columns
-from ..storage import PathLike
+from ..io import check_writable, find_id, read_columns, write_columns
+from ..storage import PathLike, readable
 from ..tasks import ClassSplit
 from ..training.callbacks import Callback
-from .classes import choose_split
+from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
 from .order import natural_order
@@ -131,11 +133,14 @@ def load_adapted(
     question is asked.
     Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
-    examples = read_examples(support)
-    classifier = load_attached(folder, edges=edges, nodes=nodes, features=features, say=say)
-    graph = classifier.graph
-    assert graph is not None
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    readable(support)
+    say("Reading the graph ...")
+    graph = remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
     find_nodes(graph, wanted, "nodes asked for")
+    examples = _examples(classifier, support, graph)
+    classifier.attach(_without_examples(graph, classifier.known, examples))
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so only the new classes can be told apart (--among new)")
     among = among or ("all" if bool((graph.y >= 0).any()) else "new")
@@ -143,6 +148,22 @@ def load_adapted(
         return classifier.adapt(examples, among=among, priors=priors, progress=_said_once(say))
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
+
+
+def _examples(classifier: FewShotClassifier, support: PathLike, graph: Graph) -> dict[str, list[str]]:
+    columns = {} if classifier.source is None else classifier.source.columns
+    names = graph.node_names or tuple(map(str, range(graph.num_nodes)))
+    return read_examples(support, columns=columns, nodes=frozenset(names), known=classifier.known.names())
+
+
+def _without_examples(graph: Graph, known: KnownClasses, examples: Mapping[str, Sequence[str]]) -> Graph:
+    """The graph without the labels of the classes that are new: where the examples stand in the table of nodes."""
+    names = graph.class_names or ()
+    new = [c for c, name in enumerate(names) if name in examples and name not in known.names()]
+    if not new:
+        return graph
+    hidden = torch.isin(graph.y, torch.tensor(new, device=graph.device))
+    return graph.with_labels(torch.where(hidden, -1, graph.y)) if bool(hidden.any()) else graph
 
 
 def _said_once(say: Say) -> Progress:
@@ -198,6 +219,7 @@ def predict_tables(
     all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
     force: bool = False,
+    raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
     **where: Any,
 ) -> PredictedTables:
@@ -206,22 +228,29 @@ def predict_tables(
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
-    wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
+    wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
     with scoring or nullcontext() as progress:
         found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
     found = found if wanted is not None else _by_name(found)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
-    write_columns(out, table, force)
+    write_columns(out, table, force, raw_cells)
     return PredictedTables(classifier, found, expected)
 
 
 def _by_name(found: Predictions) -> Predictions:
     """In the order of the names: that of the graph is none a reader would know."""
     order = natural_order(found.names)
-    parts = {"nodes": found.nodes[order], "probabilities": found.probabilities[order]}
-    return replace(found, names=[found.names[i] for i in order], **parts)
+    names, probabilities = [found.names[i] for i in order], found.probabilities[order]
+    return replace(found, nodes=found.nodes[order], names=names, probabilities=probabilities)
+
+
+def _wanted(file: PathLike) -> list[str]:
+    """The nodes named in a table: in its column of ids, or its only one."""
+    table = read_columns(file)
+    named = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
+    return table.text(named, "nodes to predict")
 
 
 def find_tables(
@@ -232,6 +261,7 @@ def find_tables(
     label: str | None = None,
     top: int = 200,
     force: bool = False,
+    raw_cells: bool = False,
     **where: Any,
 ) -> tuple[FewShotClassifier, Candidates]:
     """Write the ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one."""
@@ -242,5 +272,5 @@ def find_tables(
     if label is None and len(names) > 1:
         raise InputError(f"{support} names {len(names)} classes: say which to find with --class ({', '.join(names)})")
     found = classifier.find(names[0] if label is None else label, top)
-    write_columns(out, found.table(), force)
+    write_columns(out, found.table(), force, raw_cells)
     return classifier, found

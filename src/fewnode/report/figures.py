@@ -67,7 +67,10 @@ def _accuracy(cells: Sequence[Cell]) -> Figure | None:
                 100 * cell.accuracy, y, xerr=100 * cell.interval, fmt="s" if faint else "o", color=colour, capsize=2
             )
         first = axis.get_subplotspec().is_first_col()
-        axis.set_yticks([-place for place in range(len(titles))], [_text(title) for title in titles] if first else [""] * len(titles))
+        axis.set_yticks(
+            [-place for place in range(len(titles))],
+            [_text(title) for title in titles] if first else [""] * len(titles),
+        )
         axis.set_ylim(0.6 - len(titles), 0.6)
         axis.set_xlabel("accuracy (%)")
         axis.set_title(_text(_name(problem)), fontsize=9)
@@ -91,7 +94,9 @@ def _cost(cells: Sequence[Cell]) -> Figure | None:
     figure, axes = _panels(len(found))
     for axis, (problem, part) in zip(axes, found.items(), strict=True):
         for cell in part:
-            axis.scatter(max(cell.seconds, 0.01), 100 * cell.accuracy, s=30, label=_text(cell.title), **styles[cell.title])
+            axis.scatter(
+                max(cell.seconds, 0.01), 100 * cell.accuracy, s=30, label=_text(cell.title), **styles[cell.title]
+            )
         axis.set_xscale("log")
         axis.set_xlabel("seconds of training")
         axis.set_ylabel("accuracy (%)")

@@ -146,6 +146,13 @@ def check_unpacked(file: Path) -> None:
         raise InputError(f"{file} unpacks to {unpacked:,} bytes; at most {bound:,} are read from a file of its size")
 
 
+def check_content(file: Path, content: bytes) -> bytes:
+    """What was unpacked from a file, if that is not too much."""
+    if len(content) > unpacked_bound(file):
+        raise InputError(f"{file} unpacks to more than {unpacked_bound(file):,} bytes, the most that is read from it")
+    return content
+
+
 def unpacked_bound(file: Path) -> int:
     """How many bytes a packed file may unpack to."""
     return max(UNPACKED, RATIO * file.stat().st_size)
