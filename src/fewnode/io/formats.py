@@ -46,7 +46,7 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
     if types.is_nested(kind):
         raise InputError(f"{file}, column {name!r}: holds {kind}, not single values; write one column per value")
     text = column.cast(arrow.string())
-    return np.array(["" if value is None else value for value in text.to_pylist()], dtype=object)
+    return np.array(["" if value is None else value.strip() for value in text.to_pylist()], dtype=object)
 
 
 def read_json_lines(file: Path) -> dict[str, np.ndarray]:
@@ -126,9 +126,9 @@ def _text(file: Path, name: str, row: int, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(part, str | int | float) for part in value):
-        return "|".join(map(str, value))
+        return "|".join(map(str, value)).strip()
     if isinstance(value, list | dict):
         raise InputError(f"{file}, row {row + 1}, column {name!r}: holds {value!r}, not a single value")
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return str(value).strip()
