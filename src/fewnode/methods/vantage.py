@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.cache import CacheKey
+from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening
@@ -25,6 +26,7 @@ WORTH = 2.0  # the pseudo-support of a class counts as much as two further examp
 
 
 POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
+TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 
 
 class Vantage(Method):
@@ -60,6 +62,8 @@ class Vantage(Method):
         task_adaptation: bool = True,
         start: float = 3.0,
         gate_penalty: float = 3e-4,
+        taught: bool = True,
+        taught_start: float = -2.0,
     ) -> None:
         super().__init__()
         self.views = Views(in_channels, rank)
@@ -67,6 +71,10 @@ class Vantage(Method):
         self.used = list(range(len(VIEWS))) if node_adaptation else [NEAR]
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
         self.first = [start if view == NEAR else 0.0 for view in self.used] + [0.0] * len(self.whitened)
+        self.taught = taught and len(self.whitened) > 0
+        if self.taught:
+            self.first.append(taught_start)
+            self.discriminant = Discriminant(len(self.whitened), self.views.rank, len(base_classes))
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
@@ -76,10 +84,17 @@ class Vantage(Method):
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
+        if self.taught:
+            seen = [views[view] for view in self.whitened]
+            self.discriminant.fit(seen, graph.y, self.whitening.base, self.whitening.fold_of_class)
 
     def embed(self, graph: Graph) -> list[Tensor]:
         views: list[Tensor] = self.views(graph)
-        return views
+        if not self.taught:
+            return views
+        seen = [views[view] for view in self.whitened]
+        rows = graph.cache.get(TAUGHT, lambda: self.discriminant(seen), source=self.discriminant.matrix)
+        return [*views, rows]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
@@ -96,7 +111,7 @@ class Vantage(Method):
         classes, each whitened by what the other folds taught, as a novel class will be. Without pseudo-supports, for
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
-        among, across = self._products(self.embed(graph), tasks, fold)
+        among, across = self._products(self.views(graph), tasks, fold)
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
@@ -112,6 +127,8 @@ class Vantage(Method):
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
             yield self.whitening(view, state[view][nodes].float(), own)
+        if self.taught:
+            yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
 
     def _joined(self, parts: Iterable[Tensor]) -> Tensor:
         """The views side by side, each as long as the root of its gate."""
@@ -136,8 +153,9 @@ class Vantage(Method):
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
         """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
-        z, q = (torch.stack(list(self._parts(state, nodes, fold))) for nodes in (tasks.support, tasks.query))
-        return z @ z.mT, q @ z.mT
+        pairs = zip(*(self._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query)), strict=True)
+        among, across = zip(*((z @ z.mT, q @ z.mT) for z, q in pairs), strict=True)
+        return torch.stack(among), torch.stack(across)
 
     def _gated(self, among: Tensor, across: Tensor, tasks: Tasks) -> Tensor:
         """The scores without pseudo-supports from inner products: what is learned are a few weights of large products,
