@@ -86,7 +86,7 @@ def test_the_gate_starts_at_the_floors_look(fitted):
 
 
 def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
-    """A task cut down to the classes of one fold, scored with that fold's whitening and directions, has the same loss."""
+    """A task cut down to the classes of one fold, scored as that fold sees its classes, has the same loss."""
     graph, split = tiny
     core, view = fitted, training_view(graph, split)
     tasks = draw_tasks(graph.y, split.base, 5, 2, 3, 1, 0)

@@ -21,7 +21,8 @@ from .base import Method, Training, cross_entropy
 
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
-TASKS = 64  # scored at a time: a node is ten views wide
+TASKS = 64  # scored at a time: a node is eleven views wide
+UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
 
@@ -34,10 +35,10 @@ class Vantage(Method):
 
     *Node level*: a gate weighs the views (words or links, near or far), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
-    which members of a class differ anyway count less; the gate decides how much. *Task level*: the mean of a class is
-    drawn towards its pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned
-    part of the score is the distance to that mean instead of the cosine, by which a class that is spread out reaches
-    further.
+    which members of a class differ anyway count less; and a view is taught by the base classes, in the directions that
+    told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
+    pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned part of the score is
+    the distance to that mean instead of the cosine, by which a class that is spread out reaches further.
     """
 
     training_settings = Training(
@@ -63,7 +64,6 @@ class Vantage(Method):
         start: float = 3.0,
         gate_penalty: float = 3e-4,
         taught: bool = True,
-        taught_start: float = -2.0,
     ) -> None:
         super().__init__()
         self.views = Views(in_channels, rank)
@@ -73,7 +73,7 @@ class Vantage(Method):
         self.first = [start if view == NEAR else 0.0 for view in self.used] + [0.0] * len(self.whitened)
         self.taught = taught and len(self.whitened) > 0
         if self.taught:
-            self.first.append(taught_start)
+            self.first.append(UNTAUGHT)
             self.discriminant = Discriminant(len(self.whitened), self.views.rank, len(base_classes))
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
@@ -85,16 +85,15 @@ class Vantage(Method):
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
         if self.taught:
-            seen = [views[view] for view in self.whitened]
-            self.discriminant.fit(seen, graph.y, self.whitening.base, self.whitening.fold_of_class)
+            words = [views[view] for view in self.whitened]
+            self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class)
 
     def embed(self, graph: Graph) -> list[Tensor]:
         views: list[Tensor] = self.views(graph)
         if not self.taught:
             return views
-        seen = [views[view] for view in self.whitened]
-        rows = graph.cache.get(TAUGHT, lambda: self.discriminant(seen), source=self.discriminant.matrix)
-        return [*views, rows]
+        words = [views[view] for view in self.whitened]
+        return [*views, graph.cache.get(TAUGHT, lambda: self.discriminant(words), source=self.discriminant.matrix)]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
