@@ -19,6 +19,7 @@ FLOORS = ({"head": "logistic", "smooth": False}, {"head": "logistic", "smooth": 
 _KEYS = {
     "description", "datasets", "methods", "settings", "n_query", "seeds", "options", "floors", "inductive", "block",
 }  # fmt: skip
+_NEEDED = ("datasets", "methods", "settings")
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,14 @@ def load_grid(name: str) -> Grid:
 
 def _checked(name: str, found: dict[str, Any]) -> Grid:
     common = {key: value for key, value in found.items() if key not in ("block", "description")}
-    blocks = tuple({**common, **block} for block in found.get("block", [{}]))
+    parts = found.get("block", [])
+    whole = not parts or all(key in common for key in _NEEDED)  # what stands above blocks may be a product itself
+    blocks = tuple({**common, **block} for block in ([{}] if whole else []) + parts)
     for block in (found, *blocks):
         for key in block:
             one_of(f"key in the grid {name}", key, _KEYS)
     for block in blocks:
-        for key in ("datasets", "methods", "settings"):
+        for key in _NEEDED:
             if not block.get(key):
                 raise InputError(f"the grid {name} does not say its {key}")
     return Grid(name, str(found.get("description", "")), blocks)

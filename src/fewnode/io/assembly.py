@@ -1,6 +1,6 @@
 """A user's edge, node and feature files -> the arguments of ``Graph.from_edges``, and what was understood."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -11,14 +11,12 @@ from ..errors import InputError
 from ..storage import PathLike
 from .apart import FeatureFile, look_up, node_ids
 from .blocks import Block, Memory, combined, node_blocks
-from .columns import Table, close_name, read_columns
-from .edges import EdgeTable, edge_values, read_edges, understood_edges
+from .columns import Table, read_columns
+from .edges import EdgeTable, edge_values, end_samples, read_edges, understood_edges
 from .labels import class_labels
 from .neighbours import nearest_edges
-from .roles import FLAGS, Role, end_samples, flagged, node_roles, pair_roles, share_known
-
-Files = PathLike | Sequence[PathLike] | Table
-FEW = 0.5  # if fewer of the ends of edges are among the node ids, these are not the ids the edges mean
+from .nodes import Files, Nodes, listed_nodes, with_unlisted
+from .roles import FLAGS, Role, flagged, pair_roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +29,6 @@ class Understood:
     notes: list[str]
     columns: dict[str, Any]
     memory: Memory
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """The nodes by id, of which the first ``listed`` are the rows of a table (None without one)."""
-
-    table: Table | None
-    roles: list[Role]
-    index: dict[str, int]
-    listed: int
-
-    def named(self, use: str) -> str | None:
-        return next((role.column for role in self.roles if role.use == use), None)
 
 
 def graph_tables(edges: Files | None = None, nodes: Files | None = None, *args: Any, **options: Any) -> dict[str, Any]:
@@ -93,10 +78,10 @@ def read_graph(
     memory = memory if vocabulary is None else replace(memory, words=tuple(vocabulary))
     tables = [] if edges is None else read_edges(edges)
     samples = [part for table in tables[:1] for part in end_samples(table, columns)]
-    listed = _listed_nodes(nodes, columns, samples, features is not None, labels is not None, again)
+    listed = listed_nodes(nodes, columns, samples, features is not None, labels is not None, again)
     joined = understood_edges(tables, columns, listed.index)
     file = None if features is None else FeatureFile(features, flagged(columns, "id"), [list(listed.index)[:2000]])
-    everyone, notes = _with_unlisted(listed, joined, file, strict)
+    everyone, notes = with_unlisted(listed, joined, file, strict)
     apart = None if labels is None else _label_table(labels, columns, everyone)
     x, names, learned = _features(everyone, file, memory, decimal)
     found: dict[str, Any] = {"num_nodes": len(everyone.index), "node_names": tuple(everyone.index)}
@@ -126,86 +111,6 @@ def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int 
         if nodes is None and columns.get(name):
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} ({name}={columns[name]!r}) names a column of the node table, but none is given")
-
-
-def _listed_nodes(
-    nodes: Files | None, columns: Mapping[str, Any], samples: list[list[str]], apart: bool, labelled: bool, again: bool
-) -> Nodes:
-    if nodes is None:
-        return Nodes(None, [], {}, 0)
-    table = read_columns(nodes)
-    roles = node_roles(table, columns, samples, apart=apart, labelled=labelled, again=again)
-    index = _node_index(table, next(role.column for role in roles if role.use == "id"))
-    return Nodes(table, roles, index, len(index))
-
-
-def _node_index(table: Table, id_column: str) -> dict[str, int]:
-    ids = node_ids(table, id_column)
-    index = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))  # the first of equal ids wins
-    if len(index) < len(ids):
-        again = next(i for i, name in enumerate(ids) if index[name] != i)
-        raise InputError(
-            f"{table.place(again, id_column)}: node id {ids[again]!r} is already used in row "
-            f"{index[ids[again]] + 1} ({len(ids) - len(index):,} repeated). Every node needs its own id; if another "
-            f"column holds the ids, name it with {FLAGS['id']}"
-        )
-    return {name: i for i, name in enumerate(ids)}
-
-
-def _with_unlisted(
-    listed: Nodes, joined: Sequence[EdgeTable], file: FeatureFile | None, strict: bool
-) -> tuple[Nodes, list[str]]:
-    """All nodes: those of the table, then those that only edges (or, without a table, features) name."""
-    index = dict(listed.index)
-    if listed.table is None:
-        more = file.ids or [] if file is not None else []
-        names = dict.fromkeys(chain(*(end for table in joined for end in table.ends), more))
-        return Nodes(None, [], {name: i for i, name in enumerate(names)}, len(names)), []
-    if strict:
-        for edges in joined:
-            for role, end in zip(edges.roles, edges.ends, strict=False):
-                look_up(edges.table, role.column, end, index, listed.table)
-        return listed, []
-    for name in chain.from_iterable(end for table in joined for end in table.ends):
-        index.setdefault(name, len(index))
-    if len(index) == listed.listed:
-        return listed, []
-    _check_known(listed, joined)
-    new = list(index)[listed.listed :]
-    close = close_name(new[0], list(listed.index)) if listed.listed < 10_000 else None
-    note = (
-        f"{len(new):,} nodes that only the edges name, not {listed.table.path.name}, were added (the first: {new[0]!r}"
-        f"{f', nearest id: {close!r}' if close else ''}); --strict refuses them"
-    )
-    return Nodes(listed.table, listed.roles, index, listed.listed), [note]
-
-
-def _check_known(listed: Nodes, joined: Sequence[EdgeTable]) -> None:
-    """Edges that name mostly other things than the nodes mean another column."""
-    table = listed.table
-    ends = dict.fromkeys(chain.from_iterable(end[:5000] for edges in joined for end in edges.ends))
-    share = share_known(ends, listed.index)
-    if table is None or share >= FEW:
-        return
-    used = listed.named("id")
-    better = [
-        name
-        for name, column in table.columns.items()
-        if name != used and column.ndim == 1 and share_known(ends, set(table.text(name, "ids"))) > max(share, 0.1)
-    ]
-    if better:
-        raise InputError(
-            f"{table.path}: the ids of the edges are in column {better[0]!r} rather than in {used!r} (where "
-            f"{100 * share:.0f} % of them are); say which holds the node ids: {FLAGS['id']} {better[0]} or "
-            f"{FLAGS['id']} {used}"
-        )
-    if share == 0:
-        edges = joined[0]
-        raise InputError(
-            f"{edges.table.place(0, edges.roles[0].column)}: {edges.ends[0][0]!r} is not in column {used!r} of "
-            f"{table.path}, nor is any other id of the edges. Name the right columns with {FLAGS['id']}, "
-            f"{FLAGS['source']} and {FLAGS['target']}"
-        )
 
 
 def _edge_index(joined: Sequence[EdgeTable], nodes: Nodes) -> np.ndarray:
@@ -270,3 +175,31 @@ def _columns(nodes: Sequence[Role], edges: Sequence[Role]) -> dict[str, Any]:
         elif option:
             found.setdefault(option, []).append(role.column)
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class NewNodes:
+    """Nodes that arrive later: their ``ids``, features ``x`` with their names, labels ('' = none), and edges by id."""
+
+    ids: list[str]
+    x: Any
+    feature_names: tuple[str, ...] | None
+    labels: list[str]
+    edges: list[tuple[str, str]]
+
+
+def read_new_nodes(
+    nodes: Files, edges: Files | None, columns: Mapping[str, Any], memory: Memory, known: Collection[str] = ()
+) -> NewNodes:
+    """Tables of new nodes and of their edges, read as the first tables were: with their columns and their ``memory``;
+    ``known`` are the ids of the nodes there are already."""
+    listed = listed_nodes(nodes, columns, [], False, False, True)
+    assert listed.table is not None
+    x, names, _ = _features(listed, None, memory, None)
+    label = listed.named("label")
+    labels = [""] * listed.listed if label is None else listed.table.text(label, "labels")
+    everyone = {*known, *listed.index}
+    joined = [] if edges is None else understood_edges(read_edges(edges), columns, everyone)
+    return NewNodes(
+        list(listed.index), x, names, labels, [pair for table in joined for pair in zip(*table.ends, strict=True)]
+    )

@@ -2,7 +2,7 @@
 or along those of one direction or kind."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,8 @@ class ViewSources:
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
     smoothed rows of each view are centred on, ``columns [4, F]`` what the average node has of each feature column in
-    each of the views of words.
+    each of the views of words. ``lengths [N]`` of each view are those of its rows before they were made of length one;
+    nothing but what nodes hand on to new neighbours needs them, and they are not saved.
     """
 
     idf: Tensor
@@ -38,6 +39,7 @@ class ViewSources:
     links: Tensor
     means: tuple[Tensor, ...]
     columns: Tensor
+    lengths: tuple[Tensor, ...] = ()
 
 
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
@@ -85,11 +87,12 @@ class Views(nn.Module):
         lists, basis = reduced_links(graph, normal, self.rank, words)
         links = self._padded(lists @ basis)
         half = 4 * (len(VIEWS) + 2 * len(self.relations)) * self.rank * graph.num_nodes > ROOM
-        means, full = [], []
+        means, full, lengths = [], [], []
 
         def keep(h: Tensor) -> Tensor:
             means.append(mean_row(h))
             full.append(filled(h).float())
+            lengths.append((h - means[-1]).norm(dim=1) * full[-1])
             return centred(h, means[-1]).half() if half else centred(h, means[-1])
 
         made = [
@@ -102,6 +105,7 @@ class Views(nn.Module):
         ]
         columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1))
         sources = self._sources(graph, self._padded(basis), tuple(means), columns)
+        sources = replace(sources, lengths=tuple(lengths))
         return made + [keep(h) for h in self._along_relations(whole, words)], sources
 
     def _along_relations(self, graph: Graph, words: Tensor) -> Iterator[Tensor]:
@@ -133,6 +137,13 @@ class Views(nn.Module):
         return F.pad(h, (0, self.rank - h.shape[1]))
 
 
+def neighbour_lists(pattern: Operator) -> Tensor:
+    """The neighbour lists in the rows of ``pattern [N, N]`` as bags of words: TF-IDF, sparse."""
+    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
+    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=indices.device), pattern.shape)
+    return tfidf(lists, rarities(lists))
+
+
 def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> tuple[Tensor, Tensor]:
     """The neighbour lists, each with the node itself, as bags of words: TF-IDF ``[N, N]``, sparse, and the leading
     directions of its SVD ``[N, at most rank]``; the product of both are the reduced lists.
@@ -140,9 +151,7 @@ def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> 
     The search for their directions starts from random functions of the nodes' words rather than from random numbers for
     each node, so that another numbering of the nodes gives the same answer.
     """
-    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
-    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=graph.device), pattern.shape)
-    weighted = tfidf(lists, rarities(lists))
+    weighted = neighbour_lists(pattern)
     generator = torch.Generator().manual_seed(0)
     width = min(rank + 16, graph.num_nodes)
     waves = torch.randn(words.shape[1], width, generator=generator).to(graph.device)

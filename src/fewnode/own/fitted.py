@@ -1,6 +1,7 @@
 """A model fitted on a user's graph: how it gets there, to another graph, and into a folder and back."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,11 +14,13 @@ from ..methods.base import Method
 from ..storage import PathLike
 from ..tasks import ClassSplit
 from ..training import loop
+from ..training.callbacks import Callback
 from . import calibration, opening, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
 from .features import FeatureSchema
 from .inputs import graph_of
+from .newcomers import Newcomers
 from .openworld import OpenQuestion, OpenWorldModel
 from .rehearsal import Progress
 from .support import Support
@@ -54,6 +57,7 @@ class FittedModel:
         self.support: Support | None = None
         self.calibration: Calibration | None = None
         self.question: OpenQuestion | None = None
+        self.newcomers: Newcomers | None = None
         self.folder: Path | None = None
         self.inputs: str | None = None
         self._state: Any = None
@@ -71,7 +75,8 @@ class FittedModel:
         x: Any = None,
         y: Any = None,
         source: TableSource | None = None,
-        callback: loop.Callback | None = None,
+        resume: PathLike | None = None,
+        callback: Callback | None = None,
         **columns: Any,
     ) -> Self:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
@@ -85,6 +90,7 @@ class FittedModel:
             x: features [N, F], beside an adjacency or edges [2, E].
             y: labels [N], likewise; None, "" or -1 for unknown.
             source: the files the graph came from.
+            resume: a folder that keeps the state of the training, as in ``fewnode.fit``.
             callback: told a ``TrainingProgress`` after every step.
             columns: beside DataFrames, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
@@ -106,6 +112,7 @@ class FittedModel:
             usable,
             **self.shape,
             device=self.device,
+            resume=None if resume is None else Path(resume),
             callback=callback,
             **options,
         )
@@ -163,7 +170,7 @@ class FittedModel:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
-        self.support = self.calibration = self.question = self._state = self._open = None
+        self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
     def read(self, **files: PathLike | None) -> Graph:
@@ -208,7 +215,7 @@ class FittedModel:
         own = self.graph is not None and self.on_own_graph()
         large = own and self._graph().num_nodes >= persistence.LARGE
         labelled = own and bool((self._graph().y >= 0).any())
-        world = self._open_world(progress) if labelled else None
+        world = self._with_relay(progress) if labelled else None
         persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
 
     @classmethod
@@ -245,6 +252,17 @@ class FittedModel:
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
+
+    def _with_relay(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+        """The open-world model with what nodes that arrive later need."""
+        world = self._open_world(progress)
+        if world.relay is None and world.recipe is not None:
+            kept = self.folder is not None and self.on_own_graph()
+            relay = opening.load_relay(self.folder, world.x.device) if kept and self.folder is not None else None
+            self._open = world = replace(
+                world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
+            )
+        return world
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:
         if self.model is None or self.schema is None:

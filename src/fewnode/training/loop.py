@@ -1,7 +1,7 @@
 """The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,9 @@ from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..tasks import ClassSplit, Tasks, random_bits, training_view
 from . import distributed
-from .callbacks import TrainingProgress
+from .callbacks import Callback, TrainingProgress, shown
 from .episodes import Episodes, mix
 from .state import TrainingState
-
-Callback = Callable[[TrainingProgress], None]
 
 
 def fit(
@@ -54,7 +52,7 @@ def fit(
         device: "auto", "cpu", "cuda", ...
         inductive: take all nodes of novel classes out of the training graph.
         resume: a folder that keeps the state of the training; an interrupted one goes on from it to the same weights.
-        callback: told a ``TrainingProgress`` after every step.
+        callback: told a ``TrainingProgress`` after every step; without one, a terminal shows a bar.
         options: those of the method's constructor and of ``Training``.
 
     Returns:
@@ -86,7 +84,8 @@ def fit(
             settings = replace(model.training_settings, **overrides)
             model.card = replace(model.card, training=asdict(settings))
             episodes = Episodes(model.card, settings, view, seen, split)
-            _train(model, view, settings, episodes, TrainingState(model, settings, resume), callback)
+            with shown(callback) as told:
+                _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
     return model.eval()
 
 
