@@ -89,8 +89,8 @@ def write_page(out: Path, found: Findings) -> None:
         f"{_figure('Is 80 % sure right in 80 of 100 cases?', _reliability(found))}</div>",
         f"<h2>Hits and mistakes</h2><div class=pair>{_words(found, True)}{_words(found, False)}</div>",
         f"<h2>The words as the model sees them</h2>{_figure('', _map(found))}",
-        "<p>1,500 words of the new fields, and as many others in grey; the examples are ringed. The picture keeps two of "
-        "many directions: fields that overlap here may still be told apart.</p>",
+        "<p>1,500 words of the new fields, and as many others in grey; the examples are ringed. The picture keeps two "
+        "of many directions: fields that overlap here may still be told apart.</p>",
         f"<h2>What training is worth</h2>{_training_text(found)}<div class=pair>"
         f"{_figure('Accuracy on 500 tasks of unseen classes', _methods(found))}"
         f"{_figure('While it learned', _curve(found))}</div>",
@@ -108,10 +108,11 @@ def _sentence(found: Findings) -> str:
     new = called < n
     precision = float((true[new] == called[new]).float().mean())
     recall = float((true == called)[true < n].float().mean())
+    right = percent(float(found.right().float().mean()))
     return (
-        f"From three examples of each of {n} new fields, {int(new.sum()):,} of {len(called):,} words without a label were "
-        f"called one of them: {percent(precision)} of these are right, and {percent(recall)} of the words of these fields "
-        f"were found. Over all words, known fields included, {percent(float(found.right().float().mean()))} are right; "
+        f"From three examples of each of {n} new fields, {int(new.sum()):,} of {len(called):,} words without a label "
+        f"were called one of them: {percent(precision)} of these are right, and {percent(recall)} of the words of "
+        f"these fields were found. Over all words, known fields included, {right} are right; "
         f"{told(found.expected.right)} were expected before the truth was looked at."
     )
 
@@ -123,8 +124,8 @@ def _examples(found: Findings) -> str:
     )
     known = found.classifier.question.model.classes  # type: ignore[union-attr]
     return (
-        f"<table><tr><th>new field<th>examples{rows}</table><p>Beside them {len(known)} fields are known by most of their "
-        "labels; a fifth of these labels was taken away too, to see whether they come back, and one field "
+        f"<table><tr><th>new field<th>examples{rows}</table><p>Beside them {len(known)} fields are known by most of "
+        "their labels; a fifth of these labels was taken away too, to see whether they come back, and one field "
         "(phenomena of nature) has neither labels nor examples: nobody says that it exists.</p>"
     )
 
@@ -138,7 +139,14 @@ def _classes(found: Findings) -> str:
         precision, recall = float(hit.sum() / said.sum()), float(hit.sum() / is_.sum())
         one = found.expected.classes.get(name)
         beside = (told(one.precision), told(one.recall)) if one else ("", told(found.expected.known) if i == 5 else "")
-        cells = (f"{int(is_.sum()):,}", f"{int(said.sum()):,}", percent(precision), beside[0], percent(recall), beside[1])
+        cells = (
+            f"{int(is_.sum()):,}",
+            f"{int(said.sum()):,}",
+            percent(precision),
+            beside[0],
+            percent(recall),
+            beside[1],
+        )
         rows.append(f"<tr><td>{html.escape(name)}" + "".join(f"<td class=n>{cell}" for cell in cells))
     titles = ("words there are", "called so", "precision", "expected", "recall", "expected")
     return (
@@ -160,7 +168,10 @@ def _words(found: Findings, hits: bool) -> str:
             order = order[:: max(len(order) // each, 1)] if hits else order
             chosen += [node for node in order.tolist() if node not in chosen][:each]
     labels = found.found.labels()
-    rows = [(found.found.names[k].split(".")[0].replace("_", " "), labels[k], float(sure[k]), found.truth[k]) for k in chosen]
+    rows = [
+        (found.found.names[k].split(".")[0].replace("_", " "), labels[k], float(sure[k]), found.truth[k])
+        for k in chosen
+    ]
     body = "".join(
         f"<tr><td>{html.escape(word)}<td>{html.escape(label)}<td class=n>{percent(p)}<td>{html.escape(is_)}"
         for word, label, p, is_ in rows
@@ -185,8 +196,8 @@ def _next() -> str:
     return (
         "<p>Two tables are enough: nodes with an id, a label where you know it, and columns or a text; and edges, "
         f"each from one id to another. A third names the examples: id and label.</p><pre>{NEXT}</pre>"
-        "<p>The first command prints what it took each column for. The second writes what every node without a label is, "
-        "how sure that is, and a page like this one, without the truth, with the nodes to label next. "
+        "<p>The first command prints what it took each column for. The second writes what every node without a label "
+        "is, how sure that is, and a page like this one, without the truth, with the nodes to label next. "
         "<code>python examples/own_graph.py people</code> writes such files to try it with; docs/own-graph.md goes "
         "through them.</p>"
     )

@@ -2,8 +2,8 @@
 
 Usage: python scripts/build_datasets.py OUT [NAME ...] [--files FOLDER]
 
-Fetches the original files into FOLDER (OUT/files; those that are there already are taken), checks them, and writes OUT/NAME.npz
-in the plain layout. Then FEWNODE_DATA=OUT is all that `fewnode run standard` needs; what the names stand for is in
+Fetches the original files into FOLDER (OUT/files; those that are there already are taken), checks them, and writes
+OUT/NAME.npz in the plain layout, which is found with FEWNODE_DATA=OUT; what the names stand for is in
 docs/datasets.md. `coauthor_cs` is fetched by name already, `wordnet` is bundled.
 """
 
@@ -39,7 +39,9 @@ FILES = {
     ),
     "amazon_clothing_test20": (
         File("Amazon_clothing_network", f"{_GPN}/Amazon_clothing_network", "1d9cde48180cce0e9f9fc08628362e661d9e2b20"),
-        File("Amazon_clothing_test.mat", f"{_GPN}/Amazon_clothing_test.mat", "69b1b026da94e601cee465b44ac04457fd82d621"),
+        File(
+            "Amazon_clothing_test.mat", f"{_GPN}/Amazon_clothing_test.mat", "69b1b026da94e601cee465b44ac04457fd82d621"
+        ),
     ),
     "amazon_electronics_nofeat": (
         File(
@@ -70,9 +72,8 @@ FILES = {
 
 def pairs(path: Path) -> np.ndarray:
     """Two numbers a line, [lines, 2]; a line of words above them is left out."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as file:
-        rows = [line.replace(",", " ").split() for line in file]
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows = [line.replace(",", " ").split() for line in data.decode().splitlines()]
     return np.array([row for row in rows if row and row[0].isdecimal()], np.int64)
 
 

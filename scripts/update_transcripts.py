@@ -1,8 +1,8 @@
 """Run the commands of the pages under docs/ and write down what they print; ``--check`` only compares.
 
-A block that begins with three backticks and ``console`` is a session in a folder with the files that ``examples/own_graph.py``
-writes: lines with ``$`` are typed, what follows is printed. All blocks of a page are one session. Words must agree to the
-letter; seconds may be any, other numbers may differ a little from machine to machine.
+A block that begins with three backticks and ``console`` is a session in a folder with the files that
+``examples/own_graph.py`` writes: lines with ``$`` are typed, what follows is printed. All blocks of a page are one
+session. Words must agree to the letter; seconds may be any, other numbers may differ a little from machine to machine.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import runpy
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -55,8 +56,9 @@ def printed(command: str) -> str:
             code = cli.main(words[1:])
         except SystemExit as end:  # --help
             code = int(end.code or 0)
-    said = [line for line in err.getvalue().splitlines() if code or line.startswith("note:")]
-    return "".join(f"{line.rstrip()}\n" for line in [*said, *out.getvalue().splitlines()])
+    said = [line for line in err.getvalue().splitlines() if line.startswith("fewnode: " if code else "note: ")]
+    text = "".join(f"{line.rstrip()}\n" for line in [*said, *out.getvalue().splitlines()])
+    return text.replace(f"{Path.cwd()}/", "")
 
 
 def replayed(page: str) -> str:
@@ -64,7 +66,10 @@ def replayed(page: str) -> str:
 
     def again(block: re.Match[str]) -> str:
         commands = [line[2:] for line in block[0].splitlines() if line.startswith("$ ")]
-        return "".join(f"$ {command}\n{printed(command)}" for command in commands)
+        started = time.perf_counter()
+        texts = [f"$ {command}\n{printed(command)}" for command in commands]
+        clocked = block[0].rstrip().splitlines()[-1].startswith("# ")  # a last line with # says how long it all took
+        return "\n".join(texts) + (f"\n# {time.perf_counter() - started:.0f} s\n" if clocked else "")
 
     os.environ["COLUMNS"] = str(WIDTH)
     with session():

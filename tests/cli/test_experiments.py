@@ -66,7 +66,9 @@ def test_rows_of_other_files_tell_how_long_it_takes(run, own):
     (own / "results" / "notes.jsonl").write_text("not a row\n")
     _, text, _ = run("run", "own.toml", "--dry-run")
     line = next(line for line in text.splitlines() if "tent" in line)
-    assert line.rstrip().endswith(" s") and "judged by earlier rows" in " ".join(text.split()) and "0 done before" in text
+    assert (
+        line.rstrip().endswith(" s") and "judged by earlier rows" in " ".join(text.split()) and "0 done before" in text
+    )
 
 
 def test_names_without_commas_are_answered_with_how_to_write_them(run, capsys):

@@ -4,7 +4,6 @@ import sys
 import pytest
 
 import fewnode
-
 from fewnode.errors import InputError
 from fewnode.training.callbacks import TensorBoardLog, TrainingProgress
 

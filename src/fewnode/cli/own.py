@@ -62,6 +62,10 @@ def add_commands(commands: Any) -> None:
     )
     predict.add_argument("--all-probabilities", action="store_true", help="add a column for every class")
     predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
+    predict.add_argument(
+        "--new-nodes", metavar="FILE", help="predict nodes that arrive later: a table like --nodes, ..."
+    )
+    predict.add_argument("--new-edges", metavar="FILE", help="... and how they are joined to the graph, like --edges")
     predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
     predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
     _add_raw_cells(predict)
@@ -208,9 +212,12 @@ def fit_own(args: argparse.Namespace) -> int:
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import predict_tables
 
+    later = args.new_nodes is not None
     if args.report is not None:
         from ..report.own_page import check_page, write_own_page
 
+        if later:
+            raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
         check_page(args.report, args.force)
     started = time.perf_counter()
     threshold, thresholds = _thresholds(args.threshold)
@@ -222,6 +229,8 @@ def predict_nodes(args: argparse.Namespace) -> None:
         thresholds=thresholds,
         all_probabilities=args.all_probabilities,
         nodes_file=args.nodes_file,
+        new_nodes=args.new_nodes,
+        new_edges=args.new_edges,
         force=args.force,
         raw_cells=args.raw_cells,
         scoring=NodeBar(),
@@ -243,7 +252,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "expectation": None if done.expectation is None else done.expectation.to_json(),
         "calibration": None if done.classifier.calibration is None else done.classifier.calibration.to_json(),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": _explain_command(args, own_output.least_sure(found.table(threshold, thresholds))),
+        "next": None if later else _explain_command(args, own_output.least_sure(found.table(threshold, thresholds))),
     }
     emit(args, document, own_output.draw_predicted)
 

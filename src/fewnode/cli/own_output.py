@@ -164,12 +164,10 @@ def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
     console.print(table)
     for line in open_expectation(expected) if expected else [expectation(facts["calibration"])]:
         console.print(line, markup=False)
-    console.print(
-        f"{facts['nodes']:,} predictions in {facts['out']}. To see why a node got its class:",
-        soft_wrap=True,
-        markup=False,
-    )
-    console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
+    why = " To see why a node got its class:" if facts["next"] else ""
+    console.print(f"{facts['nodes']:,} predictions in {facts['out']}.{why}", soft_wrap=True, markup=False)
+    if facts["next"]:
+        console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
 def _shown_counts(facts: dict[str, Any]) -> list[tuple[str, int]]:

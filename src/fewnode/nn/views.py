@@ -1,5 +1,7 @@
-"""Several views of every node, none of which needs a label: its words and its links, from near and far."""
+"""Several views of every node, none of which needs a label: its words and its links, from near and far, along all edges
+or along those of one direction or kind."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,6 +12,7 @@ from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_tensor
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
+from ..graph.relations import relations, union
 from .features import ReducedFeatures, rarities, row_directions, tfidf
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
@@ -50,10 +53,15 @@ class Views(nn.Module):
     restart 0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was
     fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
     products of links have a meaning across graphs.
+
+    Smoothing goes along all edges, whatever their direction and kind. Each of the ``relations`` (directions and kinds,
+    by the names of ``graph.relations``) adds two views: the mean of the words beside a node, and the links over steps
+    there and back, along its edges alone.
     """
 
-    def __init__(self, in_channels: int, rank: int = 256) -> None:
+    def __init__(self, in_channels: int, rank: int = 256, relations: Sequence[str] = ()) -> None:
         super().__init__()
+        self.relations = tuple(relations)
         self.rank = min(rank, max(in_channels, 64))
         self.features = ReducedFeatures(in_channels, self.rank)
 
@@ -70,14 +78,15 @@ class Views(nn.Module):
 
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
         words = self.features(graph)
-        return graph.cache.get(ALL_VIEWS, lambda: self._make(graph, words), source=words)
+        return graph.cache.get(ALL_VIEWS.of(*self.relations), lambda: self._make(graph, words), source=words)
 
-    def _make(self, graph: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
+    def _make(self, whole: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
+        graph = union(whole)
         normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
         words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
         lists, basis = reduced_links(graph, normal, self.rank, words)
         links = self._padded(lists @ basis)
-        half = 4 * len(VIEWS) * self.rank * graph.num_nodes > ROOM
+        half = 4 * (len(VIEWS) + 2 * len(self.relations)) * self.rank * graph.num_nodes > ROOM
         means, full, lengths = [], [], []
 
         def keep(h: Tensor) -> Tensor:
@@ -96,7 +105,20 @@ class Views(nn.Module):
         ]
         columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1))
         sources = self._sources(graph, self._padded(basis), tuple(means), columns)
-        return made, replace(sources, lengths=tuple(lengths))
+        sources = replace(sources, lengths=tuple(lengths))
+        return made + [keep(h) for h in self._along_relations(whole, words)], sources
+
+    def _along_relations(self, graph: Graph, words: Tensor) -> Iterator[Tensor]:
+        apart = relations(graph) if self.relations else {}
+        for name in self.relations:
+            if name not in apart:  # another graph than the one this was made for: nothing to see
+                yield from (torch.zeros_like(words[:, : self.rank]),) * 2
+                continue
+            there = mean_adjacency(apart[name])
+            back = mean_adjacency(apart[name].reversed())
+            lists, basis = reduced_links(apart[name], normalized_adjacency(apart[name]), self.rank, words)
+            yield there @ words
+            yield there @ (back @ self._padded(lists @ basis))
 
     def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
         features = self.features

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.csr import csr_tensor
+from ..graph.csr import csr_tensor, gather_rows
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources, centred
 from .known_head import FAINT, SPREADS, label_matrix, scores
@@ -22,17 +22,20 @@ from .membership import node_facts
 from .openworld import OpenWorldModel
 from .relay import Relay
 
+TINY = 1e-9
 STEPS = 6  # of the equations: new nodes hear of each other over a few edges, the rest is there from the start
 
 
 @dataclass(frozen=True)
 class Arrivals:
     """New nodes beside a graph of ``N``: ``x [B, F]`` like the features of the graph, ``y [B]`` positions of known
-    classes or -1, and ``edges [2, E]`` of positions, in which ``N`` is the first of the new nodes."""
+    classes or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first of the new nodes: each edge both ways,
+    with ``weights [A]`` in the unit of the graph's, in which their mean is one."""
 
     x: Tensor
     y: Tensor
-    edges: Tensor
+    arcs: Tensor
+    weights: Tensor
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,42 +43,41 @@ class Arrivals:
 
 class Neighbourhood:
     """The new nodes and, below them, the ``touched`` old ones, ``n`` together, with the new edges as ``arcs [n, n]``.
-    ``degree`` counts all edges, ``before`` those that were there."""
+
+    ``mass [n, 1]`` is the weight of all edges of a node, ``before`` of those that were there; ``lists`` counts them.
+    """
 
     def __init__(self, graph: Graph, arrivals: Arrivals) -> None:
         n_old, self.n_new = graph.num_nodes, len(arrivals)
-        ends = torch.cat([arrivals.edges, arrivals.edges.flip(0)], 1)
-        ends = ends[:, ends[0] != ends[1]].unique(dim=1).contiguous()
-        self.touched = ends[0][ends[0] < n_old].unique()
-        place = torch.where(
-            ends >= n_old, ends - n_old, self.n_new + torch.searchsorted(self.touched, ends.clamp(max=n_old - 1).contiguous())
-        )
-        place = place[:, (place[0] * (self.n_new + len(self.touched)) + place[1]).argsort()]
+        old = arrivals.arcs < n_old
+        self.touched = arrivals.arcs[old].unique()
+        below = self.n_new + torch.searchsorted(self.touched, arrivals.arcs.clamp(max=n_old - 1).contiguous())
+        place = torch.where(old, below, arrivals.arcs - n_old)
         size = self.n_new + len(self.touched)
-        added = torch.bincount(place[0], minlength=size)
-        self.indptr = torch.cat([added.new_zeros(1), added.cumsum(0)])
-        self.rows, self.columns = place
-        old = graph.degree[self.touched]
-        self.before = torch.cat([old.new_zeros(self.n_new), old]).float()[:, None]
-        self.degree = self.before + added[:, None]
-        self.arcs = self._matrix(torch.ones(len(self.rows), device=ends.device))
-        self.scale = (self.degree + 1).rsqrt()
-        self.normal = self._matrix((self.scale[self.rows] * self.scale[self.columns])[:, 0])
+        order = (place[0] * size + place[1]).argsort()
+        self.rows, self.columns = place[:, order]
+        count = torch.bincount(self.rows, minlength=size)
+        self.indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+        weights = arrivals.weights[order]
+        self.arcs, self.pattern = self._matrix(weights), self._matrix(torch.ones_like(weights))
+        gap = weights.new_zeros(self.n_new)
+        self.before = torch.cat([gap, _mass(graph, self.touched)])[:, None]
+        self.lists = torch.cat([count[: self.n_new].float(), graph.degree[self.touched].float()])[:, None]
+        self.mass = self.before.index_add(0, self.rows, weights[:, None])
+        self.scale = (self.mass + 1).rsqrt()
+        self.normal = self._matrix(weights * (self.scale[self.rows] * self.scale[self.columns])[:, 0])
 
     def _matrix(self, values: Tensor) -> Tensor:
         size = len(self.indptr) - 1
         return csr_tensor(self.indptr, self.columns, values, (size, size))
-
-    def joined(self, new: Tensor, old: Tensor) -> Tensor:
-        return torch.cat([new, old])
 
     def two_steps(self, h: Tensor, means: Tensor) -> Tensor:
         """The new rows of the mean over two-step walks of ``h [n, d]``; ``means`` are those over the neighbours that
         the touched nodes had."""
         total = self.arcs @ h
         total[self.n_new :] += self.before[self.n_new :] * means
-        means = total / self.degree.clamp(min=1)
-        return (self.arcs @ means)[: self.n_new] / self.degree[: self.n_new].clamp(min=1)
+        shares = self.mass.clamp(min=TINY)
+        return ((self.arcs @ (total / shares)) / shares)[: self.n_new]
 
     def smoothed(self, h: Tensor, old: Tensor, restart: float) -> Tensor:
         """The new rows of personalised PageRank of ``h [n, d]``, where those of the touched nodes were ``old``."""
@@ -92,12 +94,12 @@ class Neighbourhood:
 
 
 @torch.no_grad()
-def arrived(graph: Graph, model: OpenWorldModel, relay: Relay, arrivals: Arrivals) -> OpenWorldModel:
+def arrived(graph: Graph, model: OpenWorldModel, arrivals: Arrivals) -> OpenWorldModel:
     """The open-world model with the rows of the new nodes in place of those of the graph."""
-    if model.recipe is None:
+    if model.recipe is None or model.relay is None:
         raise InputError("this model was saved without what new nodes need; fit it again")
     around, recipe = Neighbourhood(graph, arrivals), model.recipe
-    old = relay.of_nodes(around.touched)
+    old = model.relay.of_nodes(around.touched)
     x = recipe.frame.coordinates(_views(graph, recipe.sources, around, old, arrivals.x)).half().float()
     alone = scores(x, recipe.head.weights)
     n_classes = alone.shape[1]
@@ -137,11 +139,19 @@ def _views(graph: Graph, sources: ViewSources, around: Neighbourhood, old: Relay
 
 def _links(graph: Graph, sources: ViewSources, around: Neighbourhood) -> Tensor:
     """The reduced neighbour lists of the new nodes: only old nodes have a direction in the basis."""
-    lists = around.before.where(around.before > 0, around.degree) + 1  # how many lists a node is in, with its own
-    rarity = torch.log((1 + graph.num_nodes) / (1 + lists)) + 1
+    rarity = torch.log((1 + graph.num_nodes) / (2 + around.lists)) + 1  # every node is in its own list too
     basis = torch.cat([sources.links.new_zeros(around.n_new, sources.links.shape[1]), sources.links[around.touched]])
-    lengths = around.arcs @ rarity.square() + rarity.square()
-    return ((around.arcs @ (rarity * basis)) / lengths.sqrt())[: around.n_new]
+    lengths = around.pattern @ rarity.square() + rarity.square()
+    return ((around.pattern @ (rarity * basis)) / lengths.sqrt())[: around.n_new]
+
+
+def _mass(graph: Graph, nodes: Tensor) -> Tensor:
+    """The weights of the edges of some nodes together."""
+    if graph.weights is None:
+        return graph.degree[nodes].float()
+    owner, at = gather_rows(graph.indptr, nodes)
+    weights = graph.weights[at] / graph.weights.mean()
+    return weights.new_zeros(len(nodes)).index_add_(0, owner, weights)
 
 
 def _shares(y: Tensor, n_classes: int) -> Tensor:

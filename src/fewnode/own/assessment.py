@@ -1,6 +1,7 @@
 """How good a user's model is on tasks of its own graph: ``fewnode evaluate`` of what ``fewnode fit-own`` wrote."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import InputError
 from ..evaluation import Evaluation, evaluate
@@ -30,8 +31,8 @@ def evaluate_tables(
     seed: int = 0,
     say: Say = lambda _: None,
 ) -> EvaluatedTables:
-    """Accuracy of a user's model on tasks of its own graph: of classes that it neither learned from nor was selected on,
-    if two of them have labels enough by now, else of its validation classes."""
+    """Accuracy of a user's model on tasks of its own graph: of classes that it neither learned from nor was selected
+    on, if two of them have labels enough by now, else of its validation classes."""
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     say("Reading the graph ...")
@@ -48,7 +49,11 @@ def evaluate_tables(
             f"labelled nodes that the model did not learn from; there are {len(chosen)}. Ask for fewer (--n-query)"
         )
     assert classifier.model is not None and classifier.graph is not None
-    shape = {"n_way": n_way or min(classifier.shape["n_way"], len(chosen)), "k_shot": k_shot, "n_query": n_query}
+    shape: dict[str, Any] = {
+        "n_way": n_way or min(classifier.shape["n_way"], len(chosen)),
+        "k_shot": k_shot,
+        "n_query": n_query,
+    }
     found = evaluate(classifier.model, classifier.graph, chosen, **shape, n_tasks=n_tasks, seed=seed)
     names = tuple(class_name(graph, c) for c in chosen)
     return EvaluatedTables(classifier, names, len(others) >= 2, found)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
-from ..nn.views import Views
+from ..nn.views import VIEWS, Views
 from ..storage import write_json
 from ..storage.documents import parse_json
 from ..storage.manifest import Manifest
@@ -53,7 +53,8 @@ def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...],
     """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
     progress("making the views", 0.0)
     views = _views(model, graph)
-    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=views.sources(graph), progress=progress)
+    seen = views(graph)[: len(VIEWS)]  # those along single directions and kinds belong to the closed question
+    return OpenWorldModel.fit(graph, seen, y, classes, sources=views.sources(graph), progress=progress)
 
 
 def _views(model: Method, graph: Graph) -> Views:
@@ -65,7 +66,7 @@ def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
     """What the nodes of the graph hand on to nodes that arrive later."""
     assert world.recipe is not None
     views = _views(model, graph)
-    return Relay.of(graph, views(graph), views.sources(graph), world.y, world.recipe.answers)
+    return Relay.of(graph, views(graph)[: len(VIEWS)], views.sources(graph), world.y, world.recipe.answers)
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.operators import normalized_adjacency
+from ..graph.relations import union
 from ..nn.views import ViewSources
 from . import membership, priors
 from .coordinates import Frame
@@ -66,7 +67,7 @@ class OpenWorldModel:
         ``sources`` of the views make explanations possible. ``progress`` is told what is being done, and which part of
         it is done.
         """
-        edges = normalized_adjacency(graph)
+        edges = normalized_adjacency(union(graph))
         progress("joining the views", 0.0)
         frame = Frame.of(views)
         x = frame.coordinates(views).half().float()  # as they are saved, so that a loaded model answers as before

@@ -19,6 +19,7 @@ from .classes import KnownClasses, class_name
 from .predictions import UNKNOWN
 
 Examples = Mapping[str, Iterable[Any]]
+WHOLE_IDS = CacheKey[bool]("whether names are whole numbers")
 NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 
 
@@ -166,7 +167,7 @@ def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known
         )
 
 
-def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, list[int]]:
+def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
     """The examples with some more, and without some."""
     found = {name: support.nodes[support.y == c].tolist() for c, name in enumerate(support.classes)}
     for name, nodes in remove.items():
@@ -180,35 +181,49 @@ def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> 
             found[name].remove(node)
     for name, nodes in add.items():
         found.setdefault(str(name).strip(), []).extend(find_nodes(graph, nodes, f"class {name!r}").tolist())
-    return {name: nodes for name, nodes in found.items() if nodes}
+    return {name: torch.tensor(nodes) for name, nodes in found.items() if nodes}
 
 
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
-    """Ids [B] of nodes given by id or by name."""
-    values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
-    if any(isinstance(value, str) for value in values):
-        index = name_index(graph)
-        ids = [_numbered(index, value) if isinstance(value, str) else value for value in values]
+    """Numbers [B] of nodes given by their ids of any kind, as text or not. A tensor holds numbers of nodes; so do whole
+    numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
+    if hasattr(nodes, "columns") or isinstance(nodes, Mapping | str):
+        raise InputError(f"{where}: give a list of nodes, not a {type(nodes).__name__}")
+    try:
+        values = nodes.tolist() if hasattr(nodes, "tolist") else list(nodes)
+    except TypeError as error:
+        raise InputError(f"{where}: give a list of nodes, not {nodes!r}") from error
+    if isinstance(nodes, Tensor) or not (graph.node_names and _whole_ids(graph)):
+        ids = [value if _is_whole(value) else _numbered(graph, str(value)) for value in values]
     else:
-        ids = values
+        ids = [_numbered(graph, str(value)) for value in values]
     for value, node in zip(values, ids, strict=True):
-        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < graph.num_nodes:
+        if not 0 <= node < graph.num_nodes:
             raise InputError(f"{where}: {unknown_node(graph, value)}")
     return torch.tensor(ids, dtype=torch.long, device=graph.device)
 
 
-def _numbered(index: Mapping[str, int], name: str) -> int:
+def _numbered(graph: Graph, name: str) -> int:
     """The node of that name, also as a table of predictions writes it (with an apostrophe before ``= + - @``)."""
+    index = name_index(graph)
     return index.get(name, index.get(unguarded(name), -1))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _whole_ids(graph: Graph) -> bool:
+    return graph.cache.get(WHOLE_IDS, lambda: all(name.isdecimal() for name in graph.node_names or ()))
 
 
 def unknown_node(graph: Graph, value: Any) -> str:
     """That there is no such node, and which one may have been meant."""
-    if not isinstance(value, str):
+    if _is_whole(value) and not (graph.node_names and _whole_ids(graph)):
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = close_name(value, name_index(graph))
+    close = close_name(str(value), name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 

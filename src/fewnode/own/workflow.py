@@ -1,15 +1,12 @@
 """From a user's tables to a saved model, and from a saved model to predictions: one call for each command."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from .. import checkpoint
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
@@ -27,6 +24,7 @@ from .predictions import Candidates, Predictions
 from .rehearsal import Progress
 from .support import find_nodes, read_examples
 from .tables import TableSource
+from .unfinished import forget, stopped_early, unfinished
 
 Say = Callable[[str], None]  # told in a line what is being done
 
@@ -65,8 +63,8 @@ def fit_tables(
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
     """
-    state = _unfinished(out, resume)
-    force = force or (resume and _stopped_early(out))
+    state = unfinished(out, resume)
+    force = force or (resume and stopped_early(out))
     check_folder(out, force)
     graph, source = source.understood()
     classifier = FewShotClassifier(method, **(settings or {}))
@@ -77,26 +75,9 @@ def fit_tables(
         classifier.fit(graph, split, source=source, resume=state, callback=callback)
     classifier.save(out, force=force, progress=learning)
     if not classifier.interrupted:
-        shutil.rmtree(state, ignore_errors=True)
+        forget(state)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
-
-
-def _unfinished(out: PathLike, resume: bool) -> Path:
-    """The folder beside ``out`` that keeps the state of a training until there is a whole model; empty unless it is to
-    be gone on with."""
-    target = Path(out)
-    state = target.with_name(f"{target.name}.training")
-    if resume and not state.exists():
-        raise InputError(f"there is no training to go on with at {state}; leave --resume out to start one")
-    if not resume:
-        shutil.rmtree(state, ignore_errors=True)
-    return state
-
-
-def _stopped_early(folder: PathLike) -> bool:
-    """Whether the folder holds a model whose training was stopped by hand."""
-    return (Path(folder) / checkpoint.CARD).exists() and checkpoint.load(folder).card.interrupted
 
 
 def load_attached(
@@ -218,6 +199,8 @@ def predict_tables(
     thresholds: Mapping[str, float] | None = None,
     all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
+    new_nodes: PathLike | None = None,
+    new_edges: PathLike | None = None,
     force: bool = False,
     raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
@@ -225,14 +208,20 @@ def predict_tables(
 ) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
+    Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
+    if (new_nodes is None) != (new_edges is None):
+        raise InputError("nodes that arrive later need both: --new-nodes FILE --new-edges FILE")
     wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
-    with scoring or nullcontext() as progress:
-        found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-    found = found if wanted is not None else _by_name(found)
+    if new_nodes is not None and new_edges is not None:
+        found = classifier.append(new_nodes, new_edges)
+    else:
+        with scoring or nullcontext() as progress:
+            found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+        found = found if wanted is not None else _by_name(found)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
     write_columns(out, table, force, raw_cells)

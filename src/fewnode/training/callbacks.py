@@ -27,7 +27,7 @@ Callback = Callable[[TrainingProgress], None]
 
 @contextmanager
 def shown(callback: Callback | None) -> Iterator[Callback | None]:
-    """The callback; if there is none and a person sits at a terminal, a bar on standard error that ends without a trace.
+    """The callback; if there is none and a person sits at a terminal, a bar on standard error that leaves no trace.
 
     ``callback=lambda _: None`` shows nothing.
     """

@@ -12,7 +12,8 @@ from .. import methods
 from ..card import ModelCard, versions
 from ..errors import InputError
 from ..graph import Graph
-from ..methods.base import Method, Training
+from ..graph.relations import relation_names
+from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..tasks import ClassSplit, Tasks, random_bits, training_view
 from . import distributed
@@ -76,6 +77,7 @@ def fit(
         context = _context(kind, seen, split, n_way, k_shot)
         model = kind(**context, **build).to(graph.device)
         model.card = _card(kind, seen, split, build, context, shape)
+        model.card = replace(model.card, notes=tuple(unread_edges(kind, seen)))
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
@@ -97,7 +99,7 @@ def _train(
 ) -> None:
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does."""
-    started, first, notes = time.perf_counter(), state.step, list(episodes.notes)
+    started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
     try:
         if not state.curve:  # what training has to beat is where it starts
             state.check(distributed.agreed(episodes.validate(model)))
@@ -173,7 +175,9 @@ def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> 
 def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int) -> dict[str, Any]:
     """The facts about the problem that a constructor's signature asks for."""
     base = split.base if split is not None else ()
-    known = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    if names := relation_names(graph):
+        known["relations"] = names
     return {name: known[name] for name in constructor_parameters(kind) if name in known}
 
 
