@@ -263,8 +263,9 @@ class FittedModel:
             relay = None
             if self.folder is not None and self.manifest is not None and self.on_own_graph():
                 relay = opening.load_relay(self.folder, self.manifest, world.x.device)
-            relay = relay or opening.relay_of(self._fitted()[0], self._graph(), world)
-            self._open = world = replace(world, relay=relay)
+            self._open = world = replace(
+                world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
+            )
         return world
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:

@@ -108,10 +108,8 @@ def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) 
 
 
 def load_relay(folder: Path, manifest: Manifest, device: torch.device) -> Relay | None:
-    """The relay that was kept, or None if there is none."""
+    """The relay that was kept, or None if there is none. Its rows come from the disk when they are asked for."""
     if RELAY not in manifest:
         return None
     with manifest.checking(folder, RELAY) as path:
-        parts = load_file(path, device=str(device))
-        check_finite(parts)
-        return Relay.from_tensors(parts)
+        return Relay.from_tensors(load_file(path, device=str(device)))

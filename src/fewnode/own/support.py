@@ -194,18 +194,17 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     except TypeError as error:
         raise InputError(f"{where}: give a list of nodes, not {nodes!r}") from error
     if isinstance(nodes, Tensor) or not (graph.node_names and _whole_ids(graph)):
-        ids = [value if _is_whole(value) else _numbered(graph, str(value)) for value in values]
+        ids = [value if _is_whole(value) else _numbered(name_index(graph), str(value)) for value in values]
     else:
-        ids = [_numbered(graph, str(value)) for value in values]
+        ids = [_numbered(name_index(graph), str(value)) for value in values]
     for value, node in zip(values, ids, strict=True):
         if not 0 <= node < graph.num_nodes:
             raise InputError(f"{where}: {unknown_node(graph, value)}")
     return torch.tensor(ids, dtype=torch.long, device=graph.device)
 
 
-def _numbered(graph: Graph, name: str) -> int:
+def _numbered(index: Mapping[str, int], name: str) -> int:
     """The node of that name, also as a table of predictions writes it (with an apostrophe before ``= + - @``)."""
-    index = name_index(graph)
     return index.get(name, index.get(unguarded(name), -1))
 
 
