@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,9 +72,9 @@ def test_a_second_process_is_refused_by_name_until_the_first_is_gone(tmp_path):
         "journal = Journal(Path(sys.argv[1]), 'g'); journal.announce('http://127.0.0.1:1/')\n"
         "print('open', flush=True); sys.stdin.read()"
     )
-    first = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    first = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=here)
     assert first.stdout.readline() == "open\n"
     with pytest.raises(InputError, match=rf"process {first.pid} at http://127.0.0.1:1/: use that window"):
         Journal(tmp_path, "g")

@@ -27,7 +27,7 @@ def test_nodes_are_given_to_classes_and_taken_back(labels):
     assert labels.marks["f"] == "" and labels.answers() == 4
     do(labels, "take", nodes=["b"])
     do(labels, "label", nodes=["a"], **{"class": "phisher"})  # another class after all
-    assert labels.examples() == {"phisher": ["c", "a"], "baker": ["d"], "other": ["e"]}
+    assert labels.examples() == {"phisher": ["a", "c"], "baker": ["d"], "other": ["e"]}
 
 
 def test_classes_are_renamed_merged_and_removed(labels):
@@ -37,7 +37,7 @@ def test_classes_are_renamed_merged_and_removed(labels):
     do(labels, "rename", name="Mule", to="donkey")
     assert labels.classes == ("donkey", "phisher") and labels.examples()["donkey"] == ["a"]
     do(labels, "merge", name="donkey", into="phisher")
-    assert labels.classes == ("phisher",) and labels.examples() == {"phisher": ["b", "a"]}
+    assert labels.classes == ("phisher",) and labels.examples() == {"phisher": ["a", "b"]}
     do(labels, "remove", name="phisher")
     assert labels.classes == () and labels.marks == {}
 

@@ -231,9 +231,10 @@ class LabelSession:
             right = question.expect(rows, torch.ones(len(rows), dtype=torch.bool)).right.value or right
         changed = 1.0 if before is None else float((before != self.choice)[free].float().mean())
         point = Point(self.labels.answers(), right, float((p >= SURE).float().mean()), changed)
-        if not self.points or self.points[-1].answers != point.answers:
-            if self.journal is not None and before is not None:
-                self.journal.append(asdict(point), sync=False)
+        if before is None and self.points and self.points[-1].answers == point.answers:
+            return  # taken up again: the journal has it
+        if self.journal is not None and not (self.points and self.points[-1].answers == point.answers):
+            self.journal.append(asdict(point), sync=False)
         self._keep_point(point)
 
     def _keep_point(self, point: Point) -> None:

@@ -23,6 +23,7 @@ from .tables import TableSource
 
 FORMAT = 2  # 1 held texts weighted by rarity, which were then weighted again
 OWN, WORDS, EMBEDDING = "own.json", "vocabulary.json", "embedding.safetensors"
+KEPT = ("labels.jsonl", "labels.jsonl.cut")  # what a person said by hand outlives the model it was said to
 LARGE = 20_000  # nodes from which the embedding is kept too: making it again takes longer than reading it
 
 
@@ -60,6 +61,9 @@ def save(
         if world is not None:
             opening.save(world, fresh)
         write_json(fresh / OWN, _document(saved))
+        for name in KEPT:
+            if (target / name).exists():
+                shutil.copy2(target / name, fresh / name)
         fresh.chmod(0o755)  # mkdtemp is private; a model need not be
         _replace(fresh, target)
     finally:
