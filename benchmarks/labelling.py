@@ -1,4 +1,4 @@
-"""How much fewer questions "ask me" needs: a person is played on graphs whose labels are hidden; and how long answers take.
+"""How many questions "ask me" saves: a person is played on graphs whose labels are hidden; and how long answers take.
 
 In a draw four classes are new (all their members lose their labels, one of each is shown at the start) and a fifth is
 there that nobody names ("none of these"); 30 % of the other labels are blanked. Half of the nodes without a label may
@@ -9,8 +9,8 @@ are appended as they finish; what is there already is not run again.
     python benchmarks/labelling.py --table | --figure docs/figures/label-answers.svg
     python benchmarks/labelling.py --speed 20000,170000,1000000
 
-How to ask was chosen on draws 1 and 2 (and email_eu_core_nofeat), which are not among the rows. The data sets are looked
-for in the folder that FEWNODE_DATA names.
+How to ask was chosen on draws 1 and 2 (and email_eu_core_nofeat), which are not among the rows. The data sets are
+looked for in the folder that FEWNODE_DATA names.
 """
 
 import argparse
@@ -142,9 +142,14 @@ def table() -> str:
         n = needed(ask, value)
         lines.append(f"| {value:.1f} | {step} answers | {'more than 40' if n is None else f'{n:.1f}'} |")
     speed = [row for row in rows() if row["kind"] == "speed"]
-    lines += ["", "| nodes | known classes | a change, until the whole map is there | the next question |", "|---|---|---|---|"]
     lines += [
-        f"| {row['nodes']:,} | {row['classes']} | {row['change_s']:.2f} s | {row['question_s']:.2f} s |" for row in speed
+        "",
+        "| nodes | known classes | a change, until the whole map is there | the next question |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['nodes']:,} | {row['classes']} | {row['change_s']:.2f} s | {row['question_s']:.2f} s |"
+        for row in speed
     ]
     return "\n".join(lines)
 

@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
-import own_graph
 import pytest
 
+import own_graph
 from fewnode.labelling.serving import open_session
 from fewnode.own.tables import TableSource
 from fewnode.own.workflow import fit_tables

@@ -44,7 +44,9 @@ def test_a_row_is_shown_by_its_columns(browser):
 def test_without_a_table_the_features_are_shown():
     classifier = FewShotClassifier("probe")
     edges = np.array([[0], [1]])
-    classifier.graph = Graph.from_edges(edges, np.array([[1.5, 0.0], [0.0, 2.0]], np.float32), feature_names=("tall", "old"))
+    classifier.graph = Graph.from_edges(
+        edges, np.array([[1.5, 0.0], [0.0, 2.0]], np.float32), feature_names=("tall", "old")
+    )
     assert Browser(classifier).row(0) == [("tall", "1.5"), ("old", "0")]
     classifier.graph = Graph.from_edges(edges, np.ones((2, 1), np.float32))
     assert Browser(classifier).row(0) == [] and Browser(classifier).search("1") == [1]

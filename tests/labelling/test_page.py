@@ -11,16 +11,23 @@ import urllib.request
 import warnings
 from pathlib import Path
 
-import own_graph
 import pytest
-from labelling_data import members
 
+import own_graph
 from fewnode.own.tables import TableSource
 from fewnode.own.workflow import fit_tables, predict_tables
+from labelling_data import members
 
 SRC = Path(__file__).parents[2] / "src"
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-HOSTILE = ["<script>window.hacked=1</script>", "=cmd|' /C calc'!A0", "\u202egnp.exe", "<img src=x onerror=window.hacked=1>"]
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+HOSTILE = [
+    "<script>window.hacked=1</script>",
+    "=cmd|' /C calc'!A0",
+    "\u202egnp.exe",
+    "<img src=x onerror=window.hacked=1>",
+]
 WAIT = 60_000  # milliseconds: the machines that run this may be busy
 
 try:
@@ -89,7 +96,7 @@ def window(browser, url, **options):
 
 
 def settle(page):
-    page.wait_for_function("fewnode.busy === 0")
+    page.wait_for_function("() => fewnode.busy === 0")
 
 
 def examples(page):
@@ -176,16 +183,18 @@ def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(br
     two.locator("li[data-class=donkey] .name").click()
     two.locator("dialog select").select_option("phisher")
     two.get_by_role("button", name="Merge", exact=True).click()
-    one.wait_for_function("fewnode.state.classes[0].name === 'phisher' && fewnode.state.classes[0].count === 2")
+    one.wait_for_function("() => fewnode.state.classes[0].name === 'phisher' && fewnode.state.classes[0].count === 2")
     one.locator("li[data-class=phisher] .swatch").click()
     assert one.evaluate("fewnode.map.hidden.has(0)")
     one.locator("li[data-class=phisher] .name").click()
     one.get_by_role("button", name="Remove the class").click()
-    two.wait_for_function("fewnode.state.classes[0].kind === 'known'")
+    two.wait_for_function("() => fewnode.state.classes[0].kind === 'known'")
     assert one.problems == [] == two.problems
     refused = subprocess.run(
         [sys.executable, "-m", "fewnode", "label", str(folder), "--no-browser"],
-        env=os.environ | {"PYTHONPATH": str(SRC)}, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
     )
     assert refused.returncode == 2 and f"by process {server.process.pid} at http://127.0.0.1" in refused.stderr
 
@@ -195,9 +204,9 @@ def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     box = page.locator("#points").bounding_box()
     at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(i))", int(members(0)[0][1:]))
     page.mouse.click(box["x"] + at[0], box["y"] + at[1])
-    page.wait_for_function("fewnode.rows.length === 1")
+    page.wait_for_function("() => fewnode.rows.length === 1")
     page.keyboard.press("m")
-    page.wait_for_function("fewnode.rows.length > 10")
+    page.wait_for_function("() => fewnode.rows.length > 10")
     page.keyboard.press("Escape")
     page.keyboard.press("l")
     corners = [(0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98), (0.02, 0.05)]
@@ -206,7 +215,7 @@ def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     for x, y in corners:
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=3)
     page.mouse.up()
-    page.wait_for_function("fewnode.rows.length > 200")
+    page.wait_for_function("() => fewnode.rows.length > 200")
     zoom = page.evaluate("fewnode.map.view.zoom")
     page.mouse.wheel(0, -400)
     page.wait_for_function("zoom => fewnode.map.view.zoom > zoom", arg=zoom)
@@ -222,7 +231,11 @@ def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
     labels = [own_graph.TRADES[c] if c < 6 and i % 3 else "" for i, c in enumerate(y)]
     labels = ["<b>baker</b>" if label == "baker" else label for label in labels]
     for path, head, rows in (
-        ("nodes.csv", ["id", "label", "<i>text</i>"], [[n, c, f"{HOSTILE[i % 4]} word{y[i]}"] for i, (n, c) in enumerate(zip(names, labels, strict=True))]),
+        (
+            "nodes.csv",
+            ["id", "label", "<i>text</i>"],
+            [[n, c, f"{HOSTILE[i % 4]} word{y[i]}"] for i, (n, c) in enumerate(zip(names, labels, strict=True))],
+        ),
         ("edges.csv", ["source", "target"], [[names[a], names[b]] for a, b in edges.T]),
     ):
         with (tmp_path / path).open("w", newline="", encoding="utf-8") as file:

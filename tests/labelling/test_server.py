@@ -4,8 +4,9 @@ import json
 import struct
 
 import numpy as np
-import own_graph
 import pytest
+
+import own_graph
 from labelling_data import members
 
 pytest.importorskip("starlette", reason="the extra `label` is not installed")
@@ -61,7 +62,12 @@ def test_the_conversation(client, served):
     found = client.get("/api/suggest?n=3&by=doubtful&class=mule").json()
     assert len(found) == 3 and {"id", "name", "class", "place"} <= set(found[0])
     node = client.get(f"/api/node?id={mule[5]}").json()
-    assert node["name"] == members(0)[5] and node["columns"] and node["neighbours"] and node["probabilities"][0][0] == "mule"
+    assert (
+        node["name"] == members(0)[5]
+        and node["columns"]
+        and node["neighbours"]
+        and node["probabilities"][0][0] == "mule"
+    )
     assert client.get(f"/api/why?id={mule[5]}").json()["label"] == "mule"
     assert len(client.get("/api/more?class=mule").json()) == 20 == len(client.get(f"/api/more?like={mule[0]}").json())
     assert [row["name"] for row in client.get("/api/search?q=N23").json()][:2] == ["n23", "n230"]
@@ -104,7 +110,9 @@ def test_wrong_steps_change_nothing(client, folder, monkeypatch):
     for body in ("{", "[]"):
         assert client.post("/api/step", content=body, headers=kind).status_code == 400
     monkeypatch.setattr(server_module, "LARGEST", 10)
-    assert "too many nodes" in client.post("/api/step", content=json.dumps({"do": "undo"}), headers=kind).json()["error"]
+    assert (
+        "too many nodes" in client.post("/api/step", content=json.dumps({"do": "undo"}), headers=kind).json()["error"]
+    )
     assert (folder / JOURNAL).read_bytes() == before
 
 
@@ -128,7 +136,9 @@ def test_only_the_token_opens_the_page(stranger):
     assert "samesite=strict" in opened.headers["set-cookie"].lower() and stranger.get("/").status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1:9", "127.0.0.1.evil.example:8000", "", "[::1"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1:9", "127.0.0.1.evil.example:8000", "", "[::1"]
+)
 def test_other_hosts_are_refused(client, host):
     assert client.get("/api/state", headers={"host": host}).status_code == 421
 
@@ -145,7 +155,10 @@ def test_other_origins_are_refused(client, served):
 def test_every_answer_has_the_headers(client):
     for path in ("/", "/page/style.css", "/api/state", "/nowhere"):
         headers = client.get(path).headers
-        assert "default-src 'none'" in headers["content-security-policy"] and "unsafe" not in headers["content-security-policy"]
+        assert (
+            "default-src 'none'" in headers["content-security-policy"]
+            and "unsafe" not in headers["content-security-policy"]
+        )
         assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
     for path in ("/page/../session.py", "/page/%2e%2e/session.py", "/page/..%2fsession.py"):
         assert client.get(path).status_code == 404
@@ -156,7 +169,9 @@ def test_which_names_are_this_machine():
     assert not is_loopback("0.0.0.0") and not is_loopback("192.168.1.5") and not is_loopback("evil.example")
     remote = Guard("0.0.0.0", 8000)
     assert remote.knows_host("192.168.1.5:8000") and not remote.knows_host("evil.example:8000")
-    assert Guard("::1", 8000, "t").url() == "http://[::1]:8000/?token=t" and remote.url(False) == "http://127.0.0.1:8000/"
+    assert (
+        Guard("::1", 8000, "t").url() == "http://[::1]:8000/?token=t" and remote.url(False) == "http://127.0.0.1:8000/"
+    )
 
 
 def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, guard, monkeypatch):
@@ -171,7 +186,9 @@ def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, guar
 def test_the_page_is_one_folder_that_asks_nobody_else():
     for file in server_module.PAGE.iterdir():
         text = file.read_text(encoding="utf-8")
-        away = [part for part in ("https://", "innerHTML", "insertAdjacentHTML", "eval(", "document.write") if part in text]
+        away = [
+            part for part in ("https://", "innerHTML", "insertAdjacentHTML", "eval(", "document.write") if part in text
+        ]
         assert away == [], f"{file.name}: {away}"
         assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
         assert own_graph.TRADES[0] not in text

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ class Browser:
         assert self.graph.features is not None and self.graph.feature_names is not None
         indptr, indices, _ = (part.tolist() for part in csr_parts(self.graph.features))
         names = self.graph.feature_names
-        return [" ".join(names[i] for i in indices[a:b]) for a, b in zip(indptr, indptr[1:], strict=False)]
+        return [" ".join(names[i] for i in indices[a:b]) for a, b in pairwise(indptr)]
 
 
 class Lines:

@@ -259,7 +259,9 @@ def _said(changes: list[Any]) -> str | None:
     step = changes[-1].step
     nodes = step.get("nodes", ())
     what = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else step.get("name", "")
-    return " ".join(str(part) for part in (step["do"], what, step.get("class") or step.get("to") or step.get("into") or "") if part)
+    return " ".join(
+        str(part) for part in (step["do"], what, step.get("class") or step.get("to") or step.get("into") or "") if part
+    )
 
 
 def _without_probabilities(found: dict[str, Any]) -> dict[str, Any]:
@@ -279,7 +281,9 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _json(value: Any) -> Response:
-    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), media_type="application/json")
+    return Response(
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), media_type="application/json"
+    )
 
 
 def _bytes(data: bytes) -> Response:

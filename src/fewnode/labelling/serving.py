@@ -108,7 +108,9 @@ def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser:
     say("Every step is kept; stop with Ctrl-C.")
     if browser:
         webbrowser.open(guard.url())
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
+    )
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:

@@ -182,8 +182,13 @@ class LabelSession:
         examples, classifier = self.examples(), self.classifier
         self.found: Predictions | None = None
         if self.open:
-            classifier.adapt(examples)
-            self.found = classifier.predict_proba()
+            question = classifier.adapt(examples).question
+            assert question is not None
+            ids = torch.arange(self.graph.num_nodes, device=self.graph.device)
+            names: list[str] = []  # those of a million nodes would take longer than their probabilities
+            self.found = Predictions(
+                ids.cpu(), names, question.classes, question.probabilities(ids).cpu(), question.kinds
+            )
         elif len(examples) >= 2:
             classifier.adapt(examples, among="new")
             self.found = classifier.predict_proba()
@@ -220,8 +225,9 @@ class LabelSession:
 
     def _measure(self, before: Tensor | None) -> None:
         free = (self.given < 0).nonzero().flatten()
-        if self.found is None or not len(free):
-            return
+        taught = any(name in self.labels.classes for name in self.examples())
+        if self.found is None or not len(free) or not taught:
+            return  # of known classes alone nothing is asked
         p = self.confidence[free]
         right = float(p.mean())
         if self.open:
@@ -266,7 +272,14 @@ class LabelSession:
             labelled = torch.bincount(self.given[(self.given >= 0) & ~self.marked].long(), minlength=n).tolist()
             parts = zip(self.classes, called, surely, labelled, strict=True)
             return [
-                {"name": name, "kind": kind, "examples": taught.get(name, []), "labelled": own, "predicted": c, "sure": s}
+                {
+                    "name": name,
+                    "kind": kind,
+                    "examples": taught.get(name, []),
+                    "labelled": own,
+                    "predicted": c,
+                    "sure": s,
+                }
                 for (name, kind), c, s, own in parts
             ]
 
