@@ -12,7 +12,9 @@ from labelling_data import members
 pytest.importorskip("starlette", reason="the extra `label` is not installed")
 from starlette.testclient import TestClient
 
+from fewnode.labelling import contents as contents_module
 from fewnode.labelling import server as server_module
+from fewnode.labelling.contents import Contents
 from fewnode.labelling.guard import Guard, is_loopback
 from fewnode.labelling.journal import JOURNAL
 from fewnode.labelling.layout import layout
@@ -29,7 +31,7 @@ def guard():
 @pytest.fixture
 def served(opened, guard):
     session = opened()
-    return LabelServer(session, layout(session.classifier.coordinates()), guard, "model")
+    return LabelServer(Contents(session, layout(session.classifier.coordinates()), "model"), guard)
 
 
 @pytest.fixture
@@ -174,13 +176,13 @@ def test_which_names_are_this_machine():
     )
 
 
-def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, guard, monkeypatch):
-    monkeypatch.setattr(server_module, "SHOWN", 130)
+def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, monkeypatch):
+    monkeypatch.setattr(contents_module, "SHOWN", 130)
     session = opened()
     session.do({"do": "label", "nodes": members(0)[:9], "class": "mule"})
-    served = LabelServer(session, layout(session.classifier.coordinates()), guard)
+    shown = Contents(session, layout(session.classifier.coordinates())).shown
     labelled = np.flatnonzero(session.scores()[2])
-    assert len(served.shown) == 130 and len(labelled) < 130 and set(labelled) <= set(served.shown.tolist())
+    assert len(shown) == 130 and len(labelled) < 130 and set(labelled) <= set(shown.tolist())
 
 
 def test_the_page_is_one_folder_that_asks_nobody_else():

@@ -144,7 +144,12 @@ def test_labels_of_nodes_that_are_gone_stay_in_the_journal(opened, folder):
     give(session, members(0)[:2], "mule")
     session.journal.append({"do": "label", "nodes": ["gone"], "class": "mule"})
     again = opened()
-    assert "1 labelled nodes are no longer in the graph (gone" in again.notes[0]
+    assert again.notes[0].startswith("1 nodes that were labelled by hand are no longer in the graph")
     assert again.examples() == {"mule": members(0)[:2]} and "gone" in (folder / JOURNAL).read_text()
+    again.journal.append({"do": "rename", "name": "nobody", "to": "x"})
+    again.journal.append({"do": "label", "nodes": ["n1"], "class": "mule"})  # labelled in the graph by now
+    third = opened()
+    assert "no longer fits" in third.notes[0] and "(gone, n1)" in third.notes[1]
+    assert third.examples() == {"mule": members(0)[:2]}
     entries = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
-    assert sum(entry.get("do") == "label" for entry in entries) == 2
+    assert sum(entry.get("do") == "label" for entry in entries) == 3

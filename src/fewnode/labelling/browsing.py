@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -130,11 +129,3 @@ class Lines:
             node = bisect_right(self.starts, at + part.startswith(BREAK)) - 1
             yield node
             given, at = given + 1, self.starts[node + 1] - 1
-
-
-def probabilities(session: Any, node: int, most: int = 8) -> list[tuple[str, float]]:
-    """The likeliest classes of a node."""
-    if session.found is None:
-        return []
-    p, which = session.found.probabilities[node].sort(descending=True)
-    return [(session.found.classes[c], float(v)) for v, c in zip(p[:most].tolist(), which[:most].tolist(), strict=True)]
