@@ -1,10 +1,8 @@
 """The page's server: every address is one call of the session; it has no logic of its own."""
 
 import asyncio
-import io
 import json
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,6 @@ from .contents import Contents
 from .guard import Guard, GuardMiddleware
 
 PAGE = Path(__file__).parent / "page"
-SHOWN = 200_000  # points that are drawn at most
-EXAMPLES = 500  # of a class that are marked on the map
 LARGEST = 8 << 20  # bytes of a step
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
@@ -47,7 +43,7 @@ class LabelServer:
             ("/api/files/{name}", self.table),
         ]
         routes = [Route(path, handler) for path, handler in get]
-        routes += [Route("/api/step", self.step, methods=["POST"]), Route("/", partial(_index))]
+        routes += [Route("/api/step", self.step, methods=["POST"]), Route("/", _index)]
         return Starlette(
             routes=[*routes, Mount("/page", StaticFiles(directory=PAGE))],
             middleware=[Middleware(GuardMiddleware, guard=self.guard)],
@@ -156,4 +152,4 @@ def _json(value: Any) -> Response:
 
 
 def _bytes(data: bytes) -> Response:
-    return Response(io.BytesIO(data).getvalue(), media_type="application/octet-stream")
+    return Response(data, media_type="application/octet-stream")
