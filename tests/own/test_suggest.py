@@ -1,9 +1,9 @@
 """Which nodes are worth a look: every way gives what it says, and none asks twice."""
 
-import own_graph
 import pytest
 import torch
 
+import own_graph
 from fewnode.errors import InputError
 from fewnode.own.classifier import FewShotClassifier
 
@@ -39,7 +39,9 @@ def test_what_a_label_would_teach_is_of_several_kinds_and_never_asked_twice(adap
 
 def test_doubtful_and_sure_nodes_of_a_class(adapted):
     sure, doubtful = (adapted.suggest(5, by, "mule") for by in ("sure", "doubtful"))
-    assert min(sure.probabilities) >= max(p for p, c in zip(doubtful.probabilities, doubtful.labels) if c == "mule")
+    assert min(sure.probabilities) >= max(
+        p for p, c in zip(doubtful.probabilities, doubtful.labels, strict=True) if c == "mule"
+    )
     assert set(sure.labels) == {"mule"}
     assert adapted.suggest(5, "sure", "baker").names  # none is sure of a class all of whose nodes have labels
 

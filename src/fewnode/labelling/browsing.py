@@ -3,9 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -112,7 +111,7 @@ class Browser:
         assert self.graph.features is not None and self.graph.feature_names is not None
         indptr, indices, _ = (part.tolist() for part in csr_parts(self.graph.features))
         names = self.graph.feature_names
-        return [" ".join(names[i] for i in indices[a:b]) for a, b in zip(indptr, indptr[1:], strict=False)]
+        return [" ".join(names[i] for i in indices[a:b]) for a, b in pairwise(indptr)]
 
 
 class Lines:
@@ -130,11 +129,3 @@ class Lines:
             node = bisect_right(self.starts, at + part.startswith(BREAK)) - 1
             yield node
             given, at = given + 1, self.starts[node + 1] - 1
-
-
-def probabilities(session: Any, node: int, most: int = 8) -> list[tuple[str, float]]:
-    """The likeliest classes of a node."""
-    if session.found is None:
-        return []
-    p, which = session.found.probabilities[node].sort(descending=True)
-    return [(session.found.classes[c], float(v)) for v, c in zip(p[:most].tolist(), which[:most].tolist(), strict=True)]

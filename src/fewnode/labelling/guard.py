@@ -54,8 +54,8 @@ class Guard:
 
     def knows_host(self, header: str | None) -> bool:
         """Another name for this address would be a page elsewhere that had itself resolved to here."""
-        parts = urlsplit(f"//{header or ''}")
         try:
+            parts = urlsplit(f"//{header or ''}")
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +94,8 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _reopened(file: Any, path: Path, size: int) -> Any:
-    try:
+    with suppress(OSError):  # the disk is full: what was buffered cannot be written either
         file.close()
-    except OSError:
-        pass  # the disk is full: what was buffered cannot be written either
     os.truncate(path, size)
     return path.open("ab")
 

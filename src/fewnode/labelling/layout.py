@@ -72,7 +72,9 @@ def _between(leading: Tensor, marks: Tensor, places: Tensor, chosen: Tensor, see
         alike, which = (torch.nn.functional.normalize(part, dim=1) @ unit.T).topk(NEAREST, dim=1)
         weight = (20 * (alike - alike[:, :1])).exp()
         weight = weight / weight.sum(1, keepdim=True)
-        found.append(torch.cat([(weight[:, :, None] * places[which]).sum(1), (weight * near[which]).sum(1)[:, None]], 1))
+        found.append(
+            torch.cat([(weight[:, :, None] * places[which]).sum(1), (weight * near[which]).sum(1)[:, None]], 1)
+        )
     all_ = torch.cat(found)
     noise = torch.randn(len(all_), 2, generator=torch.Generator().manual_seed(seed + 1))
     spread = all_[:, :2] + SPREAD * all_[:, 2:] * noise  # nodes between the same landmarks would hide each other

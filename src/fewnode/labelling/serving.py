@@ -95,11 +95,12 @@ def label(
 def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser: bool, say: Say) -> None:
     import uvicorn
 
+    from .contents import Contents
     from .server import LabelServer
 
     folder = session.classifier.folder
     places = kept_layout(session.classifier.coordinates(), folder, say)
-    app = LabelServer(session, places, guard, "" if folder is None else folder.name).app()
+    app = LabelServer(Contents(session, places, "" if folder is None else folder.name), guard).app()
     if session.journal is not None:
         session.journal.announce(guard.url(with_token=False))
     for note in session.notes:
@@ -108,7 +109,9 @@ def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser:
     say("Every step is kept; stop with Ctrl-C.")
     if browser:
         webbrowser.open(guard.url())
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
+    )
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:

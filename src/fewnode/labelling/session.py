@@ -1,8 +1,7 @@
 """A session of labelling: what was said, what the model makes of it now, and what to ask next."""
 
 import copy
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,14 +11,14 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..own import opening
-from ..own.classes import class_name
 from ..own.classifier import FewShotClassifier
 from ..own.explanation import Explanation
 from ..own.predictions import OTHER, Predictions
 from ..own.suggest import SURE, Suggester, Suggestions
 from ..own.support import Examples, find_nodes, node_name
+from .conversation import Conversation
 from .journal import Journal
-from .labels import SKIPPED, Change, Labels
+from .labels import Labels
 
 FLAT, PATIENCE = 0.005, 10  # the answers of late, and the change of expected accuracy and of classes that is none
 
@@ -35,7 +34,7 @@ class Point:
     changed: float
 
 
-class LabelSession:
+class LabelSession(Conversation):
     """Labels given to nodes of the graph of a ``classifier``, and its predictions with them.
 
     The open question is asked if the graph has labels; else the closed one, as soon as two classes have examples.
@@ -60,130 +59,34 @@ class LabelSession:
     ) -> None:
         if classifier.graph is None:
             raise InputError("no graph is attached: call attach(graph) first")
-        self.classifier, self.graph, self.journal = classifier, classifier.graph, journal
-        self.open = bool((self.graph.y >= 0).any())
-        known = self._known_names()
-        self.labels = Labels(known, opening.other_name(known) if self.open else OTHER)
-        self.notes = [] if journal is None else list(journal.notes)
-        self.version, self.lock = 0, threading.RLock()
+        self.classifier, self.open = classifier, bool((classifier.graph.y >= 0).any())
         self.points: list[Point] = []
-        self._listeners: list[Callable[[int], None]] = []
-        self._replay()
-        self._start_from(examples)
-        self._predict()
+        known: tuple[str, ...] = ()
+        self.known_y = torch.full_like(classifier.graph.y, -1).cpu()
+        if self.open:
+            y, known = opening.known_labels(classifier.graph, None if classifier.named_classes else classifier.known)
+            self.known_y = y.cpu()
+        labels = Labels(known, opening.other_name(known) if self.open else OTHER)
+        super().__init__(classifier.graph, labels, journal, examples)
+        self._learn()
 
-    def _known_names(self) -> tuple[str, ...]:
-        if not self.open:
-            return ()
-        named = None if self.classifier.named_classes else self.classifier.known
-        return opening.known_labels(self.graph, named)[1]
-
-    def _replay(self) -> None:
-        lost: set[str] = set()
-        for entry in [] if self.journal is None else self.journal.entries:
-            if "answers" in entry:
-                self._keep_point(Point(**entry))
-            elif entry["do"] in ("undo", "redo"):
-                getattr(self.labels, entry["do"])()
-            else:
-                self.labels.apply(self.labels.change(entry))
-        for node in self.labels.marks:
-            try:
-                find_nodes(self.graph, [node], "labels")
-            except InputError:
-                lost.add(node)
-        if lost:
-            self.notes.append(
-                f"{len(lost)} labelled nodes are no longer in the graph ({', '.join(sorted(lost)[:3])}, ...): they "
-                "stay in the journal but are not used"
-            )
-        self.lost = frozenset(lost)
-
-    def _start_from(self, examples: Examples | None) -> None:
-        if not examples:
-            return
-        if self.labels.done or self.labels.undone:
-            self.notes.append("the labels given before are taken up; the support table is not read again")
-            return
-        for name, nodes in examples.items():
-            ids = find_nodes(self.graph, nodes, f"class {name!r}").tolist()
-            self._step({"do": "label", "nodes": [node_name(self.graph, i) for i in ids], "class": name})
-
-    # --- steps ------------------------------------------------------------------------------------------
-
-    def do(self, step: Mapping[str, Any]) -> None:
-        """Do one step; it is in the journal before anything else happens.
-
-        Steps are ``{"do": "class", "name"}``, ``{"do": "label", "nodes", "class"}``, ``{"do": "take", "nodes"}``,
-        ``{"do": "skip", "nodes"}``, ``{"do": "rename", "name", "to"}``, ``{"do": "merge", "name", "into"}`` and
-        ``{"do": "remove", "name"}``; nodes are given by name. ``asked`` says which question a step answers.
-        """
-        with self.lock:
-            self._step(step)
-            self._predict()
-        self._tell()
-
-    def undo(self) -> None:
-        """Take the last step back; as often as there are steps."""
-        self._turn("undo")
-
-    def redo(self) -> None:
-        """Do the step again that was undone last."""
-        self._turn("redo")
-
-    def _step(self, step: Mapping[str, Any]) -> None:
-        kept = {key: step[key] for key in ("do", "nodes", "class", "name", "to", "into", "asked") if key in step}
-        change = self.labels.change(kept)
-        find_nodes(self.graph, change.nodes, "nodes")  # refuses unknown ones
-        self._check_given(change)
-        self._write(kept)
-        self.labels.apply(change)
-
-    def _check_given(self, change: Change) -> None:
-        """A node that the graph labels already keeps that label."""
-        marked = [node for node, (_, new) in change.nodes.items() if new]
-        for node, i in zip(marked, find_nodes(self.graph, marked, "nodes").tolist(), strict=True):
-            if (label := int(self.graph.y[i])) >= 0 and (own := class_name(self.graph, label)) in self.labels.known:
-                raise InputError(f"node {node!r} is labelled {own!r} in the graph; correct it there if it is wrong")
-
-    def _turn(self, which: str) -> None:
-        with self.lock:
-            if not (self.labels.done if which == "undo" else self.labels.undone):
-                raise InputError(f"there is nothing to {which}")
-            self._write({"do": which})
-            getattr(self.labels, which)()
-            self._predict()
-        self._tell()
-
-    def _write(self, entry: dict[str, Any]) -> None:
-        if self.journal is not None:
-            self.journal.append(entry)
-
-    def listen(self, listener: Callable[[int], None]) -> Callable[[], None]:
-        """Have ``listener`` told the version after every step; what is returned ends that."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
-
-    def _tell(self) -> None:
-        for listener in list(self._listeners):
-            listener(self.version)
+    def _measured(self, entry: Mapping[str, Any]) -> None:
+        self._keep_point(Point(**entry))
 
     # --- what the model makes of it ---------------------------------------------------------------------
 
-    def examples(self) -> dict[str, list[str]]:
-        """The nodes of every class that has some, as ``adapt`` and a support table take them."""
-        with self.lock:
-            found = self.labels.examples()
-            kept = {name: [node for node in nodes if node not in self.lost] for name, nodes in found.items()}
-            return {name: nodes for name, nodes in kept.items() if nodes}
-
-    def _predict(self) -> None:
+    def _learn(self) -> None:
         before = getattr(self, "choice", None)
         examples, classifier = self.examples(), self.classifier
         self.found: Predictions | None = None
         if self.open:
-            classifier.adapt(examples)
-            self.found = classifier.predict_proba()
+            question = classifier.adapt(examples).question
+            assert question is not None
+            ids = torch.arange(self.graph.num_nodes, device=self.graph.device)
+            names: list[str] = []  # those of a million nodes would take longer than their probabilities
+            self.found = Predictions(
+                ids.cpu(), names, question.classes, question.probabilities(ids).cpu(), question.kinds
+            )
         elif len(examples) >= 2:
             classifier.adapt(examples, among="new")
             self.found = classifier.predict_proba()
@@ -191,7 +94,7 @@ class LabelSession:
             classifier.support = classifier.calibration = None
         self.classes = self._classes()
         self._score()
-        self.version += 1
+        super()._learn()
         self._measure(before)
 
     def _classes(self) -> list[tuple[str, str]]:
@@ -207,10 +110,7 @@ class LabelSession:
             number = torch.tensor([place[name] for name in self.found.classes], dtype=torch.int16)
             self.confidence, column = self.found.probabilities.max(1)
             self.choice = number[column]
-        self.given = torch.full((n,), -1, dtype=torch.int16)
-        if self.open:
-            y, _ = opening.known_labels(self.graph, None if self.classifier.named_classes else self.classifier.known)
-            self.given = torch.where(y.cpu() >= 0, y.cpu() + len(self.labels.classes), -1).to(torch.int16)
+        self.given = torch.where(self.known_y >= 0, self.known_y + len(self.labels.classes), -1).to(torch.int16)
         self.marked = torch.zeros(n, dtype=torch.bool)
         for name, nodes in self.examples().items():
             ids = find_nodes(self.graph, nodes, "examples").cpu()
@@ -220,8 +120,9 @@ class LabelSession:
 
     def _measure(self, before: Tensor | None) -> None:
         free = (self.given < 0).nonzero().flatten()
-        if self.found is None or not len(free):
-            return
+        taught = any(name in self.labels.classes for name in self.examples())
+        if self.found is None or not len(free) or not taught:
+            return  # of known classes alone nothing is asked
         p = self.confidence[free]
         right = float(p.mean())
         if self.open:
@@ -231,9 +132,10 @@ class LabelSession:
             right = question.expect(rows, torch.ones(len(rows), dtype=torch.bool)).right.value or right
         changed = 1.0 if before is None else float((before != self.choice)[free].float().mean())
         point = Point(self.labels.answers(), right, float((p >= SURE).float().mean()), changed)
-        if not self.points or self.points[-1].answers != point.answers:
-            if self.journal is not None and before is not None:
-                self.journal.append(asdict(point), sync=False)
+        if before is None and self.points and self.points[-1].answers == point.answers:
+            return  # taken up again: the journal has it
+        if self.journal is not None and not (self.points and self.points[-1].answers == point.answers):
+            self.journal.append(asdict(point), sync=False)
         self._keep_point(point)
 
     def _keep_point(self, point: Point) -> None:
@@ -265,7 +167,14 @@ class LabelSession:
             labelled = torch.bincount(self.given[(self.given >= 0) & ~self.marked].long(), minlength=n).tolist()
             parts = zip(self.classes, called, surely, labelled, strict=True)
             return [
-                {"name": name, "kind": kind, "examples": taught.get(name, []), "labelled": own, "predicted": c, "sure": s}
+                {
+                    "name": name,
+                    "kind": kind,
+                    "examples": taught.get(name, []),
+                    "labelled": own,
+                    "predicted": c,
+                    "sure": s,
+                }
                 for (name, kind), c, s, own in parts
             ]
 
@@ -308,22 +217,7 @@ class LabelSession:
         best = torch.cat(parts).topk(min(n, len(free))).indices
         return [node_name(self.graph, i) for i in free[best].tolist()]
 
-    def checked(self) -> dict[str, tuple[int, int]]:
-        """Of each class: how many answers to "sure" questions about it there were, and how many of these agreed."""
-        found: dict[str, tuple[int, int]] = {}
-        for change in self.labels.done:
-            asked = str(change.step.get("asked") or "")
-            if change.step["do"] == "label" and asked.startswith("sure "):
-                n, right = found.get(asked[5:], (0, 0))
-                found[asked[5:]] = (n + 1, right + (change.step["class"] == asked[5:]))
-        return found
-
     # --- files ------------------------------------------------------------------------------------------
-
-    def support_table(self) -> dict[str, list[str]]:
-        """The columns id and label of a support table from which everything comes out the same."""
-        pairs = [(node, name) for name, nodes in self.examples().items() for node in nodes]
-        return {"id": [node for node, _ in pairs], "label": [name for _, name in pairs]}
 
     def predictions_table(self) -> dict[str, Any]:
         """The columns that ``fewnode predict`` writes with that support table."""
@@ -331,6 +225,3 @@ class LabelSession:
             if self.found is None or not self.examples():
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
             return self.classifier.predict_proba(self.classifier.unlabelled()).table()
-
-    def skipped(self) -> int:
-        return sum(mark == SKIPPED for mark in self.labels.marks.values())

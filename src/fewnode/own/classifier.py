@@ -90,9 +90,7 @@ class FewShotClassifier(FittedModel):
         support = resolve(examples, graph, self.known, least=0, other=other)
         fixed = checked_priors(priors, support.classes[: support.n_new], other)
         nodes = None if pool is None else find_nodes(graph, pool, "pool")
-        self.question = world.ask(
-            support.examples(), others=support.of(other), fixed=fixed, other=other, pool=nodes
-        )
+        self.question = world.ask(support.examples(), others=support.of(other), fixed=fixed, other=other, pool=nodes)
         self.support, self.calibration = support, None
         return self
 

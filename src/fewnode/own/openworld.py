@@ -148,9 +148,7 @@ class OpenQuestion:
         """
         return self.with_each([examples], others)[0]
 
-    def with_each(
-        self, several: Sequence[Mapping[str, Tensor]], others: Tensor | None = None
-    ) -> list["OpenQuestion"]:
+    def with_each(self, several: Sequence[Mapping[str, Tensor]], others: Tensor | None = None) -> list["OpenQuestion"]:
         """The same question with each of several other examples; the pool is looked at once for all of them."""
         asked = [self._showing(examples, self.others if others is None else others) for examples in several]
         widths = [2 * len(one.directions) for one in asked]

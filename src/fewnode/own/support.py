@@ -99,9 +99,7 @@ def read_examples(
     return found
 
 
-def resolve(
-    examples: Examples, graph: Graph, known: KnownClasses, least: int = 2, other: str | None = None
-) -> Support:
+def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 2, other: str | None = None) -> Support:
     """Check the examples of at least ``least`` classes and find their nodes.
 
     In the open question, where nodes of no class are called ``other``, some may also be said to be of a known class, or

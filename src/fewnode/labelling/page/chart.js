@@ -3,7 +3,7 @@ import { percent, svg } from "./dom.js";
 
 export function drawChart(place, points) {
   if (points.length < 2) { place.replaceChildren(); return; }
-  const width = 240, height = 104, left = 30, right = 62, top = 8, bottom = 18;
+  const width = 240, height = 104, left = 38, right = 58, top = 8, bottom = 18;
   const most = points.at(-1).answers || 1, values = points.flatMap((one) => [one.expected, one.sure]);
   const low = Math.floor(Math.min(...values) * 10) / 10, high = Math.max(low + 0.1, Math.ceil(Math.max(...values) * 10) / 10);
   const x = (n) => left + (n / most) * (width - left - right);

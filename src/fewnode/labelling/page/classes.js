@@ -38,7 +38,8 @@ export function drawClasses(state, map, { open, changed }) {
 
 export function verdict(state) {
   const { points, answers, settled, learning, checked } = state, last = points.at(-1);
-  if (!learning || !last) return "Nothing is learned yet: two classes with an example each are needed.";
+  if (!learning) return "Nothing is learned yet: two classes with an example each are needed.";
+  if (!last) return "Name a class by an example, and this says what to expect.";
   const first = points[0], before = points.findLast((one) => one.answers <= answers - 10) ?? first;
   const parts = [`Expected accuracy ${percent(last.expected, 1)}; ${percent(last.sure)} of the nodes without a label are sure.`];
   if (answers) parts.push(`${answers} ${answers === 1 ? "answer" : "answers"} so far.`);

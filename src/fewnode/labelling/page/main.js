@@ -93,7 +93,7 @@ async function renew() { // what is looked at, after a step
 function clear() { asking = null; rows = []; node = null; map.overlay.hits = []; drawSide(); }
 
 // --- questions ------------------------------------------------------------------------------------------
-const TITLES = { teach: "what a label would teach most", margin: "the least sure", other: "likely none of these", typical: "typical of each region", random: "at random" };
+const TITLES = { teach: "what teaches most", margin: "least sure", other: "none of these?", typical: "typical nodes", random: "at random" };
 
 function drawQueues() {
   const by = byId("by"), before = by.value, open = state.classes.filter((one) => one.kind !== "other");

@@ -167,10 +167,9 @@ export class PointMap {
   }
   fit() { this.view = { x: 0.5, y: 0.5, zoom: 1 }; this.draw(); }
   show(place) {
-    const [left, top] = this.toScreen(place), edge = 40;
-    if (left > edge && top > edge && left < this.width - edge && top < this.height - edge) return;
-    [this.view.x, this.view.y] = place;
-    this.draw();
+    const edge = 45, beyond = (at, size) => (at < edge ? edge - at : at > size - edge ? size - edge - at : 0);
+    const [left, top] = this.toScreen(place); // moved no further than needed: a map that jumps is lost
+    this.move(beyond(left, this.width), beyond(top, this.height));
   }
   _keep() {
     this.view.x = Math.min(1.2, Math.max(-0.2, this.view.x));

@@ -28,7 +28,7 @@ function emptyQueue(state, asking) {
   return state.skipped ? `Every node without a label was answered or skipped (${state.skipped} skipped; undo brings them back).` : "Every node has a label already, so there is nothing to ask.";
 }
 
-function answers(state, acts, predicted, marked) {
+function answers(state, acts, predicted, marked, like = null) {
   const buttons = [];
   state.classes.forEach((one, index) => {
     if (one.kind === "known" || buttons.length >= BUTTONS) return;
@@ -36,22 +36,24 @@ function answers(state, acts, predicted, marked) {
     buttons.push(el("button", { onclick: () => acts.give(one.name), "data-answer": one.name }, el("span", { class: "dot", color: colourOf(state.classes, index) }), user(label), keyOf(state.classes, index) ? el("kbd", {}, keyOf(state.classes, index)) : ""));
   });
   return el("div", { class: "answers" },
-    predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(predicted), el("kbd", {}, "Enter")),
+    predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(state.classes.some((one) => one.kind === "other" && one.name === predicted) ? "none of these" : predicted), el("kbd", {}, "Enter")),
     ...buttons,
     el("button", { onclick: acts.other }, "Another class… ", el("kbd", {}, "C")),
-    marked ? el("button", { onclick: acts.take }, "Take back ", el("kbd", {}, "T")) : el("button", { onclick: acts.skip }, "Skip ", el("kbd", {}, "S")));
+    marked ? el("button", { onclick: acts.take }, "Take back ", el("kbd", {}, "T")) : el("button", { onclick: acts.skip }, "Skip ", el("kbd", {}, "S")),
+    like);
 }
 
 function single(state, row, node, asking, acts) {
   const name = state.classes[row.class]?.name, parts = [];
+  const like = el("button", { onclick: acts.like }, "More like this ", el("kbd", {}, "M"));
   const text = row.marked ? el("p", { class: "given" }, "You gave it to ", user(name), ".")
     : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph.")
     : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(name === "other" && asking ? "none of these" : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
     : el("p", { class: asking ? "question" : "hint" }, asking ? "What is this?" : "Nothing is predicted yet.");
   if (asking) parts.push(el("p", { class: "quiet" }, asking.title));
   parts.push(text, el("h3", { class: "user" }, row.name));
-  if (row.given && !row.marked) { /* the graph's own label stays */ } else parts.push(answers(state, acts, name && !row.marked ? name : null, row.marked));
-  parts.push(el("div", { class: "answers" }, el("button", { onclick: acts.like }, "More like this ", el("kbd", {}, "M"))));
+  if (!row.given || row.marked) parts.push(answers(state, acts, name && !row.marked ? name : null, row.marked, like));
+  if (row.given && !row.marked) parts.push(el("div", { class: "answers" }, like));
   if (!node) return [...parts, el("p", { class: "hint" }, "…")];
   if (node.columns.length) parts.push(el("table", { class: "facts" }, node.columns.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, value)))));
   if (node.probabilities.length) parts.push(el("h4", {}, "Probabilities"), ...node.probabilities.slice(0, 6).map(([label, p]) => bar(state, label, p)));
@@ -89,7 +91,7 @@ export async function drawWhy(place, id, pick) {
   if (!found || !place.isConnected) return;
   const signed = (v) => (v === null ? "" : `${v >= 0 ? "for it" : "against"} ${Math.abs(v).toFixed(2)}`);
   const lines = (title, rows) => (rows.length ? [el("h4", {}, title), el("ul", { class: "list" }, rows)] : []);
-  const alike = found.examples.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), ` · ${percent(one.similarity)} alike`)));
+  const alike = found.examples.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), ` · ${percent(Math.max(one.similarity, 0))} alike`)));
   const around = found.neighbours.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), one.labelled ? " (labelled)" : "", one.evidence === null ? "" : ` · ${signed(one.evidence)}`)));
   const columns = [...found.columns].sort((a, b) => Math.abs(b.evidence) - Math.abs(a.evidence)).slice(0, 5).map((one) => el("li", {}, user(one.name), el("span", { class: "about" }, `${one.more ? "more" : "less"} than usual · ${signed(one.evidence)}`)));
   const changes = found.changes.map((one) => el("li", {}, `Without ${one.what === "edges" ? "the edge to" : one.what === "examples" ? "the example" : "the column"} `, user(one.without.join(", ")), " it would be ", user(one.label)));

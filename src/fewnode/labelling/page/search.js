@@ -12,7 +12,13 @@ export function startSearch({ choose, found }) {
     input.setAttribute("aria-activedescendant", `hit${at}`);
     list.children[at]?.scrollIntoView({ block: "nearest" });
   };
-  const take = (i) => { const row = rows[i]; close(); if (row) choose(row); };
+  const take = (i) => {
+    const row = rows[i];
+    close();
+    if (!row) return;
+    input.value = "";
+    choose(row);
+  };
   const draw = () => {
     const items = rows.map((row, i) => el("li", { id: `hit${i}`, role: "option", "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); take(i); } },
       user(row.name), el("span", { class: "about user" }, row.about)));
@@ -36,7 +42,7 @@ export function startSearch({ choose, found }) {
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" && rows.length) mark(at + 1);
     else if (event.key === "ArrowUp" && rows.length) mark(at - 1);
-    else if (event.key === "Enter") { take(Math.max(at, 0)); byId("points").focus(); }
+    else if (event.key === "Enter") { take(Math.max(at, 0)); input.blur(); }
     else if (event.key === "Escape") { if (list.hidden) input.blur(); close(); }
     else return;
     event.preventDefault();
