@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +76,7 @@ class Soak:
                 os.dup2(out.fileno(), 1)
                 os.dup2(out.fileno(), 2)
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            sys.modules["__main__"] = ModuleType("__main__")  # workers shall not import this script
             if at:
                 end_at(at)
             code = main([str(word) for word in words])

@@ -80,6 +80,22 @@ def fit_tables(
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
 
+def load_attached(
+    folder: PathLike,
+    *,
+    edges: PathLike | None = None,
+    nodes: PathLike | None = None,
+    features: PathLike | None = None,
+    say: Say = lambda _: None,
+) -> FewShotClassifier:
+    """The classifier in ``folder``, on its graph or on the one in other tables."""
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    say("Reading the graph ...")
+    tables = {"edges": edges, "nodes": nodes, "features": features}
+    return classifier.attach(remembered_graph(classifier, folder, tables, say))
+
+
 def load_adapted(
     folder: PathLike,
     support: PathLike,
