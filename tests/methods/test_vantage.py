@@ -190,3 +190,12 @@ def test_the_penalty_on_the_gate_counts_how_far_it_has_moved(tiny, fitted):
             model.gate.add_(moved)
         added = held.loss(view, tasks) - free.loss(view, tasks)
     torch.testing.assert_close(added, 3e-4 * moved.square().sum(), atol=1e-5, rtol=1e-3)
+
+
+def test_what_was_taught_holds_on_another_graph():
+    graph, split = planted(900, 30, features=100, difficulty=0.5, seed=0)
+    model = fit("vantage", graph, split, n_way=3, k_shot=3, steps=0, rank=32, inductive=True)
+    with torch.no_grad():
+        model.gate.fill_(-9.0)
+        model.gate[-1] = 9.0  # the taught view alone
+    assert evaluate(model, graph, split.novel, n_way=3, k_shot=3, n_query=5).accuracy > 0.6
