@@ -4,6 +4,7 @@ What it owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) are the three level
 equations.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -34,7 +35,8 @@ TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 class Vantage(Method):
     """Nearest class mean; a node is its views side by side, each as long as the root of its gate.
 
-    *Node level*: a gate weighs the views (words or links, near or far), starting at that of the training-free floor.
+    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of each direction and kind,
+    if the graph tells these apart), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and a view is taught by the base classes, in the directions that
     told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
@@ -42,6 +44,7 @@ class Vantage(Method):
     the distance to that mean instead of the cosine, by which a class that is spread out reaches further.
     """
 
+    reads_edges = ("weights", "kinds")
     training_settings = Training(
         learning_rate=0.05,
         weight_decay=0.0,
@@ -58,6 +61,7 @@ class Vantage(Method):
         in_channels: int,
         *,
         base_classes: tuple[int, ...],
+        relations: tuple[str, ...] = (),
         rank: int = 256,
         node_adaptation: bool = True,
         class_adaptation: bool = True,
@@ -67,11 +71,13 @@ class Vantage(Method):
         taught: bool = True,
     ) -> None:
         super().__init__()
-        self.views = Views(in_channels, rank)
+        self.views = Views(in_channels, rank, relations if node_adaptation else ())
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
-        self.used = list(range(len(VIEWS))) if node_adaptation else [NEAR]
+        more = 2 * len(self.views.relations)  # together they start as one view
+        self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
-        self.first = [start if view == NEAR else 0.0 for view in self.used] + [0.0] * len(self.whitened)
+        level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more
+        self.first = [start if view == NEAR else level[view] for view in self.used] + [0.0] * len(self.whitened)
         self.taught = taught and len(self.whitened) > 0 and len(base_classes) >= TEACHERS
         if self.taught:
             self.first.append(UNTAUGHT)
