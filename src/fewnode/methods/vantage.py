@@ -23,7 +23,7 @@ from .base import Method, Training, cross_entropy
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 TASKS = 64  # scored at a time: a node is eleven views wide
-TEACHERS = 10  # base classes that it takes to teach a view: with five or six the gate closes, whatever the graph
+TEACHERS = 30  # base classes that it takes to teach a view: with six the gate closes, with eighteen it gains little
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
