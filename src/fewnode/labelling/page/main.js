@@ -19,7 +19,8 @@ async function refresh(fresh) {
   const [next, bytes] = await Promise.all([fresh ?? get("/api/state"), getBytes("/api/scores")]);
   const n = map.n, version = new DataView(bytes).getUint32(0, true);
   state = next;
-  for (const one of state.classes) one.count ??= one.examples.length;
+  const known = state.classes.findIndex((one) => one.kind !== "new");
+  state.classes.forEach((one, index) => { one.place = one.kind === "new" ? index : index - known; });
   map.hidden = new Set([...map.hidden].filter((index) => index < state.classes.length));
   map.setScores(new Int16Array(bytes, 4, n), new Uint8Array(bytes, 4 + 2 * n, n), new Uint8Array(bytes, 4 + 3 * n, n));
   map.setClasses(state.classes);
