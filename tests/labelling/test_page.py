@@ -57,8 +57,9 @@ class Server:
         raise AssertionError("".join(self.said))
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +216,7 @@ def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     for x, y in corners:
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=3)
     page.mouse.up()
-    page.wait_for_function("() => fewnode.rows.length > 200")
+    page.wait_for_function("() => fewnode.rows.length > 100 && fewnode.rows[0].name.startsWith('n')")
     zoom = page.evaluate("fewnode.map.view.zoom")
     page.mouse.wheel(0, -400)
     page.wait_for_function("zoom => fewnode.map.view.zoom > zoom", arg=zoom)

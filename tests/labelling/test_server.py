@@ -72,6 +72,7 @@ def test_the_conversation(client, served):
     )
     assert client.get(f"/api/why?id={mule[5]}").json()["label"] == "mule"
     assert len(client.get("/api/more?class=mule").json()) == 20 == len(client.get(f"/api/more?like={mule[0]}").json())
+    assert [row["name"] for row in client.get("/api/rows?ids=7,3").json()] == ["n7", "n3"]
     assert [row["name"] for row in client.get("/api/search?q=N23").json()][:2] == ["n23", "n230"]
     assert step(client, do="undo").json()["redo"].startswith("label 2 nodes")
     assert step(client, do="redo").json()["undo"].endswith("mule")
@@ -91,7 +92,9 @@ def test_the_files(client):
     ("path", "message"),
     [
         ("/api/node?id=999999", "there is no node 999999"),
-        ("/api/node?id=x", "by its number, not 'x'"),
+        ("/api/node?id=x", "by their numbers, not 'x'"),
+        ("/api/more", "by their numbers, not None"),
+        ("/api/rows?ids=1,-2", "not '1,-2'"),
         ("/api/suggest?by=luck", "unknown way to suggest"),
         ("/api/suggest?n=0", "ask for 1 to 200"),
         ("/api/suggest?by=sure&class=no", "unknown class 'no'"),

@@ -40,6 +40,7 @@ class Contents:
         return np.sort(chosen).astype(np.uint32)
 
     def state(self) -> dict[str, Any]:
+        """Everything but the points: classes, progress, what can be undone."""
         session = self.session
         with session.lock:
             return {
@@ -101,6 +102,13 @@ class Contents:
         found: list[int] = find_nodes(self.session.graph, ids, "nodes").tolist()
         return found
 
+    def numbers(self, given: str | None, most: int = 100) -> list[int]:
+        """Nodes from a text of numbers with commas, checked."""
+        parts = (given or "").split(",")[:most]
+        if not all(part.isdecimal() for part in parts):
+            raise InputError(f"nodes are asked for by their numbers, not {given!r}")
+        return self.ids([int(part) for part in parts])
+
     def rows(self, nodes: list[int]) -> list[dict[str, Any]]:
         """A few words about each node."""
         session = self.session
@@ -140,11 +148,10 @@ class Contents:
 
     def more(self, asked: Mapping[str, str]) -> list[dict[str, Any]]:
         """More of a class, or more like a node."""
-        label, node = asked.get("class"), asked.get("like")
-        if label is not None:
+        if (label := asked.get("class")) is not None:
             names = self.session.more(label)
         else:
-            names = self.session.like([self.browser.name(i) for i in self.ids([int(node)])])
+            names = self.session.like([self.browser.name(i) for i in self.numbers(asked.get("like"))])
         return self.rows(find_nodes(self.session.graph, names, "nodes").tolist())
 
     def table(self, what: str, name: str) -> bytes:
