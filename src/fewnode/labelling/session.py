@@ -49,9 +49,13 @@ class LabelSession(Conversation):
         >>> graph, split = fewnode.planted(300, 6, seed=0)
         >>> classifier = fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split))
         >>> session = LabelSession(classifier)
-        >>> session.do({"do": "label", "nodes": ["7"], "class": "mine"})
-        >>> session.examples(), session.undo(), session.examples()
-        ({'mine': ['7']}, None, {})
+        >>> asked = session.suggest(1).names
+        >>> session.do({"do": "label", "nodes": asked, "class": "mine"})
+        >>> session.examples() == {"mine": asked}
+        True
+        >>> session.undo()
+        >>> session.examples()
+        {}
     """
 
     def __init__(
