@@ -30,14 +30,16 @@ class Contents:
         self.shown = self._sample()
 
     def _sample(self) -> np.ndarray:
-        """The nodes on the map: all, or examples, then labelled nodes, then others at random, as many as are drawn."""
-        n = self.session.graph.num_nodes
-        if n <= SHOWN:
-            return np.arange(n, dtype=np.uint32)
-        _, _, label = self.session.scores()
-        order = np.random.default_rng(0).permutation(n)
-        chosen = order[np.argsort(-label[order].astype(np.int8), kind="stable")][:SHOWN]
-        return np.sort(chosen).astype(np.uint32)
+        """The nodes on the map: all, or examples, then labelled nodes, then others at random, as many as are drawn.
+
+        In random order: the first ones are a fair picture of all, and all that a slow machine draws while the map moves.
+        """
+        random = np.random.default_rng(0)
+        order = random.permutation(self.session.graph.num_nodes)
+        if len(order) > SHOWN:
+            label = self.session.scores()[2][order].astype(np.int8)
+            order = random.permutation(order[np.argsort(-label, kind="stable")][:SHOWN])
+        return order.astype(np.uint32)
 
     def state(self) -> dict[str, Any]:
         """Everything but the points: classes, progress, what can be undone."""
