@@ -32,7 +32,7 @@ class Contents:
     def _sample(self) -> np.ndarray:
         """The nodes on the map: all, or examples, then labelled nodes, then others at random, as many as are drawn.
 
-        In random order: the first ones are a fair picture of all, and all that a slow machine draws while the map moves.
+        In random order: the first are a fair picture of all, and all that a slow machine draws while the map moves.
         """
         random = np.random.default_rng(0)
         order = random.permutation(self.session.graph.num_nodes)
