@@ -1,39 +1,47 @@
 """The graph everything works on: validated once, when it is made, and frozen from then on."""
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy import sparse as sp
 from torch import Tensor
 
 from .. import storage
 from ..errors import InputError
-from .cache import CacheKey, GraphCache
-from .convert import networkx_arguments, pyg_arguments, pyg_fields
-from .csr import csr_parts, edges_to_csr, to_scipy, to_tensor
+from .anything import arguments_of, frame_arguments
+from .arcs import edges_to_arcs
+from .convert import graphml_arguments, igraph_arguments, networkx_arguments, scipy_arguments
+from .csr import to_tensor
+from .export import prediction_columns, to_networkx, write_graphml
+from .frozen import FrozenGraph
 from .npz import graph_arguments, graph_arrays
-from .spectral import structural_features
-from .validation import checked_edges, checked_features, checked_labels, checked_names, count_nodes
+from .typed import dgl_arguments, pyg_arguments, pyg_fields
+from .validation import (
+    checked_edges,
+    checked_features,
+    checked_kinds,
+    checked_labels,
+    checked_names,
+    checked_weights,
+    count_nodes,
+    named_labels,
+)
 
 if TYPE_CHECKING:
     import networkx
-    from torch_geometric.data import Data
-
-STRUCTURE = CacheKey[Tensor]("structural features")
-FINGERPRINT = CacheKey[str]("fingerprint")
+    from torch_geometric.data import Data, HeteroData
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(FrozenGraph):
     """An attributed graph. Build it with one of the ``from_...`` constructors, which check everything.
 
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown.
+    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
+    belong to ``indices``, as do the ``kinds``; both are None where the graph has none.
 
     Example:
         >>> import fewnode
@@ -44,114 +52,18 @@ class Graph:
         [2, 2, 2]
     """
 
-    indptr: Tensor
-    indices: Tensor
-    y: Tensor
-    features: Tensor | None = None
-    node_names: tuple[str, ...] | None = None
-    class_names: tuple[str, ...] | None = None
-    feature_names: tuple[str, ...] | None = None
-    directed: bool = False
-    self_loops: int = 0
-    duplicates: int = 0
-    cache: GraphCache = field(default_factory=GraphCache)
-
-    # --- what it is -------------------------------------------------------------------------------------
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def num_edges(self) -> int:
-        """Undirected edges (arcs, if the graph is directed)."""
-        return len(self.indices) if self.directed else len(self.indices) // 2
-
-    @property
-    def num_classes(self) -> int:
-        named = len(self.class_names) if self.class_names else 0
-        return max(named, int(self.y.max()) + 1)
-
-    @property
-    def num_features(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def has_features(self) -> bool:
-        return self.features is not None
-
-    @property
-    def x(self) -> Tensor:
-        """The features; for a graph without any, structural ones (``spectral.structural_features``), computed once."""
-        if self.features is not None:
-            return self.features
-        return self.cache.get(STRUCTURE, lambda: structural_features(self.to_scipy()).to(self.device))
-
-    @property
-    def degree(self) -> Tensor:
-        return (self.indptr[1:] - self.indptr[:-1]).long()
-
-    @property
-    def device(self) -> torch.device:
-        return self.indptr.device
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of structure and features (not of labels): tells whether a model has seen this graph."""
-
-        def digest() -> str:
-            sha = hashlib.sha256()
-            parts = [self.indptr, self.indices]
-            if self.features is not None:
-                parts += csr_parts(self.features) if self.features.layout == torch.sparse_csr else (self.features,)
-            for part in parts:
-                sha.update(f"{part.dtype}{tuple(part.shape)}".encode())
-                sha.update(part.cpu().contiguous().numpy().data)
-            return sha.hexdigest()
-
-        return self.cache.get(FINGERPRINT, digest)
-
-    def __repr__(self) -> str:
-        kind = "none given" if self.features is None else f"{self.num_features:,}"
-        return (
-            f"Graph({self.num_nodes:,} nodes, {self.num_edges:,} edges, features: {kind}, "
-            f"{self.num_classes} classes, {int((self.y >= 0).sum()):,} labelled nodes)"
-        )
-
-    # --- what can be derived from it --------------------------------------------------------------------
-
-    def with_labels(self, y: Tensor) -> "Graph":
-        """The same graph with other labels."""
-        return replace(self, y=y)
-
-    def with_features(self, features: Tensor | None, feature_names: tuple[str, ...] | None = None) -> "Graph":
-        """The same nodes and edges with other features."""
-        return replace(self, features=features, feature_names=feature_names, cache=GraphCache())
-
-    def with_edges(self, indptr: Tensor, indices: Tensor, *, directed: bool | None = None) -> "Graph":
-        """The same nodes and features with another CSR adjacency."""
-        directed = self.directed if directed is None else directed
-        return replace(self, indptr=indptr, indices=indices, directed=directed, cache=GraphCache())
-
-    def fresh(self) -> "Graph":
-        """The same graph with an empty cache."""
-        return replace(self, cache=GraphCache())
-
-    def to(self, device: torch.device | str) -> "Graph":
-        if torch.device(device) == self.device:
-            return self
-        moved = {name: getattr(self, name).to(device) for name in ("indptr", "indices", "y")}
-        features = None if self.features is None else self.features.to(device)
-        return replace(self, **moved, features=features, cache=GraphCache())
-
     def subgraph(self, keep: Tensor) -> "Graph":
         """The graph induced on the nodes where the mask ``keep [N]`` is true, in the same order."""
         chosen = np.flatnonzero(keep.cpu().numpy())
-        adjacency = self.to_scipy()[chosen][:, chosen].tocoo()
+        place = np.full(self.num_nodes, -1)
+        place[chosen] = np.arange(len(chosen))
+        edges = self.edge_arrays()
+        ends = place[edges.pop("edge_index")]
+        inside = (ends >= 0).all(0)
         names = self.node_names
         features = self.features_scipy()
         return Graph.from_edges(
-            np.stack([adjacency.col, adjacency.row]),
+            ends[:, inside],
             None if features is None else features[chosen],
             self.y.cpu().numpy()[chosen],
             num_nodes=len(chosen),
@@ -159,20 +71,9 @@ class Graph:
             class_names=self.class_names,
             feature_names=self.feature_names,
             directed=self.directed,
+            kind_names=None if self.kinds is None else self.kinds.names,
+            **{name: part[inside] for name, part in edges.items()},
         ).to(self.device)
-
-    def to_scipy(self) -> sp.csr_matrix:
-        """The adjacency as a SciPy CSR matrix of float32 ones."""
-        indptr, indices = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
-        return sp.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), shape=(self.num_nodes,) * 2)
-
-    def features_scipy(self) -> sp.csr_matrix | np.ndarray | None:
-        """The given features as SciPy CSR (sparse) or NumPy (dense)."""
-        if self.features is None:
-            return None
-        if self.features.layout == torch.sparse_csr:
-            return to_scipy(self.features)
-        return self.features.cpu().numpy()
 
     # --- ways in ----------------------------------------------------------------------------------------
 
@@ -188,34 +89,45 @@ class Graph:
         class_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         directed: bool = False,
+        edge_weight: Any = None,
+        edge_kind: Any = None,
+        kind_names: Sequence[str] | None = None,
     ) -> "Graph":
         """A graph from arrays.
 
         Args:
             edge_index: node ids [2, E], sources above targets.
             x: features [N, F], of NumPy, torch (dense or sparse) or SciPy (sparse).
-            y: class ids [N], -1 for unknown.
+            y: class ids [N], -1 for unknown; or the names of the classes, None or "" for unknown.
             num_nodes: how many nodes there are, where nothing else tells.
             node_names: a name for each node.
             class_names: a name for each class.
             feature_names: a name for each column of ``x``.
             directed: keep the direction of edges; otherwise they are made symmetric.
+            edge_weight: a number above zero for each edge [E]; those of repeated edges are added.
+            edge_kind: the kind of each edge [E], as an id from 0 or as text.
+            kind_names: a name for each kind, where these are ids.
         """
         n = count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = checked_edges(edge_index, n)
-        indptr, indices, loops, duplicates = edges_to_csr(edges, n, directed)
+        weight = checked_weights(edge_weight, edges.shape[1])
+        kind, kind_names = checked_kinds(edge_kind, kind_names, edges.shape[1])
+        arcs = edges_to_arcs(edges, n, directed, weight, kind, kind_names)
         features = checked_features(x, n)
+        y, class_names = named_labels(y, class_names)
         return cls(
-            indptr=torch.from_numpy(indptr),
-            indices=torch.from_numpy(indices),
+            indptr=torch.from_numpy(arcs.indptr),
+            indices=torch.from_numpy(arcs.indices),
             y=torch.from_numpy(checked_labels(y, n, class_names)),
             features=features if features is None else to_tensor(features),
             node_names=checked_names("node", node_names, n),
             class_names=None if class_names is None else tuple(str(name) for name in class_names),
             feature_names=None if features is None else checked_names("feature", feature_names, features.shape[1]),
             directed=directed,
-            self_loops=loops,
-            duplicates=duplicates,
+            self_loops=arcs.self_loops,
+            duplicates=arcs.duplicates,
+            weights=None if arcs.weight is None else torch.from_numpy(arcs.weight),
+            kinds=arcs.kinds,
         )
 
     @classmethod
@@ -228,36 +140,125 @@ class Graph:
     @classmethod
     def from_npz(cls, path: storage.PathLike) -> "Graph":
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
-        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``."""
-        try:
-            return cls.from_edges(**graph_arguments(storage.read_npz(path)))
-        except KeyError as error:
-            raise InputError(f"{path} has no array {error}; it needs edge_index and y or x") from error
-        except InputError as error:
-            raise InputError(f"{path}: {error}") if str(path) not in str(error) else error from error
+        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``,
+        ``edge_weight``, ``edge_kind`` and ``kind_names``."""
+        with storage.reading(path, "write it again"):
+            arrays = storage.read_npz(path)
+            if "edge_index" not in arrays:
+                raise InputError(f"{path} has no array 'edge_index'; it needs edge_index and y or x")
+            return cls.from_edges(**graph_arguments(arrays))
 
     @classmethod
-    def from_pyg(cls, data: "Data") -> "Graph":
-        """A graph from a PyTorch Geometric ``Data``."""
-        return cls.from_edges(**pyg_arguments(data))
+    def of(cls, given: Any, nodes: Any = None, **options: Any) -> "Graph":
+        """A graph from whatever holds one: a table of edges (and one of ``nodes``) as DataFrames or files, a graph of
+        NetworkX, igraph, PyTorch Geometric or DGL, an adjacency, or edges [2, E].
+
+        Args:
+            given: the graph, or the edges.
+            nodes: a table of nodes beside one of edges.
+            options: those of ``from_files`` for tables, else those of ``from_edges``, such as ``x``, ``y`` and
+                ``directed``.
+        """
+        if isinstance(given, Graph) and nodes is None and not options:
+            return given
+        return cls.from_edges(**arguments_of(given, nodes, **options))
 
     @classmethod
-    def from_networkx(cls, graph: "networkx.Graph", *, x: str | None = "x", y: str | None = "y") -> "Graph":
-        """A graph from NetworkX; ``x`` and ``y`` name node attributes (a missing label is -1, features must be on
-        all nodes or on none). Node names are the nodes as text; a directed graph stays directed."""
-        return cls.from_edges(**networkx_arguments(graph, x, y))
+    def from_frames(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
+        """A graph from DataFrames of pandas or polars; columns are found and options named as in ``from_files``."""
+        return cls.from_edges(**frame_arguments(edges, nodes, **options))
+
+    @classmethod
+    def from_pyg(cls, data: "Data | HeteroData", *, directed: bool = False) -> "Graph":
+        """A graph from a PyTorch Geometric ``Data`` or ``HeteroData``.
+
+        ``edge_weight`` (or an ``edge_attr`` of one positive number) are weights, ``edge_type`` are kinds; what else
+        edges carry is said to be left out. Of several types of nodes and edges one graph is made: the types of edges
+        are its kinds, the type of a node is a feature beside those of its type.
+        """
+        return cls.from_edges(**pyg_arguments(data), directed=directed)
+
+    @classmethod
+    def from_dgl(cls, graph: Any, *, directed: bool = False) -> "Graph":
+        """A graph from DGL, as ``from_pyg``: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges."""
+        return cls.from_edges(**dgl_arguments(graph), directed=directed)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: "networkx.Graph",
+        *,
+        x: str | None = "x",
+        y: str | None = "y",
+        weight: str | None = "weight",
+        kind: str | None = "kind",
+    ) -> "Graph":
+        """A graph from NetworkX; a directed one stays directed. Node names are the nodes as text.
+
+        Args:
+            graph: the graph.
+            x: the node attribute that holds features, on all nodes; without it all others are features; None: none.
+            y: the node attribute that holds labels, on some nodes; by default also ``label`` or ``class``.
+            weight: the edge attribute that holds weights; an edge without one weighs one.
+            kind: the edge attribute that holds kinds.
+        """
+        return cls.from_edges(**networkx_arguments(graph, x, y, weight, kind))
+
+    @classmethod
+    def from_igraph(
+        cls,
+        graph: Any,
+        *,
+        x: str | None = "x",
+        y: str | None = "y",
+        weight: str | None = "weight",
+        kind: str | None = "kind",
+    ) -> "Graph":
+        """A graph from igraph, with attributes as in ``from_networkx``; the attribute ``name`` names the nodes."""
+        return cls.from_edges(**igraph_arguments(graph, x, y, weight, kind))
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> "Graph":
+        """A graph from a sparse adjacency whose entry (i, j) is an edge from i to j, weighted if entries are not all
+        one; options as in ``from_edges``."""
+        return cls.from_edges(**scipy_arguments(adjacency), x=x, y=y, **options)
+
+    @classmethod
+    def from_graphml(cls, path: storage.PathLike, **attributes: str | None) -> "Graph":
+        """A graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
+        return cls.from_edges(**graphml_arguments(path, **attributes))
 
     # --- ways out ---------------------------------------------------------------------------------------
 
     def to_pyg(self) -> "Data":
-        """The graph as a PyTorch Geometric ``Data`` (every undirected edge as two arcs)."""
+        """The graph as a PyTorch Geometric ``Data``, every undirected edge as two arcs, with ``edge_weight`` and
+        ``edge_type`` where there are weights and kinds."""
         from torch_geometric.data import Data
 
-        return Data(**pyg_fields(self.indptr, self.indices, self.features, self.y))
+        return Data(**pyg_fields(self.edge_arrays(both_ways=True), self.features, self.y))
+
+    def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
+        """The graph in NetworkX, as ``from_networkx`` reads it: the attributes ``y`` and, with ``features``, ``x`` of
+        nodes, ``weight`` and ``kind`` of edges (which are parallel if there are kinds)."""
+        return to_networkx(self, features)
+
+    def to_graphml(
+        self, path: storage.PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
+        """Write a GraphML file for Gephi and the like: names, labels, weights and kinds.
+
+        Args:
+            path: the file.
+            predictions: what ``FewShotClassifier.predict_proba`` returned, as attributes of the nodes.
+            attributes: further ones by name, with a value for each node.
+        """
+        columns = {} if predictions is None else prediction_columns(self, predictions)
+        write_graphml(self, path, {**columns, **(attributes or {})})
 
     def save_npz(self, path: storage.PathLike) -> None:
         """Write the archive that ``from_npz`` reads."""
-        source, target = self.indices.cpu().numpy(), np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())
-        names = {"node_names": self.node_names, "class_names": self.class_names, "feature_names": self.feature_names}
-        arrays = graph_arrays(source, target, self.y.cpu().numpy(), self.features_scipy(), names, self.directed)
+        kinds = None if self.kinds is None else self.kinds.names
+        names = {name: getattr(self, name) for name in ("node_names", "class_names", "feature_names")}
+        names |= {"kind_names": kinds}
+        arrays = graph_arrays(self.edge_arrays(), self.y.cpu().numpy(), self.features_scipy(), names, self.directed)
         storage.write_npz(path, arrays)

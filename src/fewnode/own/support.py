@@ -1,6 +1,6 @@
 """A user's examples of new classes: looked up, checked, and made the support of one task."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,14 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..io.columns import close_name, read_columns
+from ..io.roles import pair_roles
 from ..storage import PathLike
+from ..storage.spreadsheet import unguarded
 from .classes import KnownClasses, class_name
 from .predictions import UNKNOWN
 
 Examples = Mapping[str, Iterable[Any]]
+WHOLE_IDS = CacheKey[bool]("whether names are whole numbers")
 NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 
 
@@ -54,30 +57,45 @@ class Support:
         return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(everyone) - 1)
 
 
-def read_examples(path: PathLike) -> dict[str, list[str]]:
-    """Examples from a table with the columns ``id`` and ``label`` and no others."""
+def read_examples(
+    path: PathLike,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    nodes: Collection[str] = (),
+    known: Collection[str] = (),
+) -> dict[str, list[str]]:
+    """Examples from a table of nodes and their classes, whatever its columns are called.
+
+    A table with further columns is taken for a table of nodes: its rows without a label, or with one of the ``known``
+    classes, are no examples. ``columns`` are those of the tables the model was fitted on, ``nodes`` the names of the
+    graph's nodes, by which the column of ids is found.
+    """
     table = read_columns(path)
-    for name in table.columns:
-        if name not in ("id", "label"):
-            raise InputError(
-                f"{path} has a column {name!r}; a support table has the columns id and label only. Remove it"
-            )
-    ids, labels = table.text("id", "example nodes"), table.text("label", "classes of the examples")
+    by, label = pair_roles(table, columns or {}, nodes, "Name the two columns id and label")
+    ids, labels = table.text(by.column, "example nodes"), table.text(label.column, "classes of the examples")
+    whole = len(table.columns) > 2
     found: dict[str, list[str]] = {}
     seen: dict[str, int] = {}
-    for row, (node, label) in enumerate(zip(ids, labels, strict=True)):
-        if not node or not label:
-            missing = "label" if node else "id"
+    for row, (node, name) in enumerate(zip(ids, labels, strict=True)):
+        if whole and (not name or name in known):
+            continue
+        if not node or not name:
+            missing = label.column if node else by.column
             raise InputError(f"{table.place(row, missing)}: it is empty; every example needs an id and a label")
         if node in seen:
             first = labels[seen[node]]
-            what = "repeats" if first == label else f"gives class {label!r} to"
+            what = "repeats" if first == name else f"gives class {name!r} to"
             raise InputError(
                 f"{table.place(row)}: {what} node {node!r}, which row {seen[node] + 1} has in class {first!r}. "
                 "Name each node once"
             )
         seen[node] = row
-        found.setdefault(label, []).append(node)
+        found.setdefault(name, []).append(node)
+    if not found:
+        raise InputError(
+            f"{path}: no row names a new class in column {label.column!r} (the model knows {len(known)}). Write "
+            "the name of the new class beside a few nodes of it"
+        )
     return found
 
 
@@ -100,7 +118,7 @@ def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 
         for node in ids.tolist():
             _check_node(graph, node, name, found, known)
             found[node] = name
-        nodes.append(ids)
+        nodes.append(ids.sort().values)  # the order in which they were given must not matter
     new = [i for i, name in enumerate(names) if other is None or name not in (*known.names(), other)]
     order = [*new, *(i for i in range(len(names)) if i not in new)]
     nodes = [nodes[i] for i in order]
@@ -147,7 +165,7 @@ def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known
         )
 
 
-def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, list[int]]:
+def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
     """The examples with some more, and without some."""
     found = {name: support.nodes[support.y == c].tolist() for c, name in enumerate(support.classes)}
     for name, nodes in remove.items():
@@ -161,33 +179,54 @@ def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> 
             found[name].remove(node)
     for name, nodes in add.items():
         found.setdefault(str(name).strip(), []).extend(find_nodes(graph, nodes, f"class {name!r}").tolist())
-    return {name: nodes for name, nodes in found.items() if nodes}
+    return {name: torch.tensor(nodes) for name, nodes in found.items() if nodes}
 
 
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
-    """Ids [B] of nodes given by id or by name."""
-    values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
-    if any(isinstance(value, str) for value in values):
-        index = _name_index(graph)
-        ids = [index.get(value, -1) if isinstance(value, str) else value for value in values]
+    """Numbers [B] of nodes given by their ids of any kind, as text or not. A tensor holds numbers of nodes; so do whole
+    numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
+    if hasattr(nodes, "columns") or isinstance(nodes, Mapping | str):
+        raise InputError(f"{where}: give a list of nodes, not a {type(nodes).__name__}")
+    try:
+        values = nodes.tolist() if hasattr(nodes, "tolist") else list(nodes)
+    except TypeError as error:
+        raise InputError(f"{where}: give a list of nodes, not {nodes!r}") from error
+    if isinstance(nodes, Tensor) or not (graph.node_names and _whole_ids(graph)):
+        ids = [value if _is_whole(value) else _numbered(name_index(graph), str(value)) for value in values]
     else:
-        ids = values
+        ids = [_numbered(name_index(graph), str(value)) for value in values]
     for value, node in zip(values, ids, strict=True):
-        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < graph.num_nodes:
-            raise InputError(f"{where}: {_unknown(graph, value)}")
+        if not 0 <= node < graph.num_nodes:
+            raise InputError(f"{where}: {unknown_node(graph, value)}")
     return torch.tensor(ids, dtype=torch.long, device=graph.device)
 
 
-def _unknown(graph: Graph, value: Any) -> str:
-    if not isinstance(value, str):
+def _numbered(index: Mapping[str, int], name: str) -> int:
+    """The node of that name, also as a table of predictions writes it (with an apostrophe before ``= + - @``)."""
+    return index.get(name, index.get(unguarded(name), -1))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _whole_ids(graph: Graph) -> bool:
+    return graph.cache.get(WHOLE_IDS, lambda: all(name.isdecimal() for name in graph.node_names or ()))
+
+
+def unknown_node(graph: Graph, value: Any) -> str:
+    """That there is no such node, and which one may have been meant."""
+    if _is_whole(value) and not (graph.node_names and _whole_ids(graph)):
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = close_name(value, _name_index(graph))
+    close = close_name(str(value), name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 
-def _name_index(graph: Graph) -> dict[str, int]:
+def name_index(graph: Graph) -> dict[str, int]:
+    """The id of every node by its name."""
+
     def build() -> dict[str, int]:
         names = graph.node_names or map(str, range(graph.num_nodes))
         return {name: i for i, name in enumerate(names)}
