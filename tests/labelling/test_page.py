@@ -203,9 +203,8 @@ def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(br
 def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     page = window(browser, serve(folder).url)
     box = page.locator("#points").bounding_box()
-    at = page.evaluate(
-        "i => fewnode.map.toScreen(fewnode.map.placeOf(fewnode.map.ids.indexOf(i)))", int(members(0)[0][1:])
-    )
+    node = page.evaluate("async (name) => (await (await fetch('/api/search?q=' + name)).json())[0].id", members(0)[0])
+    at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(fewnode.map.ids.indexOf(i)))", node)
     page.mouse.click(box["x"] + at[0], box["y"] + at[1])
     page.wait_for_function("() => fewnode.rows.length === 1")
     page.keyboard.press("m")

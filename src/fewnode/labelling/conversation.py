@@ -102,7 +102,7 @@ class Conversation:
     def _step(self, step: Mapping[str, Any]) -> None:
         kept = {key: step[key] for key in KEPT if key in step}
         change = self.labels.change(kept)
-        find_nodes(self.graph, change.nodes, "nodes")  # refuses unknown ones
+        find_nodes(self.graph, list(change.nodes), "nodes")  # refuses unknown ones
         self._check_given(change)
         self._write(kept)
         self.labels.apply(change)
