@@ -100,9 +100,12 @@ class Contents:
         return self.state()
 
     def ids(self, ids: list[Any]) -> list[int]:
-        """Nodes by their numbers, checked."""
-        found: list[int] = find_nodes(self.session.graph, ids, "nodes").tolist()
-        return found
+        """Nodes by their numbers, checked; names may be whole numbers too, so they are not looked up."""
+        n = self.session.graph.num_nodes
+        for i in ids:
+            if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < n:
+                raise InputError(f"there is no node {i!r}; they are numbered from 0 to {n - 1}")
+        return ids
 
     def numbers(self, given: str | None, most: int = 100) -> list[int]:
         """Nodes from a text of numbers with commas, checked."""
