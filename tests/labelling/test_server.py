@@ -91,7 +91,7 @@ def test_the_files(client, served):
     assert client.get("/api/files/support.csv").status_code == 400
     step(client, do="label", ids=ids(served, ["n6"]), **{"class": "=cmd"})
     support = client.get("/api/files/support.csv")
-    assert support.text == "id,label\nn6,=cmd\n" and "attachment" in support.headers["content-disposition"]
+    assert support.text == "id,label\nn6,'=cmd\n" and "attachment" in support.headers["content-disposition"]
     assert client.get("/api/files/predictions.csv").text.startswith("id,label,probability,runner_up,margin,kind\n")
     assert client.get("/api/files/predictions.parquet").content[:4] == b"PAR1"
     assert "there is no file" in client.get("/api/files/passwd").json()["error"]

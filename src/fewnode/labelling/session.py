@@ -16,6 +16,7 @@ from ..own.explanation import Explanation
 from ..own.predictions import OTHER, Predictions
 from ..own.suggest import SURE, Suggester, Suggestions
 from ..own.support import Examples, find_nodes, node_name
+from ..own.workflow import by_name
 from .conversation import Conversation
 from .journal import Journal
 from .labels import Labels
@@ -228,4 +229,4 @@ class LabelSession(Conversation):
         with self.lock:
             if self.found is None or not self.examples():
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
-            return self.classifier.predict_proba(self.classifier.unlabelled()).table()
+            return by_name(self.classifier.predict_proba(self.classifier.unlabelled())).table()
