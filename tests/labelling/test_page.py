@@ -57,8 +57,9 @@ class Server:
         raise AssertionError("".join(self.said))
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +203,8 @@ def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(br
 def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     page = window(browser, serve(folder).url)
     box = page.locator("#points").bounding_box()
-    at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(i))", int(members(0)[0][1:]))
+    node = page.evaluate("async (name) => (await (await fetch('/api/search?q=' + name)).json())[0].id", members(0)[0])
+    at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(fewnode.map.ids.indexOf(i)))", node)
     page.mouse.click(box["x"] + at[0], box["y"] + at[1])
     page.wait_for_function("() => fewnode.rows.length === 1")
     page.keyboard.press("m")
@@ -215,7 +217,7 @@ def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     for x, y in corners:
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=3)
     page.mouse.up()
-    page.wait_for_function("() => fewnode.rows.length > 200")
+    page.wait_for_function("() => fewnode.rows.length > 100 && fewnode.rows[0].name.startsWith('n')")
     zoom = page.evaluate("fewnode.map.view.zoom")
     page.mouse.wheel(0, -400)
     page.wait_for_function("zoom => fewnode.map.view.zoom > zoom", arg=zoom)
@@ -228,7 +230,7 @@ def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
 def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
     edges, _, y = own_graph.arrays()
     names = [HOSTILE[i] if i < len(HOSTILE) else f"n{i}" for i in range(len(y))]
-    labels = [own_graph.TRADES[c] if c < 6 and i % 3 else "" for i, c in enumerate(y)]
+    labels = [own_graph.TRADES[c] if c < 6 and i % 3 and i > 3 else "" for i, c in enumerate(y)]
     labels = ["<b>baker</b>" if label == "baker" else label for label in labels]
     for path, head, rows in (
         (
@@ -244,7 +246,6 @@ def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
     fit_tables(source, tmp_path / "model", method="probe", settings={"k_shot": 3})
     page = window(browser, serve(tmp_path / "model").url)
     for i, name in enumerate(HOSTILE):
-        page.evaluate("id => document.querySelector('#points').dispatchEvent(new Event('blur'))", i)
         find(page, name)
         name_class(page, f"{name} {i}")
     page.wait_for_selector("#why h4")

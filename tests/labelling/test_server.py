@@ -19,6 +19,7 @@ from fewnode.labelling.guard import Guard, is_loopback
 from fewnode.labelling.journal import JOURNAL
 from fewnode.labelling.layout import layout
 from fewnode.labelling.server import LabelServer
+from fewnode.own.support import find_nodes
 
 ORIGIN = "http://127.0.0.1:8000"
 
@@ -45,6 +46,10 @@ def client(stranger):
     return stranger
 
 
+def ids(served, names):
+    return find_nodes(served.session.graph, names, "nodes").tolist()
+
+
 def step(client, origin=ORIGIN, **body):
     return client.post("/api/step", json=body, headers={"origin": origin})
 
@@ -52,15 +57,17 @@ def step(client, origin=ORIGIN, **body):
 def test_the_conversation(client, served):
     state = client.get("/api/state").json()
     assert state["nodes"] == 240 and state["open"] and state["classes"][-1]["name"] == "other"
-    mule = [int(name[1:]) for name in members(0)]
+    mule = ids(served, members(0))
     answer = step(client, do="label", ids=mule[:2], **{"class": "mule"})
     assert answer.status_code == 200
     first = answer.json()["classes"][0]
     assert first["name"] == "mule" and first["count"] == 2 and len(first["examples"][0]["place"]) == 2
     data = client.get("/api/scores").content
-    n = struct.unpack("<I", client.get("/api/map").content[:4])[0]
+    points = client.get("/api/map").content
+    n = struct.unpack("<I", points[:4])[0]
+    at = np.argsort(np.frombuffer(points, "<u4", n, 4))  # where each node is among the points
     assert n == 240 and struct.unpack("<I", data[:4])[0] == 2 and len(data) == 4 + 4 * n
-    assert (np.frombuffer(data, "<i2", n, 4)[mule] == 0).mean() > 0.8
+    assert (np.frombuffer(data, "<i2", n, 4)[at[mule]] == 0).mean() > 0.8
     found = client.get("/api/suggest?n=3&by=doubtful&class=mule").json()
     assert len(found) == 3 and {"id", "name", "class", "place"} <= set(found[0])
     node = client.get(f"/api/node?id={mule[5]}").json()
@@ -72,16 +79,19 @@ def test_the_conversation(client, served):
     )
     assert client.get(f"/api/why?id={mule[5]}").json()["label"] == "mule"
     assert len(client.get("/api/more?class=mule").json()) == 20 == len(client.get(f"/api/more?like={mule[0]}").json())
-    assert [row["name"] for row in client.get("/api/search?q=N23").json()][:2] == ["n23", "n230"]
+    seven, three = ids(served, ["n7", "n3"])
+    assert [row["name"] for row in client.get(f"/api/rows?ids={seven},{three}").json()] == ["n7", "n3"]
+    found = [row["name"] for row in client.get("/api/search?q=N23").json()]
+    assert found[0] == "n23" and set(found[1:]) == {f"n23{i}" for i in range(10)}
     assert step(client, do="undo").json()["redo"].startswith("label 2 nodes")
     assert step(client, do="redo").json()["undo"].endswith("mule")
 
 
-def test_the_files(client):
+def test_the_files(client, served):
     assert client.get("/api/files/support.csv").status_code == 400
-    step(client, do="label", ids=[6], **{"class": "=cmd"})
+    step(client, do="label", ids=ids(served, ["n6"]), **{"class": "=cmd"})
     support = client.get("/api/files/support.csv")
-    assert support.text == "id,label\nn6,=cmd\n" and "attachment" in support.headers["content-disposition"]
+    assert support.text == "id,label\nn6,'=cmd\n" and "attachment" in support.headers["content-disposition"]
     assert client.get("/api/files/predictions.csv").text.startswith("id,label,probability,runner_up,margin,kind\n")
     assert client.get("/api/files/predictions.parquet").content[:4] == b"PAR1"
     assert "there is no file" in client.get("/api/files/passwd").json()["error"]
@@ -91,7 +101,9 @@ def test_the_files(client):
     ("path", "message"),
     [
         ("/api/node?id=999999", "there is no node 999999"),
-        ("/api/node?id=x", "by its number, not 'x'"),
+        ("/api/node?id=x", "by their numbers, not 'x'"),
+        ("/api/more", "by their numbers, not None"),
+        ("/api/rows?ids=1,-2", "not '1,-2'"),
         ("/api/suggest?by=luck", "unknown way to suggest"),
         ("/api/suggest?n=0", "ask for 1 to 200"),
         ("/api/suggest?by=sure&class=no", "unknown class 'no'"),
@@ -123,7 +135,7 @@ def test_a_full_disk_is_said_and_nothing_is_changed(client, served, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(served.session.journal, "append", full)
-    answer = step(client, do="label", ids=[6], **{"class": "mule"})
+    answer = step(client, do="label", ids=ids(served, ["n6"]), **{"class": "mule"})
     assert answer.status_code == 507 and "nothing was changed" in answer.json()["error"]
     assert served.session.examples() == {} and client.get("/api/state").json()["version"] == 1
 

@@ -10,6 +10,7 @@ from fewnode.io import write_columns
 from fewnode.labelling.journal import JOURNAL
 from fewnode.labelling.session import PATIENCE, LabelSession, Point
 from fewnode.own.classifier import FewShotClassifier
+from fewnode.own.support import find_nodes
 from fewnode.own.workflow import predict_tables
 from labelling_data import members
 
@@ -24,7 +25,7 @@ def test_every_step_changes_the_whole_map_and_undo_brings_it_back(opened):
     mules = members(0)
     give(session, mules[:3], "mule")
     choice, confidence, label = session.scores()
-    ids = [int(name[1:]) for name in mules]
+    ids = find_nodes(session.graph, mules, "mules").tolist()
     assert (choice[ids] == 0).mean() > 0.8 and (label[ids[:3]] == 2).all() and confidence.max() == 255
     counted = {one["name"]: one for one in session.counts()}
     assert counted["mule"]["examples"] == mules[:3] and counted["mule"]["predicted"] > 20
@@ -84,7 +85,9 @@ def test_questions_answers_and_more_like_this(opened):
     assert sum(name in members(0) for name in more) >= 8
     like = session.like([members(1)[0]], 10)
     assert sum(name in members(1) for name in like) >= 7 and members(1)[0] not in like
-    assert session.why(members(0)[8]).label == "mule"
+    node = members(0)[8]
+    (at,) = find_nodes(session.graph, [node], "nodes").tolist()
+    assert session.why(node).label == session.classes[int(session.choice[at])][0]
 
 
 def test_what_it_says_of_going_on(opened):

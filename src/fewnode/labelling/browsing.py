@@ -4,12 +4,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path
 
 import torch
 
+from ..errors import InputError
 from ..graph.csr import csr_parts
-from ..io import read_columns
+from ..io import find_id, read_columns
 from ..own.classifier import FewShotClassifier
 from ..own.support import node_name
 
@@ -30,11 +30,12 @@ class Browser:
     def _table(self) -> dict[str, list[str]]:
         """Every column of the table of nodes, in the order of the graph's nodes."""
         source = self.classifier.source
-        if source is None or source.nodes is None or not Path(source.nodes).exists():
+        if source is None or source.nodes is None or source.missing():
             return {}
         table = read_columns(source.nodes)
-        key = source.columns.get("id_column", "id")
-        if key not in table.columns:
+        try:
+            key = source.columns.get("id_column") or find_id(table, (), ())[0]
+        except InputError:  # rows that are nodes by their place alone
             return {}
         row = {name: i for i, name in enumerate(table.text(key, "ids"))}
         order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]

@@ -30,16 +30,19 @@ class Contents:
         self.shown = self._sample()
 
     def _sample(self) -> np.ndarray:
-        """The nodes on the map: all, or examples, then labelled nodes, then others at random, as many as are drawn."""
-        n = self.session.graph.num_nodes
-        if n <= SHOWN:
-            return np.arange(n, dtype=np.uint32)
-        _, _, label = self.session.scores()
-        order = np.random.default_rng(0).permutation(n)
-        chosen = order[np.argsort(-label[order].astype(np.int8), kind="stable")][:SHOWN]
-        return np.sort(chosen).astype(np.uint32)
+        """The nodes on the map: all, or examples, then labelled nodes, then others at random, as many as are drawn.
+
+        In random order: the first are a fair picture of all, and all that a slow machine draws while the map moves.
+        """
+        random = np.random.default_rng(0)
+        order = random.permutation(self.session.graph.num_nodes)
+        if len(order) > SHOWN:
+            label = self.session.scores()[2][order].astype(np.int8)
+            order = random.permutation(order[np.argsort(-label, kind="stable")][:SHOWN])
+        return order.astype(np.uint32)
 
     def state(self) -> dict[str, Any]:
+        """Everything but the points: classes, progress, what can be undone."""
         session = self.session
         with session.lock:
             return {
@@ -97,9 +100,19 @@ class Contents:
         return self.state()
 
     def ids(self, ids: list[Any]) -> list[int]:
-        """Nodes by their numbers, checked."""
-        found: list[int] = find_nodes(self.session.graph, ids, "nodes").tolist()
-        return found
+        """Nodes by their numbers, checked; names may be whole numbers too, so they are not looked up."""
+        n = self.session.graph.num_nodes
+        for i in ids:
+            if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < n:
+                raise InputError(f"there is no node {i!r}; they are numbered from 0 to {n - 1}")
+        return ids
+
+    def numbers(self, given: str | None, most: int = 100) -> list[int]:
+        """Nodes from a text of numbers with commas, checked."""
+        parts = (given or "").split(",")[:most]
+        if not all(part.isdecimal() for part in parts):
+            raise InputError(f"nodes are asked for by their numbers, not {given!r}")
+        return self.ids([int(part) for part in parts])
 
     def rows(self, nodes: list[int]) -> list[dict[str, Any]]:
         """A few words about each node."""
@@ -140,11 +153,10 @@ class Contents:
 
     def more(self, asked: Mapping[str, str]) -> list[dict[str, Any]]:
         """More of a class, or more like a node."""
-        label, node = asked.get("class"), asked.get("like")
-        if label is not None:
+        if (label := asked.get("class")) is not None:
             names = self.session.more(label)
         else:
-            names = self.session.like([self.browser.name(i) for i in self.ids([int(node)])])
+            names = self.session.like([self.browser.name(i) for i in self.numbers(asked.get("like"))])
         return self.rows(find_nodes(self.session.graph, names, "nodes").tolist())
 
     def table(self, what: str, name: str) -> bytes:

@@ -102,17 +102,18 @@ class Conversation:
     def _step(self, step: Mapping[str, Any]) -> None:
         kept = {key: step[key] for key in KEPT if key in step}
         change = self.labels.change(kept)
-        find_nodes(self.graph, change.nodes, "nodes")  # refuses unknown ones
+        find_nodes(self.graph, list(change.nodes), "nodes")  # refuses unknown ones
         self._check_given(change)
         self._write(kept)
         self.labels.apply(change)
 
     def _check_given(self, change: Change) -> None:
         """A node that the graph labels already keeps that label."""
-        marked = [node for node, (_, new) in change.nodes.items() if new]
-        for node, i in zip(marked, find_nodes(self.graph, marked, "nodes").tolist(), strict=True):
-            if (label := int(self.graph.y[i])) >= 0 and (own := class_name(self.graph, label)) in self.labels.known:
-                raise InputError(f"node {node!r} is labelled {own!r} in the graph; correct it there if it is wrong")
+        ids = find_nodes(self.graph, [node for node, (_, new) in change.nodes.items() if new], "nodes")
+        for i in ids[self.graph.y[ids] >= 0].tolist():
+            if (own := class_name(self.graph, int(self.graph.y[i]))) in self.labels.known:
+                name = node_name(self.graph, i)
+                raise InputError(f"node {name!r} is labelled {own!r} in the graph; correct it there if it is wrong")
 
     def _turn(self, which: str) -> None:
         with self.lock:

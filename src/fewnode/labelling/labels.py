@@ -118,9 +118,9 @@ class Labels:
             raise InputError("there is no class of your own yet")
         return one_of("class of your own", _text(name), self.classes)
 
-    def _fresh(self, name: Any, besides: str = "") -> str:
+    def _fresh(self, given: Any, besides: str = "") -> str:
         """A name that no other class has."""
-        name = _text(name)
+        name = _text(given)
         if not name:
             raise InputError("a class without a name; give it one")
         if len(name) > LONGEST or not all(letter.isprintable() or _turns(letter) for letter in name):

@@ -36,6 +36,7 @@ class LabelServer:
             ("/api/scores", self.scores),
             ("/api/events", self.events),
             ("/api/search", self.search),
+            ("/api/rows", self.rows),
             ("/api/node", self.node),
             ("/api/why", self.why),
             ("/api/suggest", self.suggest),
@@ -59,7 +60,6 @@ class LabelServer:
         return _bytes(await run_in_threadpool(self.contents.map))
 
     async def scores(self, request: Request) -> Response:
-        """The version (uint32), then of every point the class (int16), the confidence and the label (uint8 each)."""
         return _bytes(await run_in_threadpool(self.contents.scores))
 
     async def events(self, request: Request) -> Response:
@@ -67,7 +67,11 @@ class LabelServer:
 
     async def _events(self) -> AsyncIterator[str]:
         loop, versions = asyncio.get_running_loop(), asyncio.Queue[int]()
-        end = self.session.listen(lambda version: loop.call_soon_threadsafe(versions.put_nowait, version))
+
+        def heard(version: int) -> None:
+            loop.call_soon_threadsafe(versions.put_nowait, version)
+
+        end = self.session.listen(heard)
         try:
             yield f"data: {self.session.version}\n\n"
             while True:
@@ -95,10 +99,11 @@ class LabelServer:
         return _json(await run_in_threadpool(lambda: self.contents.rows(self.contents.browser.search(words))))
 
     def _one(self, request: Request) -> int:
-        given = request.query_params.get("id", "")
-        if not given.isdecimal():
-            raise InputError(f"a node is asked for by its number, not {given!r}")
-        return self.contents.ids([int(given)])[0]
+        return self.contents.numbers(request.query_params.get("id"))[0]
+
+    async def rows(self, request: Request) -> Response:
+        nodes = self.contents.numbers(request.query_params.get("ids"))
+        return _json(await run_in_threadpool(self.contents.rows, nodes))
 
     async def node(self, request: Request) -> Response:
         return _json(await run_in_threadpool(self.contents.node, self._one(request)))

@@ -127,6 +127,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
+        found.listen(128)  # from now on a browser waits instead of being refused while the map is drawn
         return found
     except (OSError, OverflowError) as error:
         found.close()

@@ -16,6 +16,7 @@ from ..own.explanation import Explanation
 from ..own.predictions import OTHER, Predictions
 from ..own.suggest import SURE, Suggester, Suggestions
 from ..own.support import Examples, find_nodes, node_name
+from ..own.workflow import by_name
 from .conversation import Conversation
 from .journal import Journal
 from .labels import Labels
@@ -49,9 +50,13 @@ class LabelSession(Conversation):
         >>> graph, split = fewnode.planted(300, 6, seed=0)
         >>> classifier = fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split))
         >>> session = LabelSession(classifier)
-        >>> session.do({"do": "label", "nodes": ["7"], "class": "mine"})
-        >>> session.examples(), session.undo(), session.examples()
-        ({'mine': ['7']}, None, {})
+        >>> asked = session.suggest(1).names
+        >>> session.do({"do": "label", "nodes": asked, "class": "mine"})
+        >>> session.examples() == {"mine": asked}
+        True
+        >>> session.undo()
+        >>> session.examples()
+        {}
     """
 
     def __init__(
@@ -224,4 +229,4 @@ class LabelSession(Conversation):
         with self.lock:
             if self.found is None or not self.examples():
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
-            return self.classifier.predict_proba(self.classifier.unlabelled()).table()
+            return by_name(self.classifier.predict_proba(self.classifier.unlabelled())).table()

@@ -221,14 +221,14 @@ def predict_tables(
     else:
         with scoring or nullcontext() as progress:
             found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-        found = found if wanted is not None else _by_name(found)
+        found = found if wanted is not None else by_name(found)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
     write_columns(out, table, force, raw_cells)
     return PredictedTables(classifier, found, expected)
 
 
-def _by_name(found: Predictions) -> Predictions:
+def by_name(found: Predictions) -> Predictions:
     """In the order of the names: that of the graph is none a reader would know."""
     order = natural_order(found.names)
     names, probabilities = [found.names[i] for i in order], found.probabilities[order]

@@ -12,7 +12,7 @@ export function colourOf(classes, index) {
   if (!one) return dark() ? "#5b616b" : "#aab0b9";
   if (one.kind === "new") return (dark() ? DARK : LIGHT)[index % 8];
   if (one.kind === "other") return dark() ? "#c3c7ce" : "#5b5f66";
-  const turn = (index * 137.5) % 360;
+  const turn = ((one.place ?? index) * 137.5) % 360; // by its place among known classes: a new one changes no colour
   return dark() ? `hsl(${turn} 26% 48%)` : `hsl(${turn} 38% 68%)`;
 }
 

@@ -19,7 +19,8 @@ async function refresh(fresh) {
   const [next, bytes] = await Promise.all([fresh ?? get("/api/state"), getBytes("/api/scores")]);
   const n = map.n, version = new DataView(bytes).getUint32(0, true);
   state = next;
-  for (const one of state.classes) one.count ??= one.examples.length;
+  const known = state.classes.findIndex((one) => one.kind !== "new");
+  state.classes.forEach((one, index) => { one.place = one.kind === "new" ? index : index - known; });
   map.hidden = new Set([...map.hidden].filter((index) => index < state.classes.length));
   map.setScores(new Int16Array(bytes, 4, n), new Uint8Array(bytes, 4 + 2 * n, n), new Uint8Array(bytes, 4 + 3 * n, n));
   map.setClasses(state.classes);
@@ -88,6 +89,13 @@ async function renew() { // what is looked at, after a step
   if (asking) { await nextQuestions(); return; }
   if (rows.length === 1) await look(rows[0].id);
   else { rows = rows.filter((row) => !row.done); drawSide(); }
+}
+
+async function named() { // points of a lasso have numbers only: their names come for those that are listed
+  const mine = rows, first = rows.slice(0, 100).map((row) => row.id);
+  if (first.length < 2) return;
+  const found = await get(`/api/rows?ids=${first.join(",")}`);
+  if (rows === mine) { rows = [...found, ...rows.slice(100)]; drawSide(); }
 }
 
 function clear() { asking = null; rows = []; node = null; map.overlay.hits = []; drawSide(); }
@@ -185,13 +193,17 @@ handle(map, {
   pick: (i, add) => {
     if (i < 0) { if (!add) clear(); return; }
     const id = map.ids[i];
-    if (add && rows.length) select([...rows.filter((row) => row.id !== id), { id, name: `#${id}`, place: map.placeOf(i), class: map.kind[i], about: "" }]);
-    else look(id);
+    if (add && rows.length) {
+      select([...rows.filter((row) => row.id !== id), { id, name: `#${id}`, place: map.placeOf(i), class: map.kind[i], about: "" }]);
+      named();
+    } else look(id);
   },
   lasso: (found) => {
     setLasso(false);
-    if (!found.length) { toast("No node is inside the line."); return; }
-    select(found.map((i) => ({ id: map.ids[i], name: `#${map.ids[i]}`, about: state.classes[map.kind[i]]?.name ?? "", class: map.kind[i], place: map.placeOf(i) })));
+    const free = found.filter((i) => map.label[i] !== 1);
+    if (!free.length) { toast(found.length ? "All nodes inside the line have a label in the graph." : "No node is inside the line."); return; }
+    select(free.map((i) => ({ id: map.ids[i], name: `#${map.ids[i]}`, about: "", class: map.kind[i], place: map.placeOf(i) })));
+    named();
   },
   hover,
   isLasso: () => lassoing,

@@ -42,7 +42,8 @@ export class PointMap {
     this.hidden = new Set();
     this.classes = [];
     this.overlay = { selected: [], hits: [], examples: [], line: null, asked: null, hover: null };
-    this.frames = [];
+    this.frames = []; // milliseconds of each while the map moves
+    this.part = 1;
     this._startGl();
     new ResizeObserver(() => this._resize()).observe(points);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
@@ -174,7 +175,7 @@ export class PointMap {
   _keep() {
     this.view.x = Math.min(1.2, Math.max(-0.2, this.view.x));
     this.view.y = Math.min(1.2, Math.max(-0.2, this.view.y));
-    this.draw();
+    this.draw(true);
   }
 
   _index() { // points by the cell of a grid they lie in
@@ -226,16 +227,29 @@ export class PointMap {
   placeOf(i) { return [this.places[2 * i], this.places[2 * i + 1]]; }
 
   // --- drawing ------------------------------------------------------------------------------------------
-  draw() {
+  draw(moving = false) {
+    this.moving = moving;
     if (this.waiting) return;
     this.waiting = requestAnimationFrame((now) => {
       this.waiting = 0;
-      this.frames.push(now);
-      if (this.frames.length > 240) this.frames.shift();
       if (!this.width) return;
+      this._pace(now);
       if (this.gl) this._drawGl(); else this._drawFlat();
       this._drawMarks();
     });
+  }
+
+  _pace(now) { // where drawing is slow, only a part of the points while the map moves, all of them when it rests
+    const gap = now - (this.last ?? 0);
+    this.last = now;
+    clearTimeout(this.rest);
+    if (!this.moving) { this.drawn = this.n; return; }
+    if (gap < 1000 && gap > 36) this.part = Math.max(0.03, this.part * Math.max(0.4, 30 / gap));
+    else if (gap < 24) this.part = Math.min(1, this.part * 1.2);
+    this.drawn = Math.ceil(this.n * this.part);
+    this.frames.push(gap);
+    if (this.frames.length > 240) this.frames.shift();
+    this.rest = setTimeout(() => this.draw(), 200);
   }
 
   get size() {
@@ -255,7 +269,7 @@ export class PointMap {
     gl.uniform1f(this.uniform.lit, this.lit);
     gl.uniform1i(this.uniform.colours, 0);
     gl.uniform3f(this.uniform.ground, ...ground);
-    gl.drawArrays(gl.POINTS, 0, this.n);
+    gl.drawArrays(gl.POINTS, 0, this.drawn);
   }
 
   _drawFlat() { // without WebGL: slower, but all is there
@@ -263,7 +277,7 @@ export class PointMap {
     flat.fillStyle = `rgb(${ground})`;
     flat.fillRect(0, 0, this.canvas.width, this.canvas.height);
     for (const front of [false, true]) {
-      for (let i = 0; i < this.n; i++) {
+      for (let i = 0; i < this.drawn; i++) {
         const kind = this.kind[i];
         if ((this.classes[kind]?.kind === "new") !== front || this.hidden.has(kind)) continue;
         const [left, top] = this.toScreen(this.placeOf(i));
