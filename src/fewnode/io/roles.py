@@ -55,6 +55,9 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[Collection[str]])
         return named[0], "its name"
     if len(found) == 1:
         return found[0], "the edges' ids"
+    short = [name for name in unique if kind_of(table, name) == "names"]
+    if len(short) == 1 and not ends:
+        return short[0], "all differ"
     if len(found or named) > 1:
         raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
     raise InputError(
@@ -68,6 +71,9 @@ def _holds(ids: Collection[str], ends: Sequence[Collection[str]]) -> bool:
 
 
 def _unique(table: Table, name: str) -> bool:
+    start = Table(table.path, {name: table.columns[name][:SAMPLE]}).text(name, "node ids")
+    if "" in start or len(set(start)) < len(start):  # mostly the first rows tell
+        return False
     cells = table.text(name, "node ids")
     return "" not in cells and len(set(cells)) == len(cells)
 
