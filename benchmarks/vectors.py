@@ -1,7 +1,7 @@
 """Dense vectors as features: alone, and beside the words they were made from.
 
 A table of texts (port, category, description) with its edges; the vectors are 64 coordinates of the letters of each
-text (groups of 3 to 5, hashed, TF-IDF, truncated SVD), which stand in for those of a sentence encoder: any [nodes, columns]
+text (groups of 3 to 5, hashed, TF-IDF, truncated SVD), which stand in for those of a sentence encoder: any such
 array is read in the same way. Accuracy on tasks of the validation classes.
 
     python benchmarks/vectors.py FOLDER [METHOD]      a folder with ports.csv and dependencies.csv
