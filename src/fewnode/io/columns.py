@@ -52,7 +52,7 @@ class Table:
         if column.ndim > 1:
             raise InputError(f"{self.path}, column {name!r}: holds vectors, so it cannot be the {role}")
         if column.dtype.kind == "f":  # how Parquet gives integers with gaps
-            return ["" if np.isnan(v) else str(int(v)) if v == np.trunc(v) else str(v) for v in column.tolist()]
+            return ["" if np.isnan(v) else str(int(v)) if v.is_integer() else str(v) for v in column.tolist()]
         values: list[str] = (column if column.dtype == object else column.astype(str)).tolist()
         return values
 
@@ -101,11 +101,13 @@ def several(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     return files
 
 
-def read_columns(paths: PathLike | Sequence[PathLike]) -> Table:
+def read_columns(paths: PathLike | Sequence[PathLike] | Table) -> Table:
     """Read a table whose first row names the columns: CSV, TSV, Parquet, Excel or JSON lines, packed or not.
 
     Several files, or those of a pattern such as ``part-*.csv``, are parts of one table with the same columns.
     """
+    if isinstance(paths, Table):  # a DataFrame, which io.frames has made a table
+        return paths
     tables = [_read(path) for path in several(paths)]
     first = tables[0]
     if len(tables) == 1:

@@ -39,7 +39,7 @@ class DecimalDoubt(NotANumber):
 
 def numbers(cells: Sequence[str], decimal: str | None = None) -> np.ndarray:
     """Cells as float64, nan where they are missing. ``decimal`` is the decimal mark; found out if not given."""
-    if decimal != ",":
+    if decimal != "," and not any("_" in cell for cell in cells):  # Python reads 1_000 as 1000; a table means a name
         try:
             return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
         except ValueError:
@@ -52,7 +52,7 @@ def numbers(cells: Sequence[str], decimal: str | None = None) -> np.ndarray:
             values[row] = np.nan
             continue
         plain = cell.removesuffix("%").strip()
-        if group in plain and not _GROUPED.fullmatch(plain.split(mark)[0]):
+        if "_" in plain or (group in plain and not _GROUPED.fullmatch(plain.split(mark)[0])):
             raise NotANumber(row)
         try:
             values[row] = float(plain.replace(group, "").replace(" ", "").replace(mark, "."))
@@ -122,6 +122,8 @@ def kind_of_cells(cells: Sequence[str], text: bool = False) -> Kind:
 
 def _like_number(cell: str) -> bool:
     plain = cell.removesuffix("%").strip().replace(",", ".")
+    if "_" in plain:
+        return False
     try:
         float(plain)
     except ValueError:

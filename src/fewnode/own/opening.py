@@ -4,24 +4,28 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+import msgspec
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
-from ..nn.views import Views
-from ..storage import read_json, write_json, write_tensors
+from ..nn.views import VIEWS, Views
+from ..storage import write_json
+from ..storage.documents import parse_json
+from ..storage.manifest import Manifest
+from ..storage.tensors import check_finite, write_tensors
 from .classes import KnownClasses, class_name, class_sizes
 from .moments import Moments
 from .openworld import OpenWorldModel
 from .predictions import NONE_OF_THESE, OTHER
 from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed
+from .relay import Relay
 
-MODEL, TENSORS = "open_world.json", "open_world.safetensors"
+MODEL, TENSORS, RELAY = "open_world.json", "open_world.safetensors", "relay.safetensors"
 
 
 def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tuple[str, ...]]:
@@ -48,13 +52,27 @@ def other_name(classes: Sequence[str]) -> str:
 def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenWorldModel:
     """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
     progress("making the views", 0.0)
+    views = _views(model, graph)
+    seen = views(graph)[: len(VIEWS)]  # those along single directions and kinds belong to the closed question
+    return OpenWorldModel.fit(graph, seen, y, classes, sources=views.sources(graph), progress=progress)
+
+
+def _views(model: Method, graph: Graph) -> Views:
     own = getattr(model, "views", None)
-    views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
-    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=views.sources(graph), progress=progress)
+    return own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
+
+
+def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
+    """What the nodes of the graph hand on to nodes that arrive later."""
+    assert world.recipe is not None
+    views = _views(model, graph)
+    return Relay.of(graph, views(graph)[: len(VIEWS)], views.sources(graph), world.y, world.recipe.answers)
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:
-    """Write the model so that nothing has to be made again."""
+    """Write the model so that nothing has to be made again; the relay in a file that is read only when it is needed."""
+    if model.relay is not None:
+        write_tensors(folder / RELAY, model.relay.tensors())
     parts = {"x": model.x.half(), "y": model.y, "log_known": model.log_known, "facts": model.facts}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
     if model.recipe is not None:
@@ -63,22 +81,35 @@ def save(model: OpenWorldModel, folder: Path) -> None:
     write_json(folder / MODEL, {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]})
 
 
-def load(folder: Path, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
+class Document(msgspec.Struct, frozen=True):
+    """What ``open_world.json`` holds."""
+
+    classes: tuple[str, ...]
+    rehearsed: tuple[Rehearsed, ...]
+
+
+def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
     """The model that was kept for these labels, or None if there is none or the labels have changed."""
-    if not (folder / MODEL).exists():
+    if MODEL not in manifest:
         return None
-    document = read_json(folder / MODEL)
-    if tuple(document["classes"]) != classes:
+    document = parse_json(manifest.read_bytes(folder, MODEL), Document, str(folder / MODEL))
+    if document.classes != classes:
         return None
-    try:
-        parts = load_file(folder / TENSORS, device=str(y.device))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{folder / TENSORS} is damaged ({error}); fit the model again") from error
-    if not torch.equal(parts["y"], y):
+    with manifest.checking(folder, TENSORS) as path:
+        parts = load_file(path, device=str(y.device))
+        if not torch.equal(parts["y"], y):
+            return None
+        check_finite(parts)
+        moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
+        kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
+        recipe = Recipe.from_tensors(kept) if kept else None
+        x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
+        return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe)
+
+
+def load_relay(folder: Path, manifest: Manifest, device: torch.device) -> Relay | None:
+    """The relay that was kept, or None if there is none. Its rows come from the disk when they are asked for."""
+    if RELAY not in manifest:
         return None
-    moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
-    rehearsed = tuple(Rehearsed.from_json(one) for one in document["rehearsed"])
-    kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
-    recipe = Recipe.from_tensors(kept) if kept else None
-    x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
-    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, recipe)
+    with manifest.checking(folder, RELAY) as path:
+        return Relay.from_tensors(load_file(path, device=str(device)))
