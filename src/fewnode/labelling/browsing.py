@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path
 
 import torch
 
@@ -30,7 +29,7 @@ class Browser:
     def _table(self) -> dict[str, list[str]]:
         """Every column of the table of nodes, in the order of the graph's nodes."""
         source = self.classifier.source
-        if source is None or source.nodes is None or not Path(source.nodes).exists():
+        if source is None or source.nodes is None or source.missing():
             return {}
         table = read_columns(source.nodes)
         key = source.columns.get("id_column", "id")
@@ -38,7 +37,8 @@ class Browser:
             return {}
         row = {name: i for i, name in enumerate(table.text(key, "ids"))}
         order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]
-        texts = {name: [*table.text(name, "columns"), ""] for name in table.columns if name != key}  # the last: no row
+        plain = [name for name, column in table.columns.items() if name != key and column.ndim == 1]
+        texts = {name: [*table.text(name, "columns"), ""] for name in plain}  # the last: no row
         return {name: [values[i] for i in order] for name, values in texts.items()}
 
     def name(self, node: int) -> str:
