@@ -93,7 +93,7 @@ def test_the_table_of_nodes_is_itself_a_support(run, tmp_path):
     write_strange(tmp_path, new_labels=True)
     code, out, err = run("predict", "m", "--support", "people.csv", "--out", "p.csv", "--json")
     document = json.loads(out)
-    assert code == 0 and "the tables have changed" in err
+    assert code == 0, err
     assert {name for name, kind in document["kinds"].items() if kind == "new"} == set(own_graph.NEW)
     assert sum(document["examples"].values()) == 6
 
