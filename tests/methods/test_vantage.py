@@ -17,9 +17,29 @@ def small():
     return planted(300, 12, features=60, difficulty=0.3, seed=1)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def a_few_classes_may_teach():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TEACHERS", 2)
+        yield
+
+
 @pytest.fixture(scope="module")
 def fitted(tiny):
     return fit("vantage", *tiny, n_way=3, k_shot=2, steps=0, rank=32)
+
+
+def test_it_takes_many_classes_to_teach_a_view(tiny, fitted, monkeypatch):
+    graph, split = tiny
+    monkeypatch.setattr(module, "TEACHERS", len(split.base) + 1)
+    untaught = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32)
+    asked = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, taught=False)
+    assert len(fitted.gate) == len(untaught.gate) + 1 and len(fitted.embed(graph)) == len(VIEWS) + 1
+    assert len(untaught.embed(graph)) == len(VIEWS) and not any(
+        "discriminant" in name for name in untaught.state_dict()
+    )
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 5, 0)
+    assert torch.equal(untaught(graph, tasks), asked(graph, tasks))
 
 
 @pytest.mark.parametrize("pseudo", [True, False])
@@ -170,3 +190,12 @@ def test_the_penalty_on_the_gate_counts_how_far_it_has_moved(tiny, fitted):
             model.gate.add_(moved)
         added = held.loss(view, tasks) - free.loss(view, tasks)
     torch.testing.assert_close(added, 3e-4 * moved.square().sum(), atol=1e-5, rtol=1e-3)
+
+
+def test_what_was_taught_holds_on_another_graph():
+    graph, split = planted(900, 30, features=100, difficulty=0.5, seed=0)
+    model = fit("vantage", graph, split, n_way=3, k_shot=3, steps=0, rank=32, inductive=True)
+    with torch.no_grad():
+        model.gate.fill_(-9.0)
+        model.gate[-1] = 9.0  # the taught view alone
+    assert evaluate(model, graph, split.novel, n_way=3, k_shot=3, n_query=5).accuracy > 0.6

@@ -23,6 +23,7 @@ from .base import Method, Training, cross_entropy
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 TASKS = 64  # scored at a time: a node is eleven views wide
+TEACHERS = 30  # base classes that it takes to teach a view: with six the gate closes, with eighteen it gains little
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
@@ -77,7 +78,7 @@ class Vantage(Method):
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
         level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more
         self.first = [start if view == NEAR else level[view] for view in self.used] + [0.0] * len(self.whitened)
-        self.taught = taught and len(self.whitened) > 0
+        self.taught = taught and len(self.whitened) > 0 and len(base_classes) >= TEACHERS
         if self.taught:
             self.first.append(UNTAUGHT)
             self.discriminant = Discriminant(len(self.whitened), self.views.rank, len(base_classes))

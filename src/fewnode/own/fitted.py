@@ -250,8 +250,8 @@ class FittedModel:
         if self._open is None:
             graph = self._graph()
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-            if self.folder is not None and self.manifest is not None and self.on_own_graph():
-                self._open = opening.load(self.folder, self.manifest, y, classes)
+            if (kept := self._kept()) is not None:
+                self._open = opening.load(*kept, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
@@ -260,13 +260,16 @@ class FittedModel:
         """The open-world model with what nodes that arrive later need."""
         world = self._open_world(progress)
         if world.relay is None and world.recipe is not None:
-            relay = None
-            if self.folder is not None and self.manifest is not None and self.on_own_graph():
-                relay = opening.load_relay(self.folder, self.manifest, world.x.device)
-            self._open = world = replace(
-                world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
-            )
+            kept = self._kept()
+            relay = None if kept is None else opening.load_relay(*kept, world.x.device)
+            relay = relay or opening.relay_of(self._fitted()[0], self._graph(), world)
+            self._open = world = replace(world, relay=relay)
         return world
+
+    def _kept(self) -> tuple[Path, Manifest] | None:
+        """The folder with what was made of the attached graph, if it was read from one."""
+        kept = self.folder is not None and self.manifest is not None and self.on_own_graph()
+        return (self.folder, self.manifest) if kept else None  # type: ignore[return-value]
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:
         if self.model is None or self.schema is None:
@@ -281,8 +284,8 @@ class FittedModel:
 
     def _attached(self) -> tuple[Graph, Any]:
         graph = self._graph()
-        if self._state is None and self.folder is not None and self.manifest is not None and self.on_own_graph():
-            self._state = persistence.read_embedding(self.folder, self.manifest, graph.device)
+        if self._state is None and (kept := self._kept()) is not None:
+            self._state = persistence.read_embedding(*kept, graph.device)
         if self._state is None:
             self._state = inference.embed(self._fitted()[0], graph)
         return graph, self._state
