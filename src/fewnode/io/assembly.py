@@ -12,10 +12,10 @@ from .apart import FeatureFile, look_up, node_ids
 from .blocks import Block, Memory, combined, node_blocks
 from .columns import Table, read_columns
 from .edges import edge_values, end_samples, read_edges, understood_edges
-from .labels import class_labels
+from .labels import class_labels, pair_roles
 from .neighbours import nearest_edges
 from .nodes import Files, Nodes, all_nodes, listed_nodes
-from .roles import FLAGS, Role, flagged, pair_roles
+from .roles import FLAGS, Role, flagged
 
 
 @dataclass(frozen=True, eq=False)

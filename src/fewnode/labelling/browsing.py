@@ -39,7 +39,8 @@ class Browser:
             return {}
         row = {name: i for i, name in enumerate(table.text(key, "ids"))}
         order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]
-        texts = {name: [*table.text(name, "columns"), ""] for name in table.columns if name != key}  # the last: no row
+        plain = [name for name, column in table.columns.items() if name != key and column.ndim == 1]
+        texts = {name: [*table.text(name, "columns"), ""] for name in plain}  # the last: no row
         return {name: [values[i] for i in order] for name, values in texts.items()}
 
     def name(self, node: int) -> str:

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..io.columns import close_name, read_columns
-from ..io.roles import pair_roles
+from ..io.labels import pair_roles
 from ..storage import PathLike
 from ..storage.spreadsheet import unguarded
 from .classes import KnownClasses, class_name
