@@ -179,7 +179,9 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     rng = np.random.default_rng(0)
     kind = np.arange(120) % 4
-    nodes = pandas.DataFrame({"key": [f"k{i}" for i in range(120)], "label": [f"c{k}" if k < 3 else None for k in kind]})
+    nodes = pandas.DataFrame(
+        {"key": [f"k{i}" for i in range(120)], "label": [f"c{k}" if k < 3 else None for k in kind]}
+    )
     nodes[["a", "b"]] = 3 * np.eye(4)[kind][:, :2] + rng.normal(size=(120, 2))
     nodes["town"] = np.where(kind % 2, "Bonn", "Ulm")
     other = (np.arange(120) + 4 * rng.integers(1, 20, 120)) % 120

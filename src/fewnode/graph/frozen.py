@@ -20,13 +20,7 @@ FINGERPRINT = CacheKey[str]("fingerprint")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrozenGraph:
-    """An attributed graph. ``Graph`` is what to use; this is the part of it that knows nothing of other forms.
-
-    ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
-    ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
-    belong to ``indices``, as do the ``kinds``; both are None where the graph has none.
-    """
+    """What ``Graph`` holds; that is the class to use."""
 
     indptr: Tensor
     indices: Tensor

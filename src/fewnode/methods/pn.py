@@ -27,6 +27,7 @@ class PN(EncoderMethod):
         encoder: further options of ``EncoderMethod``; ``radius=None`` is the source's.
     """
 
+    reads_edges = ()
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     def __init__(self, in_channels: int, *, use_graph: bool = True, out_channels: int = 128, **encoder: Any) -> None:

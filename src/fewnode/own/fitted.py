@@ -86,11 +86,8 @@ class FittedModel:
             graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
             split: the classes to learn from and to select on.
             edges: instead of a graph, a DataFrame with a row for each edge, an adjacency, or edges [2, E].
-            nodes: a DataFrame with a row for each node, beside one of edges.
-            x: features [N, F], beside an adjacency or edges [2, E].
-            y: labels [N], likewise; None, "" or -1 for unknown.
-            source: the files the graph came from.
-            resume: a folder that keeps the state of the training, as in ``fewnode.fit``.
+            nodes, x, y: beside edges, a DataFrame with a row for each node; or features [N, F] and labels [N].
+            source, resume: the files the graph came from; a folder that keeps the state of the training.
             callback: told a ``TrainingProgress`` after every step.
             columns: beside DataFrames, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
