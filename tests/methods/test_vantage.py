@@ -202,3 +202,13 @@ def test_what_a_method_does_not_read_of_edges_is_noted():
     assert "pn does not use the weights and kinds of edges; vantage does" in said["pn"]
     assert "gcn does not use the kinds of edges; vantage does" in said["gcn"]
     assert "vantage does" not in " ".join(fewnode.fit("vantage", graph, split, n_way=2, k_shot=2, steps=1).card.notes)
+
+
+def test_weights_drawn_by_lot_are_left_aside():
+    base, split = fewnode.planted(200, 9, seed=1)
+    edges = base.edge_arrays()["edge_index"]
+    weights = np.random.default_rng(2).gamma(2, 1, edges.shape[1])
+    graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), edge_weight=weights)
+    weighted, plain = (fit("vantage", each, split, n_way=2, k_shot=2, steps=1, rank=8) for each in (graph, base))
+    assert "the weights are not used" in weighted.card.notes[0]
+    assert all(torch.equal(one, two) for one, two in zip(weighted.embed(graph), plain.embed(base), strict=True))

@@ -122,6 +122,11 @@ class FrozenGraph:
             cache=GraphCache(),
         )
 
+    def without_weights(self) -> Self:
+        """The same graph with every edge counting one."""
+        kinds = None if self.kinds is None else replace(self.kinds, weight=None)
+        return self if self.weights is None else replace(self, weights=None, kinds=kinds, cache=GraphCache())
+
     def reversed(self) -> Self:
         """The same graph with every arc turned round; kinds are left out."""
         if not self.directed:

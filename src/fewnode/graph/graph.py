@@ -181,7 +181,7 @@ class Graph(FrozenGraph):
 
     @classmethod
     def from_dgl(cls, graph: Any, *, directed: bool = False) -> "Graph":
-        """A graph from DGL: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges, types as in ``from_pyg``."""
+        """A graph from DGL, as ``from_pyg``: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges."""
         return cls.from_edges(**dgl_arguments(graph), directed=directed)
 
     @classmethod
