@@ -109,6 +109,7 @@ def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
         fewnode.FewShotClassifier("probe").fit(fitted).save(model)
     clock, busy = time.perf_counter(), time.process_time()
     classifier = fewnode.FewShotClassifier.load(model).attach(fitted.fresh()).adapt(examples)
+    classifier._with_relay()
     row |= {"load_s": time.perf_counter() - clock, "load_cpu_s": time.process_time() - busy}
     row["relay_mb"] = (model / "relay.safetensors").stat().st_size / 2**20
     seconds = []

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from msgspec import convert
 
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
@@ -10,6 +11,7 @@ from fewnode.own import membership, opening, openworld, rehearsal
 from fewnode.own.membership import USUAL, Episode, Membership
 from fewnode.own.openworld import OpenWorldModel
 from fewnode.own.rehearsal import Rehearsed
+from fewnode.storage.manifest import Manifest
 
 
 def asked(planted, shots: int = 3) -> openworld.OpenQuestion:
@@ -88,15 +90,17 @@ def test_a_small_known_class_that_is_shown_now_is_offered_once(planted):
 
 def test_kept_and_read_back_it_answers_the_same(planted, tmp_path):
     opening.save(planted.model, tmp_path)
-    loaded = opening.load(tmp_path, planted.y, planted.model.classes)
+    Manifest.write(tmp_path)
+    manifest = Manifest.read(tmp_path)
+    loaded = opening.load(tmp_path, manifest, planted.y, planted.model.classes)
     nodes = planted.unlabelled()
     before, after = (model.ask({"new": planted.examples(0)}).probabilities(nodes) for model in (planted.model, loaded))
     assert torch.allclose(before, after, atol=1e-6) and loaded.rehearsed == planted.model.rehearsed
     other = planted.y.clone()
     other[planted.unlabelled()[0]] = 0
-    assert opening.load(tmp_path, other, planted.model.classes) is None  # another label: it is learned again
-    assert opening.load(tmp_path, planted.y, tuple("abcdefghj")) is None
-    assert opening.load(tmp_path / "nowhere", planted.y, planted.model.classes) is None
+    assert opening.load(tmp_path, manifest, other, planted.model.classes) is None  # another label: it is learned again
+    assert opening.load(tmp_path, manifest, planted.y, tuple("abcdefghj")) is None
+    assert opening.load(tmp_path, Manifest(1, {}), planted.y, planted.model.classes) is None
 
 
 def test_with_two_classes_nothing_can_be_rehearsed_and_what_is_usual_holds():
@@ -144,7 +148,7 @@ def test_episodes_keep_the_examples_out_and_say_what_each_node_is(planted):
     rehearsed = planted.model.nearest(3)
     assert rehearsed.episodes >= 6 and {one.shots for one in planted.model.rehearsed} >= {1, 3, 5, 10}
     assert all(len(rehearsed.gaps[name]) for name in ("right", "known", "precision", "recall"))
-    assert rehearsal.Rehearsed.from_json(rehearsed.to_json()) == rehearsed
+    assert convert(rehearsed.to_json(), rehearsal.Rehearsed) == rehearsed
 
 
 def test_how_to_tell_other_is_learned_only_where_a_class_played_it():
@@ -195,3 +199,26 @@ def test_assumed_shares_leave_room_for_what_is_known():
     found = Membership((0.0,) * 8, (0.0,) * 5, (0.6, 0.2, 0.05))
     assert found.assumed(1).tolist() == pytest.approx([0.75, 0.2, 0.05])
     assert float(found.assumed(10)[0]) > 0.04 and float(found.assumed(10)[1:-1].sum()) <= 0.51
+
+
+def test_nodes_shown_to_be_of_no_class_draw_their_like_to_other(planted):
+    examples, hidden = {"new": planted.examples(0)}, (planted.truth == 9 + 2).nonzero().flatten()
+    before = planted.model.ask(examples)
+    after = before.with_examples(examples, hidden[:3])
+    rest = hidden[3:]
+    assert after.classes == before.classes and after.kinds == before.kinds
+    assert float(after.probabilities(rest)[:, -1].mean()) > float(before.probabilities(rest)[:, -1].mean()) + 0.2
+    assert torch.allclose(after.probabilities(rest).sum(1), torch.ones(len(rest)), atol=1e-5)
+    again = after.with_examples(examples, hidden[:0])
+    assert torch.equal(again.probabilities(rest), before.probabilities(rest))
+    fixed = planted.model.ask(examples, others=hidden[:3], fixed={"other": 0.2})
+    assert float(fixed.shares[-2:].sum()) == pytest.approx(0.2)
+
+
+def test_without_any_example_nodes_are_known_or_other(planted):
+    question = planted.model.ask({})
+    p = question.probabilities(planted.unlabelled())
+    assert question.classes == (*"abcdefghi", "other") and torch.allclose(p.sum(1), torch.ones(len(p)), atol=1e-5)
+    assert question.expect(p, torch.ones(len(p), dtype=torch.bool)).classes == {}
+    known = (planted.truth[planted.unlabelled()] < 9).numpy()
+    assert float(p[known, -1].mean()) < float(p[~known, -1].mean())

@@ -68,6 +68,7 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("--new-edges", metavar="FILE", help="... and how they are joined to the graph, like --edges")
     predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
     predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
+    _add_raw_cells(predict)
     add_json(predict)
     predict.set_defaults(run=predict_nodes)
 
@@ -77,6 +78,7 @@ def add_commands(commands: Any) -> None:
     find.add_argument("--top", type=int, default=200, metavar="N", help="how many candidates (200)")
     find.add_argument("--out", required=True, metavar="FILE", help="candidates, .csv or .parquet")
     find.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    _add_raw_cells(find)
     add_json(find)
     find.set_defaults(run=find_nodes)
 
@@ -88,6 +90,14 @@ def add_commands(commands: Any) -> None:
     )
     add_json(explain)
     explain.set_defaults(run=explain_node)
+
+
+def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--raw-cells",
+        action="store_true",
+        help="write cells that begin with = + - @ as they are, without the apostrophe that keeps them from being run",
+    )
 
 
 def _add_tables(parser: argparse.ArgumentParser, needed: bool) -> None:
@@ -222,6 +232,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         new_nodes=args.new_nodes,
         new_edges=args.new_edges,
         force=args.force,
+        raw_cells=args.raw_cells,
         scoring=NodeBar(),
         **_where(args),
     )
@@ -261,9 +272,8 @@ def find_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import find_tables
 
     started = time.perf_counter()
-    classifier, found = find_tables(
-        args.folder, args.support, args.out, label=args.label, top=args.top, force=args.force, **_where(args)
-    )
+    shown = {"label": args.label, "top": args.top, "force": args.force, "raw_cells": args.raw_cells}
+    classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_where(args))
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
         "out": str(args.out),

@@ -94,7 +94,9 @@ def _padded(x: Any, names: tuple[str, ...] | None, rows: np.ndarray, n: int) -> 
         ordered = np.array_equal(rows, np.arange(n))
         return Block("counts", x if ordered else sp.csr_array(place @ x), names)
     if len(rows) < n:
-        whole = np.broadcast_to(x.mean(axis=0, dtype=np.float64).astype(np.float32), (n, x.shape[1])).copy()
+        whole = np.broadcast_to(
+            np.sort(x, axis=0).mean(axis=0, dtype=np.float64).astype(np.float32), (n, x.shape[1])
+        ).copy()
         whole[rows] = x
         return Block("vectors", whole, names)
     return Block("vectors", x[np.argsort(rows)], names)

@@ -17,7 +17,13 @@ from .columns import Table
 from .roles import FLAGS, Role
 from .text import word_counts
 
-SHARE = {"text": 1.0, "counts": 1.0, "category": 0.5, "number": 0.5, "vectors": 1.0}  # benchmarks/blocks.py chose them
+SHARE = {
+    "text": 1.0,
+    "counts": 1.0,
+    "category": 0.25,
+    "number": 0.25,
+    "vectors": 0.5,
+}  # benchmarks/blocks.py chose them
 FAR = 5.0  # standard deviations: beside other blocks, what is further off counts as that far
 
 
@@ -175,7 +181,7 @@ def vector_block(x: np.ndarray, n: int, name: str, learned: Memory) -> tuple[Blo
     fill = dict(learned.centre)
     key = f"{name} of no node"
     if gaps.any() or len(x) < n:
-        fill.setdefault(key, tuple(x[~gaps].mean(axis=0, dtype=np.float64).tolist()))
+        fill.setdefault(key, tuple(np.sort(x[~gaps], axis=0).mean(axis=0, dtype=np.float64).tolist()))
         whole = np.broadcast_to(np.array(fill[key], np.float32), (n, x.shape[1])).copy()
         whole[: len(x)][~gaps] = x[~gaps]
         x = whole
@@ -214,7 +220,8 @@ def _of_length_one(block: Block, key: str, learned: Memory) -> tuple[Any, Memory
     if block.kind == "category":
         return block.x / np.sqrt(len(learned.categories)), learned
     if key not in learned.scale:
-        spread, centre = block.x.std(axis=0, dtype=np.float64), block.x.mean(axis=0, dtype=np.float64)
+        ordered = np.sort(block.x, axis=0)  # so that the last digit does not depend on the order of the rows
+        spread, centre = ordered.std(axis=0, dtype=np.float64), ordered.mean(axis=0, dtype=np.float64)
         spread = np.where(spread > 1e-6 * (1 + abs(centre)), spread, np.inf)  # a constant column says nothing
         centres, scales = (
             learned.centre | {key: tuple(centre.tolist())},

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..storage.files import check_content, unpacked_bound
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 SEPARATORS = (",", "\t", ";", "|", " ")
@@ -52,8 +53,8 @@ def unpacked(file: Path) -> bytes:
             return _zstd(file)
         opened: Any = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[packing]
         with opened.open(file, "rb") as stream:
-            content: bytes = stream.read()
-        return content
+            content: bytes = stream.read(unpacked_bound(file) + 1)
+        return check_content(file, content)
     except DAMAGED as error:
         raise InputError(f"{file} cannot be unpacked ({error}); it may be cut off. Write it again") from error
 
@@ -66,8 +67,8 @@ def _zstd(file: Path) -> bytes:
             f"{file}: .zst needs pyarrow, which is not installed: pip install 'fewnode[tables]', or use .gz"
         ) from error
     with pyarrow.input_stream(str(file), compression="zstd") as stream:
-        content: bytes = stream.read()
-    return content
+        content: bytes = stream.read(unpacked_bound(file) + 1)
+    return check_content(file, content)
 
 
 def find_encoding(file: Path, data: bytes) -> tuple[str, str | None]:
@@ -134,7 +135,7 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell
 
 
 def _cells(lines: list[str], separator: str) -> list[str]:
@@ -198,7 +199,7 @@ def read_text(file: Path, data: bytes, dialect: Dialect) -> dict[str, np.ndarray
             while block := list(islice(rows, 10_000)):  # few rows alive at once: a third of the memory
                 _check_lengths(file, data, dialect, block, len(columns[0]))
                 for column, values in zip(columns, zip(*block, strict=True), strict=True):
-                    column.extend(values)
+                    column.extend(map(str.strip, values))
     except csv.Error as error:
         reason = f"{error}. A quote may be left open or out of place."
         raise InputError(f"{file}, line {reader.line_num}: {reason}") from error

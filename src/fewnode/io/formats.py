@@ -30,6 +30,8 @@ def read_parquet(file: Path) -> dict[str, np.ndarray]:
     if not table.num_columns:
         raise InputError(f"{file} has no columns")
     names = [name for name in table.column_names if not name.startswith("__index_level_")]  # a row index, not data
+    if not names:
+        raise InputError(f"{file} has an index but no columns; write the index as a column")
     return {name: _parquet_column(file, name, table[name]) for name in names}
 
 
@@ -37,6 +39,8 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
     arrow = pyarrow()
     kind, types = column.type, arrow.types
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        if types.is_integer(kind) and column.null_count and _beyond_float(column):
+            return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=object)
         values: np.ndarray = column.to_numpy()
         return values if values.dtype != object else values.astype(np.float64)  # booleans with gaps
     if (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)) and not types.is_nested(
@@ -45,8 +49,18 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
         return typed_column(file, name, column.to_pylist())
     if types.is_nested(kind):
         raise InputError(f"{file}, column {name!r}: holds {kind}, not single values; write one column per value")
-    text = column.cast(arrow.string())
-    return np.array(["" if value is None else value for value in text.to_pylist()], dtype=object)
+    try:
+        text = column.cast(arrow.string())
+    except arrow.ArrowException as error:
+        raise InputError(
+            f"{file}, column {name!r}: holds {kind} that is no text ({str(error).splitlines()[0]}); write it as text"
+        ) from error
+    return np.array(["" if value is None else value.strip() for value in text.to_pylist()], dtype=object)
+
+
+def _beyond_float(column: Any) -> bool:
+    """Whether whole numbers with gaps, which NumPy only has as float64, are too large to stay apart in it."""
+    return any(value is not None and abs(value) >= 2**53 for value in column.to_pylist())
 
 
 def read_json_lines(file: Path) -> dict[str, np.ndarray]:
@@ -126,9 +140,9 @@ def _text(file: Path, name: str, row: int, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(part, str | int | float) for part in value):
-        return "|".join(map(str, value))
+        return "|".join(map(str, value)).strip()
     if isinstance(value, list | dict):
         raise InputError(f"{file}, row {row + 1}, column {name!r}: holds {value!r}, not a single value")
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return str(value).strip()

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..storage import PathLike, atomic_write
+from ..storage.spreadsheet import guarded
 from .formats import pyarrow
 
 PARQUET = (".parquet", ".pq")
@@ -30,8 +31,11 @@ def check_writable(path: PathLike, force: bool = False) -> Path:
     return file
 
 
-def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = False) -> None:
-    """Write equally long columns as CSV, TSV or Parquet; an existing file is kept unless ``force``."""
+def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = False, raw: bool = False) -> None:
+    """Write equally long columns as CSV, TSV or Parquet; an existing file is kept unless ``force``.
+
+    Texts that a spreadsheet would run (``= + - @`` first) get an apostrophe in front in CSV and TSV, unless ``raw``.
+    """
     file = check_writable(path, force)
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if len(lengths := {name: len(array) for name, array in arrays.items()}) and len(set(lengths.values())) > 1:
@@ -47,5 +51,9 @@ def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = Fals
         return
     with atomic_write(file, "w") as out:
         writer = csv.writer(out, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", lineterminator="\n")
-        writer.writerow(arrays)
-        writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
+        cell = (lambda value: value) if raw else guarded
+        writer.writerow(map(cell, arrays))
+        columns_ = (
+            array.tolist() if array.dtype.kind in "biuf" else map(cell, array.tolist()) for array in arrays.values()
+        )
+        writer.writerows(zip(*columns_, strict=True))

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
 from ..storage import PathLike
+from ..storage.manifest import Manifest
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
@@ -59,6 +60,7 @@ class FittedModel:
         self.question: OpenQuestion | None = None
         self.newcomers: Newcomers | None = None
         self.folder: Path | None = None
+        self.manifest: Manifest | None = None
         self.inputs: str | None = None
         self._state: Any = None
         self._open: OpenWorldModel | None = None
@@ -98,7 +100,7 @@ class FittedModel:
         split = choose_split(graph, self.min_size) if split is None else split
         if source is not None and source.memory is None and source.files() and not source.missing():
             source = source.understood()[1]
-        self.notes, self.folder = [], None
+        self.notes, self.folder, self.manifest = [], None, None
         method, options = self._trainable(split)
         self.schema = FeatureSchema.of(graph)
         ready = self.schema.fit(graph)
@@ -224,6 +226,7 @@ class FittedModel:
         shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
         made = cls(card.method, **shape, **card.options)
         made.model, made.schema, made.notes, made.folder = kept.model, kept.schema, kept.notes, Path(folder)
+        made.manifest = kept.manifest
         made.named_classes = kept.known is not None
         made.known = kept.known or made.known
         made.calibrations, made.source = list(kept.calibrations), kept.source
@@ -245,8 +248,8 @@ class FittedModel:
         if self._open is None:
             graph = self._graph()
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-            if self.folder is not None and self.on_own_graph():
-                self._open = opening.load(self.folder, y, classes)
+            if self.folder is not None and self.manifest is not None and self.on_own_graph():
+                self._open = opening.load(self.folder, self.manifest, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
@@ -255,8 +258,9 @@ class FittedModel:
         """The open-world model with what nodes that arrive later need."""
         world = self._open_world(progress)
         if world.relay is None and world.recipe is not None:
-            kept = self.folder is not None and self.on_own_graph()
-            relay = opening.load_relay(self.folder, world.x.device) if kept and self.folder is not None else None
+            relay = None
+            if self.folder is not None and self.manifest is not None and self.on_own_graph():
+                relay = opening.load_relay(self.folder, self.manifest, world.x.device)
             self._open = world = replace(
                 world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
             )
@@ -275,8 +279,8 @@ class FittedModel:
 
     def _attached(self) -> tuple[Graph, Any]:
         graph = self._graph()
-        if self._state is None and self.folder is not None and self.on_own_graph():
-            self._state = persistence.read_embedding(self.folder, graph.device)
+        if self._state is None and self.folder is not None and self.manifest is not None and self.on_own_graph():
+            self._state = persistence.read_embedding(self.folder, self.manifest, graph.device)
         if self._state is None:
             self._state = inference.embed(self._fitted()[0], graph)
         return graph, self._state

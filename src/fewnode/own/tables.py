@@ -9,6 +9,7 @@ from typing import Any
 from .. import io
 from ..graph import Graph
 from ..storage import PathLike
+from .order import canonical
 
 Files = PathLike | Sequence[PathLike]
 Names = str | list[str] | None
@@ -58,14 +59,14 @@ class TableSource:
 
     def read(self, vocabulary: Sequence[str] | None = None) -> Graph:
         """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
-        return Graph.from_edges(**self._read(vocabulary).arguments)
+        return Graph.from_edges(**canonical(self._read(vocabulary).arguments))
 
     def understood(self) -> tuple[Graph, "TableSource"]:
         """The graph in the files, and the source with all that was found out about them."""
         found = self._read(None)
         roles = [asdict(role) for role in found.roles]
         named = replace(self, columns=found.columns, memory=found.memory.to_json(), roles=roles, notes=found.notes)
-        return Graph.from_edges(**found.arguments), named
+        return Graph.from_edges(**canonical(found.arguments)), named
 
     def _read(self, vocabulary: Sequence[str] | None) -> io.Understood:
         memory = None if self.memory is None else io.Memory.from_json(self.memory)

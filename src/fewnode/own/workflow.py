@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -18,6 +18,7 @@ from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
+from .order import natural_order
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
@@ -77,6 +78,22 @@ def fit_tables(
         forget(state)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
+
+
+def load_attached(
+    folder: PathLike,
+    *,
+    edges: PathLike | None = None,
+    nodes: PathLike | None = None,
+    features: PathLike | None = None,
+    say: Say = lambda _: None,
+) -> FewShotClassifier:
+    """The classifier in ``folder``, on its graph or on the one in other tables."""
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    say("Reading the graph ...")
+    tables = {"edges": edges, "nodes": nodes, "features": features}
+    return classifier.attach(remembered_graph(classifier, folder, tables, say))
 
 
 def load_adapted(
@@ -185,6 +202,7 @@ def predict_tables(
     new_nodes: PathLike | None = None,
     new_edges: PathLike | None = None,
     force: bool = False,
+    raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
     **where: Any,
 ) -> PredictedTables:
@@ -203,10 +221,18 @@ def predict_tables(
     else:
         with scoring or nullcontext() as progress:
             found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+        found = found if wanted is not None else _by_name(found)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
-    write_columns(out, table, force)
+    write_columns(out, table, force, raw_cells)
     return PredictedTables(classifier, found, expected)
+
+
+def _by_name(found: Predictions) -> Predictions:
+    """In the order of the names: that of the graph is none a reader would know."""
+    order = natural_order(found.names)
+    names, probabilities = [found.names[i] for i in order], found.probabilities[order]
+    return replace(found, nodes=found.nodes[order], names=names, probabilities=probabilities)
 
 
 def _wanted(file: PathLike) -> list[str]:
@@ -224,6 +250,7 @@ def find_tables(
     label: str | None = None,
     top: int = 200,
     force: bool = False,
+    raw_cells: bool = False,
     **where: Any,
 ) -> tuple[FewShotClassifier, Candidates]:
     """Write the ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one."""
@@ -234,5 +261,5 @@ def find_tables(
     if label is None and len(names) > 1:
         raise InputError(f"{support} names {len(names)} classes: say which to find with --class ({', '.join(names)})")
     found = classifier.find(names[0] if label is None else label, top)
-    write_columns(out, found.table(), force)
+    write_columns(out, found.table(), force, raw_cells)
     return classifier, found

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.csr import csr_parts
-from ..io import read_columns
+from ..io import find_id, read_columns
 from ..own.classifier import FewShotClassifier
 from ..own.features import FeatureSchema
 
@@ -44,8 +44,10 @@ def _texts(classifier: FewShotClassifier) -> Sequence[str] | None:
         return None
     if source.missing() or not classifier.on_own_graph():
         return None
-    texts = read_columns(source.nodes).text(source.text_column, "texts")
-    return texts if len(texts) == graph.num_nodes else None
+    table = read_columns(source.nodes)
+    ids = source.columns.get("id_column") or find_id(table, (), ())[0]
+    texts = dict(zip(table.text(ids, "ids"), table.text(source.text_column, "texts"), strict=True))
+    return [texts.get(name, "") for name in graph.node_names or ()] or None
 
 
 def _cut(text: str) -> str:
