@@ -62,6 +62,7 @@ class Vantage(Method):
         *,
         base_classes: tuple[int, ...],
         relations: tuple[str, ...] = (),
+        weighted: bool = True,
         rank: int = 256,
         node_adaptation: bool = True,
         class_adaptation: bool = True,
@@ -71,7 +72,7 @@ class Vantage(Method):
         taught: bool = True,
     ) -> None:
         super().__init__()
-        self.views = Views(in_channels, rank, relations if node_adaptation else ())
+        self.views = Views(in_channels, rank, relations if node_adaptation else (), weighted=weighted)
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
         more = 2 * len(self.views.relations)  # together they start as one view
         self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]

@@ -42,6 +42,7 @@ class ViewSources:
     lengths: tuple[Tensor, ...] = ()
 
 
+UNWEIGHTED = CacheKey[Graph]("edges without weights")
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
@@ -56,17 +57,19 @@ class Views(nn.Module):
 
     Smoothing goes along all edges, whatever their direction and kind. Each of the ``relations`` (directions and kinds,
     by the names of ``graph.relations``) adds two views: the mean of the words beside a node, and the links over steps
-    there and back, along its edges alone.
+    there and back, along its edges alone. Without ``weighted``, every edge counts one.
     """
 
-    def __init__(self, in_channels: int, rank: int = 256, relations: Sequence[str] = ()) -> None:
+    def __init__(
+        self, in_channels: int, rank: int = 256, relations: Sequence[str] = (), *, weighted: bool = True
+    ) -> None:
         super().__init__()
-        self.relations = tuple(relations)
+        self.relations, self.weighted = tuple(relations), weighted
         self.rank = min(rank, max(in_channels, 64))
         self.features = ReducedFeatures(in_channels, self.rank)
 
     def fit(self, graph: Graph) -> "Views":
-        self.features.fit(graph)
+        self.features.fit(self._seen(graph))
         return self
 
     def forward(self, graph: Graph) -> list[Tensor]:
@@ -76,7 +79,11 @@ class Views(nn.Module):
         """What the views of the graph were made from."""
         return self._made(graph)[1]
 
+    def _seen(self, graph: Graph) -> Graph:
+        return graph if self.weighted else graph.cache.get(UNWEIGHTED, graph.without_weights)
+
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
+        graph = self._seen(graph)
         words = self.features(graph)
         return graph.cache.get(ALL_VIEWS.of(*self.relations), lambda: self._make(graph, words), source=words)
 

@@ -88,11 +88,8 @@ class FittedModel:
             graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
             split: the classes to learn from and to select on.
             edges: instead of a graph, a DataFrame with a row for each edge, an adjacency, or edges [2, E].
-            nodes: a DataFrame with a row for each node, beside one of edges.
-            x: features [N, F], beside an adjacency or edges [2, E].
-            y: labels [N], likewise; None, "" or -1 for unknown.
-            source: the files the graph came from.
-            resume: a folder that keeps the state of the training, as in ``fewnode.fit``.
+            nodes, x, y: beside edges, a DataFrame with a row for each node; or features [N, F] and labels [N].
+            source, resume: the files the graph came from; a folder that keeps the state of the training.
             callback: told a ``TrainingProgress`` after every step.
             columns: beside DataFrames, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
@@ -171,6 +168,7 @@ class FittedModel:
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
+        graph = graph if model.card.context.get("weighted", True) else graph.without_weights()
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
