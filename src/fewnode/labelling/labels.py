@@ -25,10 +25,12 @@ class Change:
 @dataclass
 class Labels:
     """The new ``classes`` in the order they were named, and the ``marks`` of nodes: their class, or that they were
-    skipped. Nodes may also be given to the classes ``known`` and to ``other``."""
+    skipped. Nodes may also be given to the classes ``known`` and to ``other``, but not to those ``small`` ones that have
+    too few labels to be learned: what they are is decided by these labels, and would be by the examples elsewhere."""
 
     known: tuple[str, ...] = ()
     other: str = "other"
+    small: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     marks: dict[str, str] = field(default_factory=dict)
     done: list[Change] = field(default_factory=list)
@@ -47,7 +49,7 @@ class Labels:
         left = tuple(c for c in self.classes if c != name)
         if kind == "remove":
             return self._changed(step, left, dict.fromkeys(of_class))
-        into = one_of("class", _text(step.get("into")), (*left, *self.known, self.other))
+        into = self._open_to(one_of("class", _text(step.get("into")), (*left, *self.known, self.other)))
         return self._changed(step, left, dict.fromkeys(of_class, into))
 
     def _marking(self, kind: str, step: Mapping[str, Any]) -> Change:
@@ -58,10 +60,18 @@ class Labels:
             return self._changed(step, self.classes, dict.fromkeys(node for node in nodes if node in self.marks))
         if kind == "skip":
             return self._changed(step, self.classes, {n: SKIPPED for n in nodes if not self.marks.get(n)})
-        name = _text(step.get("class"))
+        name = self._open_to(_text(step.get("class")))
         there = name in (*self.classes, *self.known, self.other)
         classes = self.classes if there else (*self.classes, name := self._fresh(name))
         return self._changed(step, classes, dict.fromkeys(nodes, name))
+
+    def _open_to(self, name: str) -> str:
+        if name in self.small:
+            raise InputError(
+                f"{name!r} has labels in the graph, but too few to be learned from; add yours to the table of nodes and fit "
+                "again, or give the nodes to a class of another name"
+            )
+        return name
 
     def _changed(self, step: Mapping[str, Any], classes: tuple[str, ...], marks: Mapping[str, str | None]) -> Change:
         nodes = {n: (old, new) for n, new in marks.items() if (old := self.marks.get(n)) != new}

@@ -71,7 +71,8 @@ class LabelSession(Conversation):
         if self.open:
             y, known = opening.known_labels(classifier.graph, None if classifier.named_classes else classifier.known)
             self.known_y = y.cpu()
-        labels = Labels(known, opening.other_name(known) if self.open else OTHER)
+        small = tuple(name for name in known if classifier.named_classes and name not in classifier.known.names())
+        labels = Labels(known, opening.other_name(known) if self.open else OTHER, small)
         super().__init__(classifier.graph, labels, journal, examples)
         self._learn()
 
