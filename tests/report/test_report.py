@@ -203,7 +203,7 @@ def test_compare_on_other_tasks_is_unpaired():
     assert not change["paired"] and change["more_than_noise"]
 
 
-UGLY = "a$\\frac$b <script>alert(1)</script> | `x` \x1b[31m\n=1+1"
+UGLY = "<script>alert(1)</script> a$\\frac$b | `x` \x1b[31m\n=1+1"
 
 
 def test_names_never_become_markup_formulas_or_escape_sequences():
