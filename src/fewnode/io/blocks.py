@@ -17,7 +17,13 @@ from .columns import Table
 from .roles import FLAGS, Role
 from .text import word_counts
 
-SHARE = {"text": 1.0, "counts": 1.0, "category": 0.5, "number": 0.5, "vectors": 1.0}  # benchmarks/blocks.py chose them
+SHARE = {
+    "text": 1.0,
+    "counts": 1.0,
+    "category": 0.25,
+    "number": 0.25,
+    "vectors": 0.5,
+}  # benchmarks/blocks.py chose them
 FAR = 5.0  # standard deviations: beside other blocks, what is further off counts as that far
 
 
