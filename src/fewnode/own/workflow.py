@@ -14,7 +14,7 @@ from ..inference import NodeProgress
 from ..io import check_writable, find_id, read_columns, write_columns
 from ..storage import PathLike, readable
 from ..tasks import ClassSplit
-from ..training.loop import Callback
+from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
 from .expectation import Expectation
@@ -24,6 +24,7 @@ from .predictions import Candidates, Predictions
 from .rehearsal import Progress
 from .support import find_nodes, read_examples
 from .tables import TableSource
+from .unfinished import forget, stopped_early, unfinished
 
 Say = Callable[[str], None]  # told in a line what is being done
 
@@ -43,6 +44,7 @@ def fit_tables(
     out: PathLike,
     *,
     force: bool = False,
+    resume: bool = False,
     method: str = "vantage",
     settings: Mapping[str, Any] | None = None,
     understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
@@ -54,12 +56,15 @@ def fit_tables(
     Args:
         source: the tables and the names of their columns.
         out, force: where the model goes; a model that is there already is only replaced with ``force``.
+        resume: go on with the training that was stopped or killed before it was whole, to the model it would have made.
         method, settings: the method and further arguments of ``FewShotClassifier``.
         understood: told the graph, the classes that will be learned from and what the tables were taken for, before the
             training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
     """
+    state = unfinished(out, resume)
+    force = force or (resume and stopped_early(out))
     check_folder(out, force)
     graph, source = source.understood()
     classifier = FewShotClassifier(method, **(settings or {}))
@@ -67,10 +72,28 @@ def fit_tables(
     if understood is not None:
         understood(graph, split, source)
     with training or nullcontext() as callback:
-        classifier.fit(graph, split, source=source, callback=callback)
+        classifier.fit(graph, split, source=source, resume=state, callback=callback)
     classifier.save(out, force=force, progress=learning)
+    if not classifier.interrupted:
+        forget(state)
     worth = method != "probe" and not classifier.interrupted
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
+
+
+def load_attached(
+    folder: PathLike,
+    *,
+    edges: PathLike | None = None,
+    nodes: PathLike | None = None,
+    features: PathLike | None = None,
+    say: Say = lambda _: None,
+) -> FewShotClassifier:
+    """The classifier in ``folder``, on its graph or on the one in other tables."""
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    say("Reading the graph ...")
+    tables = {"edges": edges, "nodes": nodes, "features": features}
+    return classifier.attach(remembered_graph(classifier, folder, tables, say))
 
 
 def load_adapted(
@@ -95,7 +118,7 @@ def load_adapted(
     classifier = FewShotClassifier.load(folder)
     readable(support)
     say("Reading the graph ...")
-    graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    graph = remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
     find_nodes(graph, wanted, "nodes asked for")
     examples = _examples(classifier, support, graph)
     classifier.attach(_without_examples(graph, classifier.known, examples))
@@ -136,15 +159,17 @@ def _said_once(say: Say) -> Progress:
     return progress
 
 
-def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], say: Say) -> Graph:
+def remembered_graph(
+    classifier: FewShotClassifier, folder: PathLike, given: Mapping[str, PathLike | None], say: Say
+) -> Graph:
     """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
-    edges = given["edges"]
-    if edges is None and (given["nodes"] or given["features"]):
+    edges = given.get("edges")
+    if edges is None and any(given.values()):
         raise InputError("another graph needs its edges: name them with --edges")
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given["nodes"], given["features"]).read()
+            return TableSource.of(edges, given.get("nodes"), given.get("features")).read()
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
@@ -174,6 +199,8 @@ def predict_tables(
     thresholds: Mapping[str, float] | None = None,
     all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
+    new_nodes: PathLike | None = None,
+    new_edges: PathLike | None = None,
     force: bool = False,
     raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
@@ -181,14 +208,20 @@ def predict_tables(
 ) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
+    Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
+    if (new_nodes is None) != (new_edges is None):
+        raise InputError("nodes that arrive later need both: --new-nodes FILE --new-edges FILE")
     wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
-    with scoring or nullcontext() as progress:
-        found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-    found = found if wanted is not None else _by_name(found)
+    if new_nodes is not None and new_edges is not None:
+        found = classifier.append(new_nodes, new_edges)
+    else:
+        with scoring or nullcontext() as progress:
+            found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+        found = found if wanted is not None else _by_name(found)
     table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
     expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
     write_columns(out, table, force, raw_cells)
