@@ -229,13 +229,13 @@ def soak_all() -> None:
     print(f"seed {args.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
         soak = Soak(Path(folder), args.seed)
-        rounds = [soak_grid(soak), soak_training(soak), soak_own(soak)]
+        grid, training, own = soak_grid(soak), soak_training(soak), soak_own(soak)
         while sum(soak.kills.values()) < args.kills:
-            for round_ in rounds:
+            for round_ in (own, training, own, training, own, grid):  # workers take long to start
                 round_()
             print(f"{sum(soak.kills.values())} kills: {soak.kills}", flush=True)
         soak.run("run", "grid.toml", "--jobs", 2, "--results", "rows.jsonl")
-        rounds[2].last()  # type: ignore[attr-defined]
+        own.last()  # type: ignore[attr-defined]
         left = leftovers(Path())
         assert not [name for name in left if not name.startswith("model/")], f"left over: {left}"
         print(f"{sum(soak.kills.values())} kills, nothing lost, doubled, torn or left over: {soak.kills}")
