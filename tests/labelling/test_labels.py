@@ -98,3 +98,10 @@ def test_names_keep_strange_letters(labels):
         assert labels.examples()[name] == [name]
     with pytest.raises(InputError, match="no class of your own"):
         Labels().change({"do": "remove", "name": "x"})
+
+
+def test_a_class_with_too_few_labels_is_given_no_more():
+    labels = Labels(known=("baker", "barber"), small=("barber",))
+    with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to be learned from"):
+        labels.change({"do": "label", "nodes": ["n1"], "class": "barber"})
+    assert labels.change({"do": "label", "nodes": ["n1"], "class": "baker"}).nodes == {"n1": (None, "baker")}

@@ -25,8 +25,8 @@ class Change:
 @dataclass
 class Labels:
     """The new ``classes`` in the order they were named, and the ``marks`` of nodes: their class, or that they were
-    skipped. Nodes may also be given to the classes ``known`` and to ``other``, but not to those ``small`` ones that have
-    too few labels to be learned: what they are is decided by these labels, and would be by the examples elsewhere."""
+    skipped. Nodes may also be given to the classes ``known`` and to ``other``, but not to those ``small`` ones with too
+    few labels to be learned: ``fewnode predict`` would forget these labels for the examples, a session does not."""
 
     known: tuple[str, ...] = ()
     other: str = "other"
@@ -68,8 +68,8 @@ class Labels:
     def _open_to(self, name: str) -> str:
         if name in self.small:
             raise InputError(
-                f"{name!r} has labels in the graph, but too few to be learned from; add yours to the table of nodes and fit "
-                "again, or give the nodes to a class of another name"
+                f"{name!r} has labels in the graph, but too few to be learned from; add yours to the table of nodes and "
+                "fit again, or give the nodes to a class of another name"
             )
         return name
 
