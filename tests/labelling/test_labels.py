@@ -102,6 +102,6 @@ def test_names_keep_strange_letters(labels):
 
 def test_a_class_with_too_few_labels_is_given_no_more():
     labels = Labels(known=("baker", "barber"), small=("barber",))
-    with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to be learned from"):
+    with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to learn from"):
         labels.change({"do": "label", "nodes": ["n1"], "class": "barber"})
     assert labels.change({"do": "label", "nodes": ["n1"], "class": "baker"}).nodes == {"n1": (None, "baker")}

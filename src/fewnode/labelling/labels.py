@@ -68,7 +68,7 @@ class Labels:
     def _open_to(self, name: str) -> str:
         if name in self.small:
             raise InputError(
-                f"{name!r} has labels in the graph, but too few to be learned from; add yours to the table of nodes and "
+                f"{name!r} has labels in the graph, but too few to learn from; add yours to the table of nodes and "
                 "fit again, or give the nodes to a class of another name"
             )
         return name
