@@ -127,6 +127,16 @@ def test_a_directed_graph_stays_directed_through_npz(tmp_path):
     assert again.directed and (again.to_scipy() != graph.to_scipy()).nnz == 0
 
 
+def test_weights_and_kinds_pass_through_npz(tmp_path):
+    graph = Graph.from_edges(
+        [[0, 1, 0, 1], [1, 2, 1, 2]], directed=True, edge_weight=[1.5, 2, 1, 3], edge_kind=["b", "a", "a", "a"]
+    )
+    graph.save_npz(tmp_path / "graph.npz")
+    again = Graph.from_npz(tmp_path / "graph.npz")
+    assert again.fingerprint == graph.fingerprint and again.kinds.names == ("a", "b")
+    assert again.weights.tolist() == graph.weights.tolist() == [2.5, 5]
+
+
 def test_npz_without_edges_or_with_bad_labels_names_the_file(tmp_path):
     np.savez(tmp_path / "a.npz", y=np.zeros(3, int))
     with pytest.raises(InputError, match=r"a.npz has no array 'edge_index'"):

@@ -14,17 +14,21 @@ def dense_of(graph):
     return torch.from_numpy(graph.to_scipy().toarray()).double()
 
 
-@given(edge_lists(), st.booleans(), st.integers(1, 3))
-def test_operators_equal_their_dense_forms(case, directed, width):
+@given(edge_lists(), st.booleans(), st.booleans(), st.integers(1, 3))
+def test_operators_equal_their_dense_forms(case, directed, weighted, width):
     n, edges = case
-    graph = Graph.from_edges(edges, num_nodes=n, directed=directed)
+    weight = 1 + np.arange(edges.shape[1]) % 3 if weighted else None
+    graph = Graph.from_edges(edges, num_nodes=n, directed=directed, edge_weight=weight)
     a = dense_of(graph)
+    if a.any():
+        a /= a[a > 0].mean()  # the unit of weights does not matter
     loops = a + torch.eye(n)
     normal = loops.sum(1).rsqrt()[:, None] * loops * loops.sum(0).rsqrt()
-    mean = a / a.sum(1, keepdim=True).clamp(min=1)
+    mean = a / a.sum(1, keepdim=True).where(a.any(1, keepdim=True), 1)
     h = torch.randn(n, width, dtype=torch.float64)
     for operator, dense in (
-        (operators.adjacency(graph), a),
+        (operators.adjacency(graph), (a > 0).double()),
+        (operators.weighted_adjacency(graph), a),
         (operators.normalized_adjacency(graph), normal),
         (operators.mean_adjacency(graph), mean),
     ):

@@ -45,16 +45,3 @@ def to_scipy(matrix: Tensor) -> sp.csr_matrix:
 def transposed(matrix: Tensor) -> Tensor:
     """The transpose, as CSR again."""
     return to_tensor(to_scipy(matrix).T.tocsr(), matrix.device)
-
-
-def edges_to_csr(edges: np.ndarray, n: int, directed: bool) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Sorted CSR rows by target, without self-loops and duplicates; and how many of each were dropped."""
-    source, target = edges[:, edges[0] != edges[1]]
-    loops = edges.shape[1] - len(source)
-    arcs = sp.csr_matrix((np.ones(len(source), bool), (target, source)), shape=(n, n))  # repeated pairs fall together
-    duplicates = len(source) - arcs.nnz  # a pair given both ways is one edge, not a duplicate
-    if not directed:
-        arcs = (arcs + arcs.T).tocsr()
-    arcs.sort_indices()
-    dtype = np.int32 if max(arcs.nnz, n) < 2**31 else np.int64
-    return arcs.indptr.astype(dtype), arcs.indices.astype(dtype), loops, duplicates

@@ -1,39 +1,43 @@
 """The graph everything works on: validated once, when it is made, and frozen from then on."""
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy import sparse as sp
 from torch import Tensor
 
 from .. import storage
 from ..errors import InputError
-from .cache import CacheKey, GraphCache
+from .arcs import edges_to_arcs
 from .convert import networkx_arguments, pyg_arguments, pyg_fields
-from .csr import csr_parts, edges_to_csr, to_scipy, to_tensor
+from .csr import to_tensor
+from .frozen import FrozenGraph
 from .npz import graph_arguments, graph_arrays
-from .spectral import structural_features
-from .validation import checked_edges, checked_features, checked_labels, checked_names, count_nodes
+from .validation import (
+    checked_edges,
+    checked_features,
+    checked_kinds,
+    checked_labels,
+    checked_names,
+    checked_weights,
+    count_nodes,
+)
 
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
-STRUCTURE = CacheKey[Tensor]("structural features")
-FINGERPRINT = CacheKey[str]("fingerprint")
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(FrozenGraph):
     """An attributed graph. Build it with one of the ``from_...`` constructors, which check everything.
 
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown.
+    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
+    belong to ``indices``, as do the ``kinds``; both are None where the graph has none.
 
     Example:
         >>> import fewnode
@@ -44,114 +48,18 @@ class Graph:
         [2, 2, 2]
     """
 
-    indptr: Tensor
-    indices: Tensor
-    y: Tensor
-    features: Tensor | None = None
-    node_names: tuple[str, ...] | None = None
-    class_names: tuple[str, ...] | None = None
-    feature_names: tuple[str, ...] | None = None
-    directed: bool = False
-    self_loops: int = 0
-    duplicates: int = 0
-    cache: GraphCache = field(default_factory=GraphCache)
-
-    # --- what it is -------------------------------------------------------------------------------------
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def num_edges(self) -> int:
-        """Undirected edges (arcs, if the graph is directed)."""
-        return len(self.indices) if self.directed else len(self.indices) // 2
-
-    @property
-    def num_classes(self) -> int:
-        named = len(self.class_names) if self.class_names else 0
-        return max(named, int(self.y.max()) + 1)
-
-    @property
-    def num_features(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def has_features(self) -> bool:
-        return self.features is not None
-
-    @property
-    def x(self) -> Tensor:
-        """The features; for a graph without any, structural ones (``spectral.structural_features``), computed once."""
-        if self.features is not None:
-            return self.features
-        return self.cache.get(STRUCTURE, lambda: structural_features(self.to_scipy()).to(self.device))
-
-    @property
-    def degree(self) -> Tensor:
-        return (self.indptr[1:] - self.indptr[:-1]).long()
-
-    @property
-    def device(self) -> torch.device:
-        return self.indptr.device
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of structure and features (not of labels): tells whether a model has seen this graph."""
-
-        def digest() -> str:
-            sha = hashlib.sha256()
-            parts = [self.indptr, self.indices]
-            if self.features is not None:
-                parts += csr_parts(self.features) if self.features.layout == torch.sparse_csr else (self.features,)
-            for part in parts:
-                sha.update(f"{part.dtype}{tuple(part.shape)}".encode())
-                sha.update(part.cpu().contiguous().numpy().data)
-            return sha.hexdigest()
-
-        return self.cache.get(FINGERPRINT, digest)
-
-    def __repr__(self) -> str:
-        kind = "none given" if self.features is None else f"{self.num_features:,}"
-        return (
-            f"Graph({self.num_nodes:,} nodes, {self.num_edges:,} edges, features: {kind}, "
-            f"{self.num_classes} classes, {int((self.y >= 0).sum()):,} labelled nodes)"
-        )
-
-    # --- what can be derived from it --------------------------------------------------------------------
-
-    def with_labels(self, y: Tensor) -> "Graph":
-        """The same graph with other labels."""
-        return replace(self, y=y)
-
-    def with_features(self, features: Tensor | None, feature_names: tuple[str, ...] | None = None) -> "Graph":
-        """The same nodes and edges with other features."""
-        return replace(self, features=features, feature_names=feature_names, cache=GraphCache())
-
-    def with_edges(self, indptr: Tensor, indices: Tensor, *, directed: bool | None = None) -> "Graph":
-        """The same nodes and features with another CSR adjacency."""
-        directed = self.directed if directed is None else directed
-        return replace(self, indptr=indptr, indices=indices, directed=directed, cache=GraphCache())
-
-    def fresh(self) -> "Graph":
-        """The same graph with an empty cache."""
-        return replace(self, cache=GraphCache())
-
-    def to(self, device: torch.device | str) -> "Graph":
-        if torch.device(device) == self.device:
-            return self
-        moved = {name: getattr(self, name).to(device) for name in ("indptr", "indices", "y")}
-        features = None if self.features is None else self.features.to(device)
-        return replace(self, **moved, features=features, cache=GraphCache())
-
     def subgraph(self, keep: Tensor) -> "Graph":
         """The graph induced on the nodes where the mask ``keep [N]`` is true, in the same order."""
         chosen = np.flatnonzero(keep.cpu().numpy())
-        adjacency = self.to_scipy()[chosen][:, chosen].tocoo()
+        place = np.full(self.num_nodes, -1)
+        place[chosen] = np.arange(len(chosen))
+        edges = self.edge_arrays()
+        ends = place[edges.pop("edge_index")]
+        inside = (ends >= 0).all(0)
         names = self.node_names
         features = self.features_scipy()
         return Graph.from_edges(
-            np.stack([adjacency.col, adjacency.row]),
+            ends[:, inside],
             None if features is None else features[chosen],
             self.y.cpu().numpy()[chosen],
             num_nodes=len(chosen),
@@ -159,20 +67,9 @@ class Graph:
             class_names=self.class_names,
             feature_names=self.feature_names,
             directed=self.directed,
+            kind_names=None if self.kinds is None else self.kinds.names,
+            **{name: part[inside] for name, part in edges.items()},
         ).to(self.device)
-
-    def to_scipy(self) -> sp.csr_matrix:
-        """The adjacency as a SciPy CSR matrix of float32 ones."""
-        indptr, indices = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
-        return sp.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), shape=(self.num_nodes,) * 2)
-
-    def features_scipy(self) -> sp.csr_matrix | np.ndarray | None:
-        """The given features as SciPy CSR (sparse) or NumPy (dense)."""
-        if self.features is None:
-            return None
-        if self.features.layout == torch.sparse_csr:
-            return to_scipy(self.features)
-        return self.features.cpu().numpy()
 
     # --- ways in ----------------------------------------------------------------------------------------
 
@@ -188,6 +85,9 @@ class Graph:
         class_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         directed: bool = False,
+        edge_weight: Any = None,
+        edge_kind: Any = None,
+        kind_names: Sequence[str] | None = None,
     ) -> "Graph":
         """A graph from arrays.
 
@@ -200,22 +100,29 @@ class Graph:
             class_names: a name for each class.
             feature_names: a name for each column of ``x``.
             directed: keep the direction of edges; otherwise they are made symmetric.
+            edge_weight: a number above zero for each edge [E]; those of repeated edges are added.
+            edge_kind: the kind of each edge [E], as an id from 0 or as text.
+            kind_names: a name for each kind, where these are ids.
         """
         n = count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = checked_edges(edge_index, n)
-        indptr, indices, loops, duplicates = edges_to_csr(edges, n, directed)
+        weight = checked_weights(edge_weight, edges.shape[1])
+        kind, kind_names = checked_kinds(edge_kind, kind_names, edges.shape[1])
+        arcs = edges_to_arcs(edges, n, directed, weight, kind, kind_names)
         features = checked_features(x, n)
         return cls(
-            indptr=torch.from_numpy(indptr),
-            indices=torch.from_numpy(indices),
+            indptr=torch.from_numpy(arcs.indptr),
+            indices=torch.from_numpy(arcs.indices),
             y=torch.from_numpy(checked_labels(y, n, class_names)),
             features=features if features is None else to_tensor(features),
             node_names=checked_names("node", node_names, n),
             class_names=None if class_names is None else tuple(str(name) for name in class_names),
             feature_names=None if features is None else checked_names("feature", feature_names, features.shape[1]),
             directed=directed,
-            self_loops=loops,
-            duplicates=duplicates,
+            self_loops=arcs.self_loops,
+            duplicates=arcs.duplicates,
+            weights=None if arcs.weight is None else torch.from_numpy(arcs.weight),
+            kinds=arcs.kinds,
         )
 
     @classmethod
@@ -228,7 +135,8 @@ class Graph:
     @classmethod
     def from_npz(cls, path: storage.PathLike) -> "Graph":
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
-        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``."""
+        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``,
+        ``edge_weight``, ``edge_kind`` and ``kind_names``."""
         try:
             return cls.from_edges(**graph_arguments(storage.read_npz(path)))
         except KeyError as error:
@@ -257,7 +165,8 @@ class Graph:
 
     def save_npz(self, path: storage.PathLike) -> None:
         """Write the archive that ``from_npz`` reads."""
-        source, target = self.indices.cpu().numpy(), np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())
-        names = {"node_names": self.node_names, "class_names": self.class_names, "feature_names": self.feature_names}
-        arrays = graph_arrays(source, target, self.y.cpu().numpy(), self.features_scipy(), names, self.directed)
+        kinds = None if self.kinds is None else self.kinds.names
+        names = {name: getattr(self, name) for name in ("node_names", "class_names", "feature_names")}
+        names |= {"kind_names": kinds}
+        arrays = graph_arrays(self.edge_arrays(), self.y.cpu().numpy(), self.features_scipy(), names, self.directed)
         storage.write_npz(path, arrays)

@@ -14,30 +14,29 @@ def graph_arguments(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         parts = arrays["x_data"], arrays["x_indices"], arrays["x_indptr"]
         x = sp.csr_matrix(parts, shape=tuple(int(size) for size in arrays["x_shape"]))
     sizes = [len(arrays[key]) for key in ("y", "node_names") if key in arrays]
-    names: dict[str, Any] = {
-        key: arrays[key].tolist() for key in ("node_names", "class_names", "feature_names") if key in arrays
-    }
+    kinds_of_names = ("node_names", "class_names", "feature_names", "kind_names")
+    names: dict[str, Any] = {key: arrays[key].tolist() for key in kinds_of_names if key in arrays}
     return {
         "edge_index": arrays["edge_index"],
         "x": x,
         "y": arrays.get("y"),
         "num_nodes": int(arrays["x_shape"][0]) if "x_shape" in arrays else sizes[0] if sizes else None,
         "directed": bool(arrays.get("directed", False)),
+        "edge_weight": arrays.get("edge_weight"),
+        "edge_kind": arrays.get("edge_kind"),
         **names,
     }
 
 
 def graph_arrays(
-    source: np.ndarray,
-    target: np.ndarray,
+    edges: Mapping[str, np.ndarray],
     y: np.ndarray,
     features: sp.csr_matrix | np.ndarray | None,
     names: Mapping[str, Sequence[str] | None],
     directed: bool,
 ) -> dict[str, np.ndarray]:
-    """The arrays of a graph in the plain npz layout, from its arcs; an undirected edge is stored once."""
-    once = slice(None) if directed else source < target
-    arrays = {"edge_index": np.stack([source[once].astype(np.int64), target[once]]), "y": y}
+    """The arrays of a graph in the plain npz layout; ``edges`` are ``edge_index`` and what is known of each edge."""
+    arrays = {**edges, "y": y}
     if isinstance(features, np.ndarray):
         arrays["x"] = features
     else:

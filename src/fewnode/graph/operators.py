@@ -70,6 +70,7 @@ class Operator:
 
 
 ADJACENCY = CacheKey[Operator]("adjacency")
+WEIGHTED_ADJACENCY = CacheKey[Operator]("weighted adjacency")
 MEAN_ADJACENCY = CacheKey[Operator]("mean adjacency")
 NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
 FEATURES = CacheKey[Operator]("sparse features")
@@ -84,8 +85,13 @@ def rows_of(graph: Graph) -> Tensor:
     return torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
 
 
+def arc_values(graph: Graph) -> Tensor:
+    """What each arc counts, float32 [arcs]: its weight, scaled to a mean of one, or one."""
+    return torch.from_numpy(graph.to_scipy(scaled=True).data).to(graph.device)
+
+
 def adjacency(graph: Graph) -> Operator:
-    """A, with ones."""
+    """A, with ones: for sums and counts, in which every edge is one."""
 
     def build() -> Operator:
         ones = torch.ones(len(graph.indices), device=graph.device)
@@ -94,27 +100,45 @@ def adjacency(graph: Graph) -> Operator:
     return graph.cache.get(ADJACENCY, build)
 
 
+def weighted_adjacency(graph: Graph) -> Operator:
+    """A, with weights of mean one; ones, where the graph has none."""
+    if graph.weights is None:
+        return adjacency(graph)
+    values = arc_values(graph)
+    return graph.cache.get(
+        WEIGHTED_ADJACENCY, lambda: _operator(graph, graph.indptr, graph.indices, values, symmetric=True)
+    )
+
+
 def mean_adjacency(graph: Graph) -> Operator:
-    """D^-1 A: the mean over the neighbours; zero at a node that has none."""
+    """D^-1 A: the (weighted) mean over the neighbours; zero at a node that has none."""
 
     def build() -> Operator:
-        values = 1.0 / graph.degree.clamp(min=1).float()[rows_of(graph)]
+        rows = rows_of(graph)
+        if graph.weights is None:
+            values = 1.0 / graph.degree.clamp(min=1).float()[rows]
+        else:
+            given = arc_values(graph)
+            values = given / given.new_zeros(graph.num_nodes).index_add_(0, rows, given)[rows]
         return _operator(graph, graph.indptr, graph.indices, values, symmetric=False)
 
     return graph.cache.get(MEAN_ADJACENCY, build)
 
 
 def normalized_adjacency(graph: Graph) -> Operator:
-    """D^-1/2 (A + I) D^-1/2, the propagation of a GCN; degrees count the self-loop."""
+    """D^-1/2 (A + I) D^-1/2, the propagation of a GCN; degrees are weighted and count the self-loop."""
 
     def build() -> Operator:
-        loops = graph.to_scipy() + sp.identity(graph.num_nodes, dtype="float32", format="csr")
+        loops = graph.to_scipy(scaled=True) + sp.identity(graph.num_nodes, dtype="float32", format="csr")
         loops.sort_indices()
         into, out = (torch.from_numpy(loops.sum(axis)).ravel().rsqrt().to(graph.device) for axis in (1, 0))
         dtype = graph.indices.dtype
         indptr, indices = (torch.from_numpy(part).to(graph.device, dtype) for part in (loops.indptr, loops.indices))
         rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree + 1)
-        return _operator(graph, indptr, indices, into[rows] * out[indices.long()], symmetric=True)
+        values = into[rows] * out[indices.long()]
+        if graph.weights is not None:
+            values = values * torch.from_numpy(loops.data).to(graph.device)
+        return _operator(graph, indptr, indices, values, symmetric=True)
 
     return graph.cache.get(NORMALIZED_ADJACENCY, build)
 

@@ -21,7 +21,7 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
     sizes = {what: int(size) for what, size in told.items() if size is not None}
     if len(set(sizes.values())) > 1:
         raise InputError(f"lengths do not match: {', '.join(f'{what} = {size:,}' for what, size in sizes.items())}")
-    ids = _to_numpy(edge_index)
+    ids = to_numpy(edge_index)
     n = next(iter(sizes.values()), None)
     if n is None:
         n = int(ids.max()) + 1 if ids.size and np.issubdtype(ids.dtype, np.integer) else 0
@@ -32,7 +32,7 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
 
 def checked_edges(edge_index: Any, n: int) -> np.ndarray:
     """``edge_index`` as int64 [2, E] with every id in 0..n-1."""
-    edges = _to_numpy(edge_index)
+    edges = to_numpy(edge_index)
     if edges.ndim != 2 or edges.shape[0] != 2:
         hint = " Transpose it." if edges.ndim == 2 and edges.shape[1] == 2 else ""
         raise InputError(f"edge_index has shape {edges.shape}; expected [2, E], sources above targets.{hint}")
@@ -58,7 +58,7 @@ def checked_features(x: Any, n: int) -> sp.csr_matrix | np.ndarray | None:
         return None
     matrix = _sparse(x)
     if matrix is None:
-        dense = _to_numpy(x)
+        dense = to_numpy(x)
         if dense.ndim != 2:
             raise InputError(f"x has shape {dense.shape}; expected [N, F], one row of features for each node")
         if not (np.issubdtype(dense.dtype, np.number) or dense.dtype == bool):
@@ -97,7 +97,7 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> np.ndar
     """Labels as int64 [n], -1 = unknown, below the number of class names where there are any."""
     if y is None:
         return np.full(n, -1, np.int64)
-    labels = _to_numpy(y)
+    labels = to_numpy(y)
     if labels.ndim != 1:
         raise InputError(f"y has shape {labels.shape}; expected [N], one class id for each node")
     if not np.issubdtype(labels.dtype, np.integer):
@@ -110,6 +110,52 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> np.ndar
         names = f" (there are {top} class names)" if top is not None else ""
         raise InputError(f"y[{at}] is {labels[at]}; a class id is 0..{n_max - 1}{names}, or -1 for unknown")
     return labels
+
+
+def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
+    """Edge weights as float64 [E], each finite and above zero."""
+    if weight is None:
+        return None
+    values = to_numpy(weight)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (n_edges,):
+        raise InputError(f"edge_weight has shape {values.shape}; expected [{n_edges}], one number for each edge")
+    if not (np.issubdtype(values.dtype, np.number) or values.dtype == bool):
+        raise InputError(f"edge_weight has dtype {values.dtype}; expected numbers above zero")
+    values = values.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(wrong):
+        raise InputError(
+            f"edge_weight[{wrong[0]}] is {values[wrong[0]]:g}; a weight is finite and above zero: drop such edges, or "
+            f"leave the weights out ({len(wrong):,} such weights)"
+        )
+    return values
+
+
+def checked_kinds(
+    kind: Any, kind_names: Sequence[str] | None, n_edges: int
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Edge kinds as int64 [E] and their names; kinds that are no integers are their own names."""
+    if kind is None:
+        if kind_names is not None:
+            raise InputError("kind_names are given without edge_kind; give the kind of each edge as well")
+        return None, ()
+    ids = to_numpy(kind)
+    if ids.shape != (n_edges,):
+        raise InputError(f"edge_kind has shape {ids.shape}; expected [{n_edges}], one kind for each edge")
+    if not np.issubdtype(ids.dtype, np.integer):
+        if kind_names is not None:
+            raise InputError(f"edge_kind has dtype {ids.dtype}; with kind_names it holds ids 0..{len(kind_names) - 1}")
+        texts, ids = np.unique(ids.astype(str), return_inverse=True)
+        return ids.astype(np.int64), tuple(texts.tolist())
+    top = int(ids.max(initial=-1)) + 1 if kind_names is None else len(kind_names)
+    wrong = np.flatnonzero((ids < 0) | (ids >= top))
+    if len(wrong):
+        there = f" (there are {top} kind names)" if kind_names is not None else ""
+        raise InputError(f"edge_kind[{wrong[0]}] is {ids[wrong[0]]}; a kind is 0..{max(top - 1, 0)}{there}")
+    names = [str(i) for i in range(top)] if kind_names is None else kind_names
+    return ids.astype(np.int64), checked_names("edge kind", names, top) or ()
 
 
 def checked_names(kind: str, names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
@@ -142,7 +188,8 @@ def _rows(x: Any) -> int:
     return int(x.shape[0]) if hasattr(x, "shape") else len(x)
 
 
-def _to_numpy(value: Any) -> np.ndarray:
+def to_numpy(value: Any) -> np.ndarray:
+    """A tensor, array or list as an array."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy()
     try:

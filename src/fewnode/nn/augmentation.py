@@ -87,6 +87,8 @@ def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
     kept[~loop] = keep.to(kept.dtype)
     if not graph.directed:  # the pattern is symmetric: the k-th arc of the transpose is the twin of the k-th arc
         kept = kept[torch.minimum(back, torch.arange(len(back), device=back.device))]
+    if graph.weights is not None:
+        kept[~loop] *= operators.arc_values(graph)
     into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns.long()))
     values = kept * into[rows] * out[columns.long()]
     matrix = csr_tensor(indptr, columns, values, whole.shape)

@@ -127,8 +127,6 @@ def _upward(graph: Graph) -> Graph:
         degree, row, column = graph.degree, operators.rows_of(graph), graph.indices.long()
         below, above = degree[row], degree[column]
         keep = (below < above) | ((below == above) & (row < column))
-        counts = torch.bincount(row[keep], minlength=graph.num_nodes)
-        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(graph.indptr.dtype)
-        return graph.with_edges(indptr, graph.indices[keep], directed=True)
+        return graph.with_arcs(keep, directed=True)
 
     return graph.cache.get(UPWARD, build)

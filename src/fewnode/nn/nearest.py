@@ -38,7 +38,8 @@ def nearest_by_diffusion(
     graph. Where it reaches fewer nodes than ``count``, the rest have share zero.
     """
     walk = graph.to_scipy()
-    walk.data /= np.repeat(np.maximum(np.diff(walk.indptr), 1), np.diff(walk.indptr))
+    total = np.asarray(walk.sum(1)).ravel() if graph.weights is not None else np.maximum(np.diff(walk.indptr), 1)
+    walk.data /= np.repeat(total, np.diff(walk.indptr))
 
     def shares(part: Tensor) -> Tensor:
         start = sp.identity(graph.num_nodes, np.float32, "csr")[part.cpu().numpy()]

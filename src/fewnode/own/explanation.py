@@ -213,9 +213,7 @@ def without_edge(graph: Graph, a: int, b: int) -> Graph:
     rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
     columns = graph.indices.long()
     keep = ~(((rows == a) & (columns == b)) | ((rows == b) & (columns == a)))
-    counts = torch.bincount(rows[keep], minlength=graph.num_nodes)
-    indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(graph.indptr.dtype)
-    return graph.with_edges(indptr, graph.indices[keep]).with_features(graph.x, graph.feature_names)
+    return graph.with_arcs(keep).with_features(graph.x, graph.feature_names)
 
 
 def embeddings_of(state: Any, n: int) -> list[Tensor]:
