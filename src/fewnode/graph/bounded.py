@@ -1,26 +1,51 @@
 """Products with the adjacency of a graph that is larger than memory: the edges are read from disk at every pass."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..store.space import Space
-from .operators import Operator
+from .cache import CacheKey
+from .graph import Graph
+from .operators import Operator, normalized_adjacency
 
-if TYPE_CHECKING:
-    from .graph import Graph
 
-Pattern = tuple[Tensor, Tensor]  # row pointers and column indices
+@dataclass(frozen=True)
+class Pattern:
+    """CSR arcs, mapped from disk; ``weights`` count ``unit`` times what they are."""
+
+    indptr: Tensor
+    indices: Tensor
+    weights: Tensor | None = None
+    unit: float = 1.0
+
+    @torch.no_grad()
+    def sums(self, z: Tensor, out: Tensor, space: Space) -> Tensor:
+        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes: two
+        to three times as fast as the product with a sparse matrix, and any chunk of rows by itself."""
+        for rows in space.rows(len(out), 16 * z.shape[1]):
+            ends = self.indptr[rows.start : rows.stop + 1].long()
+            first, last = int(ends[0]), int(ends[-1])
+            arcs = self.indices[first:last]
+            each = None if self.weights is None else self.weights[first:last] * self.unit
+            starts = (ends - first).to(arcs.dtype)
+            out[rows] = F.embedding_bag(
+                arcs, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each
+            )
+        return out
+
+    def totals(self, space: Space) -> Tensor:
+        """The (weighted) degree of each row, ``[N]``."""
+        if self.weights is None:
+            return (self.indptr[1:] - self.indptr[:-1]).float()
+        ones = torch.ones(len(self.indptr) - 1, 1)
+        return self.sums(ones, torch.empty_like(ones), space)[:, 0]
 
 
 class BoundedOperator(Operator):
-    """``left * (A or A + I) * right`` with scales of rows and columns: the values of the arcs need not be kept.
-
-    A row of a product is a sum of rows, which is what ``embedding_bag`` does, two to three times as fast as a product
-    with a sparse matrix and a chunk of rows at a time.
-    """
+    """``left * (A or A + I) * right`` with scales of rows and columns, so that arcs without weights need no values."""
 
     def __init__(
         self, forth: Pattern, back: Pattern, left: Tensor | None, right: Tensor | None, loops: bool, space: Space
@@ -30,14 +55,12 @@ class BoundedOperator(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.forth[0]) - 1, len(self.forth[0]) - 1
+        return len(self.forth.indptr) - 1, len(self.back.indptr) - 1
 
     @property
     def T(self) -> "BoundedOperator":
+        assert self.space is not None
         return BoundedOperator(self.back, self.forth, self.right, self.left, self.loops, self.space)
-
-    def to(self, dtype: torch.dtype) -> "BoundedOperator":
-        return self
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.product_(dense.clone(), torch.empty_like(dense))
@@ -45,20 +68,13 @@ class BoundedOperator(Operator):
     @torch.no_grad()
     def product_(self, z: Tensor, out: Tensor, scale: float = 1.0) -> Tensor:
         """``scale * self @ z`` in ``out [N, B]``; ``z`` is used up."""
+        assert self.space is not None
         if self.right is not None:
             z *= self.right[:, None]
-        indptr, indices = self.forth
-        for rows in self.space.rows(len(z), 4 * z.shape[1] * 4):
-            ends = indptr[rows.start : rows.stop + 1].long()
-            arcs = indices[int(ends[0]) : int(ends[-1])]
-            starts = (ends - ends[0]).to(arcs.dtype)
-            out[rows] = F.embedding_bag(arcs, z, starts, mode="sum", include_last_offset=True)
+        self.forth.sums(z, out, self.space)
         if self.loops:
             out += z
-        if self.left is not None:
-            out *= (self.left * scale)[:, None]
-        elif scale != 1.0:
-            out *= scale
+        out *= scale if self.left is None else (self.left * scale)[:, None]
         return out
 
     @torch.no_grad()
@@ -71,23 +87,47 @@ class BoundedOperator(Operator):
         return z
 
 
-def bounded_normalized(graph: "Graph", space: Space) -> BoundedOperator:
-    """D^-1/2 (A + I) D^-1/2; degrees count the self-loop."""
-    forth, back = patterns(graph)
-    into, out = ((part[0][1:] - part[0][:-1] + 1).float().rsqrt() for part in (forth, back))
-    return BoundedOperator(forth, back, into, out, True, space)
+PATTERNS = CacheKey[tuple[Pattern, Pattern]]("patterns")
+BOUNDED = CacheKey[BoundedOperator]("bounded normalized adjacency")
 
 
-def bounded_mean(graph: "Graph", space: Space) -> BoundedOperator:
-    """D^-1 A."""
-    forth, back = patterns(graph)
-    return BoundedOperator(forth, back, graph.degree.clamp(min=1).float().reciprocal(), None, False, space)
+def patterns(graph: Graph) -> tuple[Pattern, Pattern]:
+    """The arcs of a graph on disk by target and by source: the same where it is not directed."""
+
+    def build() -> tuple[Pattern, Pattern]:
+        assert graph.space is not None
+        unit = 1.0 if graph.weights is None else 1.0 / max(float(graph.weights.numpy().mean(dtype="float64")), 1e-30)
+        forth = Pattern(graph.indptr, graph.indices, graph.weights, unit)
+        if not graph.directed:
+            return forth, forth
+        back = {name: graph.space.open(f"back_{name}") for name in ("indptr", "indices")}
+        weights = None if graph.weights is None else graph.space.open("back_weights")
+        return forth, replace(forth, **back, weights=weights)
+
+    return graph.cache.get(PATTERNS, build)
 
 
-def patterns(graph: "Graph") -> tuple[Pattern, Pattern]:
-    """The arcs by target and by source: the same where the graph is not directed."""
-    forth = (graph.indptr, graph.indices)
-    if not graph.directed:
-        return forth, forth
+def bounded_normalized(graph: Graph) -> BoundedOperator:
+    """D^-1/2 (A + I) D^-1/2 of a graph on disk; degrees count the self-loop."""
+
+    def build() -> BoundedOperator:
+        assert graph.space is not None
+        forth, back = patterns(graph)
+        into, out = ((part.totals(graph.space) + 1).rsqrt() for part in (forth, back))
+        return BoundedOperator(forth, back, into, out, True, graph.space)
+
+    return graph.cache.get(BOUNDED, build)
+
+
+def bounded_mean(graph: Graph) -> BoundedOperator:
+    """D^-1 A of a graph on disk; zero at a node without neighbours."""
     assert graph.space is not None
-    return forth, (graph.space.open("back_indptr"), graph.space.open("back_indices"))
+    forth, back = patterns(graph)
+    total = forth.totals(graph.space)
+    left = torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0)
+    return BoundedOperator(forth, back, left, None, False, graph.space)
+
+
+def smoother(graph: Graph) -> Operator:
+    """The normalized adjacency of a graph, wherever it is."""
+    return normalized_adjacency(graph) if graph.space is None else bounded_normalized(graph)

@@ -9,6 +9,7 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 
+from ..store.space import Space
 from .arcs import EdgeKinds
 from .cache import CacheKey, GraphCache
 from .csr import csr_parts, to_scipy
@@ -25,7 +26,8 @@ class FrozenGraph:
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
     as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
-    belong to ``indices``, as do the ``kinds``; both are None where the graph has none.
+    belong to ``indices``, as do the ``kinds``; both are None where the graph has none. With a ``space``, the arrays are
+    on disk, and what is as long as the graph is made there.
     """
 
     indptr: Tensor
@@ -40,6 +42,7 @@ class FrozenGraph:
     duplicates: int = 0
     weights: Tensor | None = None
     kinds: EdgeKinds | None = None
+    space: Space | None = None
     cache: GraphCache = field(default_factory=GraphCache)
 
     # --- what it is -------------------------------------------------------------------------------------

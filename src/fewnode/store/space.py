@@ -2,17 +2,20 @@
 
 import mmap
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..storage import PathLike
+
+Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 450 << 20  # bytes that Python and torch take before any work
@@ -30,11 +33,12 @@ class Space:
 
     folder: Path
     memory: int
-    maps: list[np.memmap] = field(default_factory=list, repr=False)  # those that are open, to be released
+    progress: Progress = field(default=lambda what, part: None, repr=False)
+    maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # those that are open, to be released
 
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
-        return Space(self.folder / name, self.memory, self.maps)
+        return replace(self, folder=self.folder / name)
 
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
@@ -44,7 +48,7 @@ class Space:
 
     def open(self, name: str) -> Tensor:
         """A finished array, mapped into memory: pages of it are read when they are looked at."""
-        return self._mapped(read_mapped(self.path(name)))
+        return self.mapped(read_mapped(self.path(name)))
 
     def read(self, name: str) -> Tensor:
         """A finished array, copied into memory."""
@@ -59,9 +63,8 @@ class Space:
         room(target.parent, int(np.prod(shape)) * dtype.itemsize)
         empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
         array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
-        yield self._mapped(array)
+        yield self.mapped(array)
         array.flush()
-        self.maps[:] = [other for other in self.maps if other is not array]
         temporary.replace(target)
 
     def write(self, name: str, value: Tensor) -> None:
@@ -71,11 +74,18 @@ class Space:
     def drop(self, name: str) -> None:
         self.path(name).unlink(missing_ok=True)
 
+    def mapped(self, array: np.memmap) -> Tensor:
+        """The array as a tensor whose pages ``release`` lets go of."""
+        self.maps.append(ref(array))
+        return torch.from_numpy(array)
+
     def release(self) -> None:
         """Let go of the pages that were looked at: they stay in the system's cache as long as it has room for them."""
-        for array in self.maps:
-            if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-                array.base.madvise(mmap.MADV_DONTNEED)
+        self.maps[:] = [one for one in self.maps if one() is not None]
+        for one in self.maps:
+            base = getattr(one(), "base", None)
+            if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                base.madvise(mmap.MADV_DONTNEED)
 
     def rows(self, n: int, row_bytes: int) -> Iterator[slice]:
         """Ranges of rows that are a chunk each; pages are released after each."""
@@ -97,9 +107,6 @@ class Space:
         wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
 
-    def _mapped(self, array: np.memmap) -> Tensor:
-        self.maps.append(array)
-        return torch.from_numpy(array)
 
 
 def read_mapped(path: Path) -> np.memmap:
@@ -133,11 +140,11 @@ def by_rows(
 
 def room(folder: Path, needed: int) -> None:
     """Refuse to begin an array for which the disk has no room."""
-    import shutil
-
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise InputError(f"the disk of {folder} has {said(free)} free, {said(needed)} are needed: {said(needed - free)} too few")
+        raise InputError(
+            f"the disk of {folder} has {said(free)} free, {said(needed)} are needed: {said(needed - free)} are missing"
+        )
 
 
 def parsed_memory(text: str) -> int:
@@ -170,6 +177,3 @@ def default_memory() -> int:
     """Half of what is free."""
     return free_memory() // 2
 
-
-def as_path(path: PathLike) -> Path:
-    return Path(path)

@@ -1,0 +1,71 @@
+"""Passes over the features of a graph on disk, a chunk of rows at a time."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..store.space import Space
+from .csr import csr_parts, csr_tensor, to_scipy
+
+WIDE = 2048  # columns up to which X^T X is made once instead of multiplied again and again
+
+
+def feature_rows(x: Tensor, rows: slice) -> Tensor:
+    """Some rows of dense or sparse features."""
+    if x.layout != torch.sparse_csr:
+        return x[rows]
+    indptr, columns, values = csr_parts(x)
+    ends = indptr[rows.start : rows.stop + 1]
+    arcs = slice(int(ends[0]), int(ends[-1]))
+    return csr_tensor(ends - ends[0], columns[arcs], values[arcs], (len(ends) - 1, x.shape[1]))
+
+
+def row_bytes(x: Tensor) -> int:
+    """What a row of features takes, on average."""
+    return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
+
+
+def column_means(x: Tensor, space: Space | None) -> Tensor:
+    """The mean of each column of dense features."""
+    if space is None:
+        return x.mean(0)
+    total = x.new_zeros(x.shape[1], dtype=torch.float64)
+    for rows in space.rows(len(x), row_bytes(x)):
+        total += x[rows].double().sum(0)
+    return (total / len(x)).float()
+
+
+def gram_by_rows(weighted: Callable[[slice], Tensor], x: Tensor, space: Space) -> Callable[[Tensor], Tensor]:
+    """``v -> X^T X v`` for the rows that ``weighted`` gives of features like ``x``."""
+    if x.layout != torch.sparse_csr and x.shape[1] <= WIDE:
+        gram = x.new_zeros(x.shape[1], x.shape[1], dtype=torch.float64)
+        for rows in space.rows(len(x), 2 * row_bytes(x)):
+            part = weighted(rows)
+            gram += part.T @ part
+        return lambda v: (gram @ v.double()).to(v.dtype)
+
+    def product(v: Tensor) -> Tensor:
+        total = torch.zeros_like(v, dtype=torch.float64)
+        for rows in space.rows(len(x), 2 * (row_bytes(x) + 4 * v.shape[1])):
+            part = weighted(rows)
+            total += columns_of(part, part @ v)
+        return total.to(v.dtype)
+
+    return product
+
+
+def columns_of(part: Tensor, z: Tensor) -> Tensor:
+    """``part^T z`` without turning a sparse matrix round."""
+    if part.layout != torch.sparse_csr:
+        return part.T @ z
+    return torch.from_numpy(to_scipy(part).T @ z.numpy())
+
+
+def mass_by_rows(x: Tensor, z: Tensor, space: Space, weighted: Callable[[Tensor], Tensor] | None) -> Tensor:
+    """``X^T z`` of the features, after ``weighted``, with ``z [N, B]``."""
+    total = z.new_zeros(x.shape[1], z.shape[1], dtype=torch.float64)
+    for rows in space.rows(len(x), 2 * row_bytes(x)):
+        part = feature_rows(x, rows)
+        total += columns_of(part if weighted is None else weighted(part), z[rows])
+    return total.to(z.dtype)

@@ -1,0 +1,100 @@
+"""A graph in a store on disk: written from one in memory, and opened again without reading it."""
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..storage import PathLike
+from ..store.manifest import Manifest, checked_array, facts, read_manifest
+from ..store.names import StoredNames, name_arrays
+from ..store.space import Space, default_memory
+from .csr import csr_parts, csr_tensor
+from .frozen import FINGERPRINT
+from .graph import Graph
+
+
+def open_store(path: PathLike, memory: int | None = None, *, verify: bool = False) -> Graph:
+    """The graph of a store, with arrays that are read from disk as they are used.
+
+    Args:
+        path: the folder that ``save_store`` or ``fewnode import`` wrote.
+        memory: bytes that the work on it may take; half of what is free, if not given.
+        verify: read all of it once and compare its hashes with the manifest.
+    """
+    folder, manifest = Path(path), read_manifest(path)
+    space = Space(folder, default_memory() if memory is None else memory)
+    arrays = {name: checked_array(folder, manifest, name, verify) for name in manifest.arrays}
+    parts = {name: space.mapped(array) for name, array in arrays.items()}
+    features = parts.get("features")
+    if manifest.width is not None:
+        shape = (len(parts["y"]), manifest.width)
+        features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
+    names = StoredNames(arrays["name_ends"], arrays["name_letters"]) if "name_ends" in arrays else None
+    graph = Graph(
+        indptr=parts["indptr"],
+        indices=parts["indices"],
+        y=parts["y"].clone(),
+        features=features,
+        node_names=names,
+        weights=parts.get("weights"),
+        space=space,
+        **{name: getattr(manifest, name) for name in ("directed", "self_loops", "duplicates")},
+        class_names=manifest.class_names,
+        feature_names=manifest.feature_names,
+    )
+    graph.cache.get(FINGERPRINT, lambda: manifest.digest(labels=False))
+    return graph
+
+
+def save_store(graph: Graph, path: PathLike) -> None:
+    """Write a graph as a store, whole or not at all."""
+    target = Path(path)
+    if target.exists():
+        raise InputError(f"{target} exists already; choose another name or remove it")
+    if graph.kinds is not None:
+        raise InputError("a graph with several kinds of edges cannot be a store yet; leave the kinds out")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        for name, array in _arrays(graph).items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        finish(fresh, _manifest(graph))
+        fresh.chmod(0o755)
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def finish(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest for the arrays in a folder."""
+    replace(manifest, arrays={file.stem: facts(file) for file in sorted(folder.glob("*.npy"))}).write(folder)
+
+
+def _manifest(graph: Graph) -> Manifest:
+    sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
+    names = ("directed", "self_loops", "duplicates", "class_names", "feature_names")
+    return Manifest(**{name: getattr(graph, name) for name in names}, width=graph.num_features if sparse else None)
+
+
+def _arrays(graph: Graph) -> dict[str, np.ndarray]:
+    graph = graph.to("cpu")
+    found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "weights")}
+    if graph.features is not None and graph.features.layout == torch.sparse_csr:
+        found |= dict(zip(("x_indptr", "x_indices", "x_values"), csr_parts(graph.features), strict=True))
+    elif graph.features is not None:
+        found["features"] = graph.features
+    arrays = {name: part.numpy() for name, part in found.items() if part is not None}
+    if graph.directed:
+        back = graph.to_scipy().T.tocsr()
+        back.sort_indices()
+        kind = arrays["indices"].dtype
+        arrays |= {"back_indptr": back.indptr.astype(kind), "back_indices": back.indices.astype(kind)}
+        if graph.weights is not None:
+            arrays["back_weights"] = back.data
+    return arrays | ({} if graph.node_names is None else name_arrays(graph.node_names))
