@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from typing import Any
 
+from .storage.documents import Count, Positive, Seconds, Share, parse_json
+
 STORY = ("curve", "best", "stopped_at", "training_seconds")  # what only a training has
 
 
@@ -22,20 +24,20 @@ class ModelCard:
     options: Mapping[str, Any]
     context: Mapping[str, Any]
     graph: str
-    n_way: int
-    k_shot: int
-    n_query: int
+    n_way: Positive
+    k_shot: Positive
+    n_query: Positive
     seed: int
     feature_names: tuple[str, ...] | None = None
-    split: Mapping[str, tuple[int, ...]] | None = None
+    split: Mapping[str, tuple[Count, ...]] | None = None
     inductive: bool = False
     training: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    curve: tuple[tuple[int, float], ...] = ()
-    best: float | None = None
-    stopped_at: int = 0
-    training_seconds: float = 0.0
+    curve: tuple[tuple[Count, Share], ...] = ()
+    best: Share | None = None
+    stopped_at: Count = 0
+    training_seconds: Seconds = 0.0
     dataset: str | None = None
 
     @property
@@ -60,10 +62,11 @@ class ModelCard:
         return {key: value for key, value in document.items() if key not in absent}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "ModelCard":
-        """The card in a document that ``to_json`` wrote; keys it does not know are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: _frozen(value) for key, value in document.items() if key in known})
+    def from_json(cls, data: bytes, where: str) -> "ModelCard":
+        """The card in a document that ``to_json`` made; keys it does not know are left out."""
+        found = parse_json(data, cls, where)
+        free = ("options", "context", "training")  # what their values are is the method's own business
+        return replace(found, **{key: _frozen(getattr(found, key)) for key in free})
 
 
 def _plain(card: ModelCard) -> dict[str, Any]:

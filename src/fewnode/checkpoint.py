@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as from_bytes
+from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 
 from . import methods
@@ -13,14 +12,18 @@ from .card import ModelCard
 from .errors import InputError
 from .methods.base import Method
 from .methods.options import former_variant
-from .storage import PathLike, atomic_write, read_json, readable, write_json
+from .storage import PathLike, atomic_write, write_json
+from .storage.documents import Positive, parse_json
+from .storage.folders import check_aside, whole_folder
+from .storage.manifest import Manifest
+from .storage.tensors import check_finite
 
-FORMAT = 1
+FORMAT = 2  # 1 had no manifest
 WEIGHTS, CARD = "model.safetensors", "model.json"
 
 
 def save(model: Method, folder: PathLike) -> Path:
-    """Write a model that ``fit`` returned; an older one in the folder is replaced file by file, each atomically.
+    """Write a model that ``fit`` returned; an older one in the folder is there until the new one is whole.
 
     Args:
         model: the fitted model.
@@ -36,14 +39,24 @@ def save(model: Method, folder: PathLike) -> Path:
         >>> fewnode.load(folder).card.method
         'probe'
     """
+    check_fitted(model)
+    with whole_folder(Path(folder)) as fresh:
+        write(model, fresh)
+    return Path(folder)
+
+
+def check_fitted(model: Method) -> None:
     if not hasattr(model, "card"):
         raise InputError(f"this {type(model).__name__} was not made by fit: it does not know its options and classes")
-    target = Path(folder)
+
+
+def write(model: Method, folder: Path) -> None:
+    """Write the files of a model, without a manifest."""
+    check_fitted(model)
     data = to_bytes({key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()})
-    with atomic_write(target / WEIGHTS) as file:
+    with atomic_write(folder / WEIGHTS) as file:
         file.write(data)
-    write_json(target / CARD, {"format": FORMAT, **model.card.to_json()})
-    return target
+    write_json(folder / CARD, {"format": FORMAT, **model.card.to_json()})
 
 
 def load(folder: PathLike, method: type[Method] | None = None) -> Method:
@@ -64,15 +77,22 @@ def load(folder: PathLike, method: type[Method] | None = None) -> Method:
         {'head': 'ridge'}
     """
     source = Path(folder)
-    card = read_card(source)
+    return read(source, read_manifest(source), method)
+
+
+def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -> Method:
+    """The model among the files of a manifest."""
+    card = read_card(source, manifest)
     kind = method or methods.find(card.method)
-    try:
-        weights = from_bytes(readable(source / WEIGHTS).read_bytes())
+    with manifest.checking(source, WEIGHTS) as file:
+        weights = load_file(file)
         _refuse_former_tent(source, card, weights)
-        model = kind(**card.context, **card.options)
-        model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError, TypeError) as error:
-        raise InputError(f"{source / WEIGHTS} does not hold the weights its card describes: {error}") from error
+        check_finite(weights)
+        try:
+            model = kind(**card.context, **card.options)
+            model.load_state_dict(weights)
+        except (RuntimeError, TypeError) as error:
+            raise InputError(f"{file} does not hold the weights its card describes: {error}") from error
     model.card = card
     return model.eval()
 
@@ -84,22 +104,22 @@ def _refuse_former_tent(source: Path, card: ModelCard, weights: Mapping[str, Any
         raise InputError(f"{source} was saved when tent had variants: {now}, so train that one anew")
 
 
-def read_card(folder: PathLike) -> ModelCard:
-    """What a saved model says of itself, checked to be one of ours and not from the future."""
+def read_manifest(folder: PathLike) -> Manifest:
+    """The manifest of a saved model; a folder that holds none is told from one that is damaged."""
     source = Path(folder)
+    check_aside(source)
     if not (source / CARD).exists():
         raise InputError(
             f"{source} is not a saved model: it has no {CARD}. "
             f"Train one with: fewnode train METHOD DATASET --out {source}"
         )
-    document = read_json(source / CARD)
-    if not isinstance(document, dict) or not {"format", "method", "options", "context"} <= document.keys():
-        raise InputError(f"{source / CARD} is not the card of a fewnode model")
-    if not isinstance(document["format"], int) or document["format"] > FORMAT:
-        raise InputError(
-            f"{source / CARD} has format {document['format']}; this version reads up to {FORMAT}: update fewnode"
-        )
-    try:
-        return ModelCard.from_json(document)
-    except TypeError as error:
-        raise InputError(f"{source / CARD} is not the card of a fewnode model ({error})") from error
+    return Manifest.read(source)
+
+
+def read_card(source: Path, manifest: Manifest) -> ModelCard:
+    """What a saved model says of itself, checked to be one of ours and not from the future."""
+    data, where = manifest.read_bytes(source, CARD), str(source / CARD)
+    stated = parse_json(data, dict[str, Any], where).get("format")
+    if type(stated) is int and stated > FORMAT:
+        raise InputError(f"{where} has format {stated}; this version reads up to {FORMAT}: update fewnode")
+    return ModelCard.from_json(data, where)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from msgspec import convert
 
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
@@ -144,7 +145,7 @@ def test_episodes_keep_the_examples_out_and_say_what_each_node_is(planted):
     rehearsed = planted.model.nearest(3)
     assert rehearsed.episodes >= 6 and {one.shots for one in planted.model.rehearsed} >= {1, 3, 5, 10}
     assert all(len(rehearsed.gaps[name]) for name in ("right", "known", "precision", "recall"))
-    assert rehearsal.Rehearsed.from_json(rehearsed.to_json()) == rehearsed
+    assert convert(rehearsed.to_json(), rehearsal.Rehearsed) == rehearsed
 
 
 def test_how_to_tell_other_is_learned_only_where_a_class_played_it():

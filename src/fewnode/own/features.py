@@ -52,13 +52,6 @@ class FeatureSchema:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "FeatureSchema":
-        parts: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
-        }
-        return cls(**parts)
-
     def fit(self, graph: Graph) -> Graph:
         """The graph with the columns the model knows, in its order and units; refused if it has others."""
         if self.structural or not graph.has_features:

@@ -11,6 +11,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
 from ..storage import PathLike
+from ..storage.manifest import Manifest
 from ..tasks import ClassSplit
 from ..training import loop
 from . import calibration, opening, persistence
@@ -54,6 +55,7 @@ class FittedModel:
         self.calibration: Calibration | None = None
         self.question: OpenQuestion | None = None
         self.folder: Path | None = None
+        self.manifest: Manifest | None = None
         self.inputs: str | None = None
         self._state: Any = None
         self._open: OpenWorldModel | None = None
@@ -71,7 +73,7 @@ class FittedModel:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
         trained and the method is ``probe``. ``source`` names the files the graph came from."""
         split = choose_split(graph, self.min_size) if split is None else split
-        self.notes, self.folder = [], None
+        self.notes, self.folder, self.manifest = [], None, None
         method, options = self._trainable(split)
         self.schema = FeatureSchema.of(graph)
         ready = self.schema.fit(graph)
@@ -194,6 +196,7 @@ class FittedModel:
         shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
         made = cls(card.method, **shape, **card.options)
         made.model, made.schema, made.notes, made.folder = kept.model, kept.schema, kept.notes, Path(folder)
+        made.manifest = kept.manifest
         made.named_classes = kept.known is not None
         made.known = kept.known or made.known
         made.calibrations, made.source = list(kept.calibrations), kept.source
@@ -215,8 +218,8 @@ class FittedModel:
         if self._open is None:
             graph = self._graph()
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-            if self.folder is not None and self.on_own_graph():
-                self._open = opening.load(self.folder, y, classes)
+            if self.folder is not None and self.manifest is not None and self.on_own_graph():
+                self._open = opening.load(self.folder, self.manifest, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
@@ -234,8 +237,8 @@ class FittedModel:
 
     def _attached(self) -> tuple[Graph, Any]:
         graph = self._graph()
-        if self._state is None and self.folder is not None and self.on_own_graph():
-            self._state = persistence.read_embedding(self.folder, graph.device)
+        if self._state is None and self.folder is not None and self.manifest is not None and self.on_own_graph():
+            self._state = persistence.read_embedding(self.folder, self.manifest, graph.device)
         if self._state is None:
             self._state = inference.embed(self._fitted()[0], graph)
         return graph, self._state

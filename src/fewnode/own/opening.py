@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+import msgspec
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -13,7 +13,10 @@ from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
 from ..nn.views import Views
-from ..storage import read_json, write_json, write_tensors
+from ..storage import write_json
+from ..storage.documents import parse_json
+from ..storage.manifest import Manifest
+from ..storage.tensors import check_finite, write_tensors
 from .classes import KnownClasses, class_name, class_sizes
 from .moments import Moments
 from .openworld import OpenWorldModel
@@ -63,22 +66,27 @@ def save(model: OpenWorldModel, folder: Path) -> None:
     write_json(folder / MODEL, {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]})
 
 
-def load(folder: Path, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
+class Document(msgspec.Struct, frozen=True):
+    """What ``open_world.json`` holds."""
+
+    classes: tuple[str, ...]
+    rehearsed: tuple[Rehearsed, ...]
+
+
+def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
     """The model that was kept for these labels, or None if there is none or the labels have changed."""
-    if not (folder / MODEL).exists():
+    if MODEL not in manifest:
         return None
-    document = read_json(folder / MODEL)
-    if tuple(document["classes"]) != classes:
+    document = parse_json(manifest.read_bytes(folder, MODEL), Document, str(folder / MODEL))
+    if document.classes != classes:
         return None
-    try:
-        parts = load_file(folder / TENSORS, device=str(y.device))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{folder / TENSORS} is damaged ({error}); fit the model again") from error
-    if not torch.equal(parts["y"], y):
-        return None
-    moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
-    rehearsed = tuple(Rehearsed.from_json(one) for one in document["rehearsed"])
-    kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
-    recipe = Recipe.from_tensors(kept) if kept else None
-    x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
-    return OpenWorldModel(classes, x, y, log_known, facts, moments, rehearsed, recipe)
+    with manifest.checking(folder, TENSORS) as path:
+        parts = load_file(path, device=str(y.device))
+        if not torch.equal(parts["y"], y):
+            return None
+        check_finite(parts)
+        moments = Moments(*(parts[f"moments.{part.name}"] for part in fields(Moments)))
+        kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
+        recipe = Recipe.from_tensors(kept) if kept else None
+        x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
+        return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe)

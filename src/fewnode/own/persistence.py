@@ -1,19 +1,22 @@
 """A fitted classifier as a folder: the model, and beside it what it knows of classes, features and files."""
 
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from .. import checkpoint
 from ..errors import InputError
 from ..methods.base import Method
-from ..storage import PathLike, read_json, write_json, write_tensors
+from ..storage import PathLike, write_json
+from ..storage.documents import Positive, parse_json
+from ..storage.folders import whole_folder
+from ..storage.manifest import Manifest
+from ..storage.tensors import check_finite, write_tensors
 from . import opening
 from .calibration import Calibration
 from .classes import KnownClasses
@@ -39,6 +42,7 @@ class SavedClassifier:
     vocabulary: tuple[str, ...] | None = None
     min_size: int | None = None
     inputs: str | None = None  # digest of the files of ``source``
+    manifest: Manifest | None = None  # of the folder it was read from
 
 
 def save(
@@ -49,21 +53,14 @@ def save(
     ``embedding`` is what the model made of the graph it was fitted on, where that is worth keeping; ``world`` the
     open-world model of that graph.
     """
-    target = check_folder(folder, force)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
-        checkpoint.save(saved.model, fresh)
+    with whole_folder(check_folder(folder, force)) as fresh:
+        checkpoint.write(saved.model, fresh)
         if saved.vocabulary is not None:
             write_json(fresh / WORDS, saved.vocabulary)
         _keep_embedding(embedding, fresh / EMBEDDING)
         if world is not None:
             opening.save(world, fresh)
         write_json(fresh / OWN, _document(saved))
-        fresh.chmod(0o755)  # mkdtemp is private; a model need not be
-        _replace(fresh, target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def check_folder(folder: PathLike, force: bool) -> Path:
@@ -81,21 +78,6 @@ def check_folder(folder: PathLike, force: bool) -> Path:
     return target
 
 
-def _replace(fresh: Path, target: Path) -> None:
-    if not target.exists():
-        fresh.rename(target)
-        return
-    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    target.rename(old / "model")
-    try:
-        fresh.rename(target)
-    except OSError:
-        (old / "model").rename(target)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
-
-
 def _keep_embedding(state: Any, path: Path) -> None:
     """Keep an embedding that is one tensor or a list of them; others are made again."""
     parts = state if type(state) is list else [state]
@@ -104,17 +86,14 @@ def _keep_embedding(state: Any, path: Path) -> None:
         write_tensors(path, named, {"kind": "list" if type(state) is list else "tensor"})
 
 
-def read_embedding(folder: Path, device: torch.device) -> Any:
+def read_embedding(folder: Path, manifest: Manifest, device: torch.device) -> Any:
     """The embedding that was kept, or None if there is none."""
-    path = folder / EMBEDDING
-    if not path.exists():
+    if EMBEDDING not in manifest:
         return None
-    try:
-        with safe_open(path, "pt", device=str(device)) as file:
-            parts = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
-            return parts if file.metadata()["kind"] == "list" else parts[0]
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}); remove it, it will be made again") from error
+    with manifest.checking(folder, EMBEDDING) as path, safe_open(path, "pt", device=str(device)) as file:
+        parts = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
+        check_finite(dict(enumerate(parts)))
+        return parts if file.metadata()["kind"] == "list" else parts[0]
 
 
 def _document(saved: SavedClassifier) -> dict[str, Any]:
@@ -130,26 +109,43 @@ def _document(saved: SavedClassifier) -> dict[str, Any]:
     }
 
 
+class OwnDocument(msgspec.Struct, frozen=True):
+    """What ``own.json`` holds."""
+
+    format: int
+    classes: KnownClasses
+    features: FeatureSchema
+    calibrations: tuple[Calibration, ...]
+    source: TableSource | None
+    notes: list[str]
+    min_size: Positive | None = None
+    inputs: str | None = None
+
+
 def load(folder: PathLike) -> SavedClassifier:
     """What a folder holds; one with a model alone (``fewnode train``) is read from the model's card."""
     source = Path(folder)
-    model = checkpoint.load(source)
-    if not (source / OWN).exists():
-        return SavedClassifier(model, FeatureSchema.of_card(model.card), list(model.card.notes))
-    document = read_json(source / OWN)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(f"{source / OWN} is not of format {FORMAT}, which this version reads; fit the model again")
-    try:
-        return SavedClassifier(
-            model,
-            FeatureSchema.from_json(document["features"]),
-            list(document["notes"]),
-            KnownClasses(*(tuple(document["classes"][part]) for part in ("base", "validation"))),
-            tuple(Calibration(**one) for one in document["calibrations"]),
-            None if document["source"] is None else TableSource(**document["source"]),
-            tuple(read_json(source / WORDS)) if (source / WORDS).exists() else None,
-            document["min_size"],
-            document.get("inputs"),
-        )
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{source / OWN} is damaged ({error}); fit the model again") from error
+    manifest = checkpoint.read_manifest(source)
+    model = checkpoint.read(source, manifest)
+    if OWN not in manifest:
+        schema = FeatureSchema.of_card(model.card)
+        return SavedClassifier(model, schema, list(model.card.notes), manifest=manifest)
+    data, where = manifest.read_bytes(source, OWN), str(source / OWN)
+    if parse_json(data, dict[str, Any], where).get("format") != FORMAT:
+        raise InputError(f"{where} is not of format {FORMAT}, which this version reads; fit the model again")
+    found = parse_json(data, OwnDocument, where)
+    words = None
+    if WORDS in manifest:
+        words = parse_json(manifest.read_bytes(source, WORDS), tuple[str, ...], str(source / WORDS))
+    return SavedClassifier(
+        model,
+        found.features,
+        found.notes,
+        found.classes,
+        found.calibrations,
+        found.source,
+        words,
+        found.min_size,
+        found.inputs,
+        manifest,
+    )

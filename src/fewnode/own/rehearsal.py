@@ -55,11 +55,6 @@ class Rehearsed:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Rehearsed":
-        parts = {name: tuple(part) for name, part in fields["membership"].items()}
-        return cls(fields["shots"], Membership(**parts), fields["gaps"], fields["episodes"])
-
 
 def rehearse(
     x: Tensor, edges: Operator, y: Tensor, head: KnownHead, unlabelled: float, progress: Progress, seed: int = 0

@@ -1,19 +1,33 @@
 """The state of a training between two checks, kept on disk so that a killed one goes on as if nothing had happened."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from ..errors import InputError
 from ..methods.base import Method, Training
-from ..storage import atomic_write
+from ..storage import atomic_write, readable, reading
+from ..storage.documents import Count, Share, parse_json
+from ..storage.tensors import check_finite
 from .distributed import is_first
 
-FILE = "training.safetensors"
+FILE, FORMAT = "training.safetensors", 2  # 1 had no hash
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """How far a training was."""
+
+    step: Count
+    waited: Count
+    best: Share | None
+    curve: tuple[tuple[Count, Share], ...]
 
 
 class TrainingState:
@@ -55,30 +69,29 @@ class TrainingState:
         for number, entries in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer/{number}/{key}": torch.as_tensor(value) for key, value in entries.items()}
         numbers = {"step": self.step, "waited": self.waited, "best": self.best, "curve": self.curve}
-        meta = {"numbers": json.dumps(numbers), "identity": json.dumps(self.identity)}
-        data = to_bytes({key: value.contiguous() for key, value in tensors.items()}, meta)
+        tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+        meta = {"format": str(FORMAT), "numbers": json.dumps(numbers), "identity": json.dumps(self.identity)}
+        data = to_bytes(tensors, meta | {"sha256": _digest(tensors, meta)})
         with atomic_write(file) as out:
             out.write(data)
 
     def _read(self, file: Path) -> None:
-        try:
-            with safe_open(file, "pt") as stored:
-                meta = stored.metadata() or {}
-                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
-            numbers, identity = json.loads(meta["numbers"]), json.loads(meta["identity"])
-        except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
-            raise InputError(f"{file} is not a training state ({error}); delete it to start anew") from error
-        for key, value in json.loads(json.dumps(self.identity)).items():
-            if identity.get(key) != value:
-                raise InputError(
-                    f"{file} belongs to another training: its {key} is {identity.get(key)!r}, this one's is {value!r}. "
-                    "Use another folder, or delete it to start anew"
-                )
-        self.step, self.waited, self.best = numbers["step"], numbers["waited"], numbers["best"]
-        self.curve = [(int(step), float(accuracy)) for step, accuracy in numbers["curve"]]
-        _restore(self.model, _under("weights/", tensors))
-        self.best_weights = _under("best/", tensors)
-        self._restore_optimizer(_under("optimizer/", tensors))
+        with reading(file, "delete it to start anew"):
+            tensors, meta = _content(readable(file))
+            identity = parse_json(meta["identity"].encode(), dict[str, Any], "its identity")
+            for key, value in json.loads(json.dumps(self.identity)).items():
+                if identity.get(key) != value:
+                    raise InputError(
+                        f"{file} belongs to another training: its {key} is {identity.get(key)!r}, this one's is "
+                        f"{value!r}. Use another folder, or delete it to start anew"
+                    )
+            numbers = parse_json(meta["numbers"].encode(), Numbers, "its numbers")
+            check_finite(tensors)
+            self.step, self.waited, self.best = numbers.step, numbers.waited, numbers.best
+            self.curve = list(numbers.curve)
+            _restore(self.model, _under("weights/", tensors))
+            self.best_weights = _under("best/", tensors)
+            self._restore_optimizer(_under("optimizer/", tensors))
 
     def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
         state: dict[int, dict[str, Tensor]] = {}
@@ -86,6 +99,30 @@ class TrainingState:
             number, key = path.split("/")
             state.setdefault(int(number), {})[key] = value
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+
+
+def _content(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and texts of a state, if they are those that were written: the file holds their hash.
+
+    Its own hash, not a manifest's: a state is replaced at every check, and one file is replaced in one step.
+    """
+    with safe_open(file, "pt") as stored:
+        meta = dict(stored.metadata() or {})
+        tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
+    if meta.get("format") != str(FORMAT):
+        raise InputError(f"{file} is not a training state of format {FORMAT}; delete it to start anew")
+    if meta.pop("sha256", "") != _digest(tensors, meta):
+        raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written; delete it to start anew")
+    return tensors, meta
+
+
+def _digest(tensors: dict[str, Tensor], meta: dict[str, str]) -> str:
+    sha = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for key in sorted(tensors):
+        part = tensors[key]
+        sha.update(f"{key} {part.dtype} {tuple(part.shape)}".encode())
+        sha.update(part.reshape(-1).view(torch.uint8).numpy().data)
+    return sha.hexdigest()
 
 
 @torch.no_grad()

@@ -8,6 +8,9 @@ from safetensors import safe_open
 
 from fewnode import storage
 from fewnode.errors import InputError
+from fewnode.storage.documents import read_json
+from fewnode.storage.files import umask
+from fewnode.storage.tensors import write_tensors
 
 
 def test_atomic_write_replaces_only_when_all_is_written(tmp_path):
@@ -33,7 +36,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         storage.write_json(file, {"a": 2})
-    assert storage.read_json(file) == {"a": 1}
+    assert read_json(file, dict) == {"a": 1}
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -76,16 +79,16 @@ def test_nan_is_not_json(tmp_path):
 def test_a_damaged_json_is_named(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"a": 1})[:-1])
     with pytest.raises(InputError, match=r"a.json is not a JSON file"):
-        storage.read_json(tmp_path / "a.json")
+        read_json(tmp_path / "a.json", dict)
 
 
 def test_tensors_appear_whole_for_everybody_to_read(tmp_path, monkeypatch):
     path = tmp_path / "part.safetensors"
-    storage.write_tensors(path, {"a": torch.arange(3).expand(2, 3)}, {"kind": "test"})
+    write_tensors(path, {"a": torch.arange(3).expand(2, 3)}, {"kind": "test"})
     with safe_open(path, "pt") as file:
         assert file.get_tensor("a").tolist() == [[0, 1, 2]] * 2 and file.metadata() == {"kind": "test"}
-    assert path.stat().st_mode & 0o777 == 0o666 & ~storage._umask()
-    monkeypatch.setattr("safetensors.torch.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
+    monkeypatch.setattr("fewnode.storage.tensors.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        storage.write_tensors(path, {"a": torch.zeros(1)})
+        write_tensors(path, {"a": torch.zeros(1)})
     assert [file.name for file in tmp_path.iterdir()] == ["part.safetensors"]
