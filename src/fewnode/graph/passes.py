@@ -1,11 +1,12 @@
 """Passes over the features of a graph on disk, a chunk of rows at a time."""
 
+import hashlib
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from ..store.space import Space
+from ..store.space import Space, by_rows
 from .csr import csr_parts, csr_tensor, to_scipy
 
 WIDE = 2048  # columns up to which X^T X is made once instead of multiplied again and again
@@ -34,6 +35,28 @@ def column_means(x: Tensor, space: Space | None) -> Tensor:
     for rows in space.rows(len(x), row_bytes(x)):
         total += x[rows].double().sum(0)
     return (total / len(x)).float()
+
+
+def column_spread(x: Tensor, space: Space | None) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean of each column of dense features, in double precision."""
+    if space is None:
+        return torch.std_mean(x.double(), dim=0, correction=0)
+    means, count = x.new_zeros(x.shape[1], dtype=torch.float64), 0
+    squares = torch.zeros_like(means)
+    for rows in space.rows(len(x), 3 * row_bytes(x)):  # moments of chunks joined: no small difference of large numbers
+        part = x[rows].double()
+        mean, both = part.mean(0), count + len(part)
+        squares += (part - mean).square().sum(0) + (mean - means).square() * (count * len(part) / both)
+        means += (mean - means) * (len(part) / both)
+        count = both
+    return (squares / count).sqrt(), means
+
+
+def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tensor:
+    """``(x - centre) / scale`` on disk, under a name of its own."""
+    name = f"features-{hashlib.sha256(torch.cat([centre, scale]).numpy().tobytes()).hexdigest()[:16]}"
+    shape = (len(x), x.shape[1])
+    return by_rows(space, name, shape, torch.float32, lambda rows: (x[rows] - centre).div_(scale))
 
 
 def gram_by_rows(weighted: Callable[[slice], Tensor], x: Tensor, space: Space) -> Callable[[Tensor], Tensor]:

@@ -1,8 +1,5 @@
 """A graph in a store on disk: written from one in memory, and opened again without reading it."""
 
-import shutil
-import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +8,38 @@ import torch
 
 from ..errors import InputError
 from ..storage import PathLike
-from ..store.manifest import Manifest, checked_array, facts, read_manifest
+from ..storage.folders import whole_folder
+from ..store.manifest import Facts, Store
 from ..store.names import StoredNames, name_arrays
-from ..store.space import Space, default_memory
+from ..store.space import Progress, Space, default_memory
 from .csr import csr_parts, csr_tensor
 from .frozen import FINGERPRINT
 from .graph import Graph
 
 
-def open_store(path: PathLike, memory: int | None = None, *, verify: bool = False) -> Graph:
+def open_store(
+    path: PathLike,
+    memory: int | None = None,
+    *,
+    verify: bool = False,
+    progress: Progress = lambda what, part: None,
+) -> Graph:
     """The graph of a store, with arrays that are read from disk as they are used.
 
     Args:
         path: the folder that ``save_store`` or ``fewnode import`` wrote.
-        memory: bytes that the work on it may take; half of what is free, if not given.
-        verify: read all of it once and compare its hashes with the manifest.
+        memory: bytes that the program may take to work on it; half of what is free, if not given.
+        verify: read all of it once and compare the hashes.
+        progress: told what is being done, and which part of it is done.
     """
-    folder, manifest = Path(path), read_manifest(path)
-    space = Space(folder, default_memory() if memory is None else memory)
-    arrays = {name: checked_array(folder, manifest, name, verify) for name in manifest.arrays}
-    parts = {name: space.mapped(array) for name, array in arrays.items()}
+    store = Store(path, verify)
+    space = Space(store.folder, default_memory() if memory is None else memory, progress)
+    parts = {name: space.mapped(array) for name, array in store.arrays.items()}
     features = parts.get("features")
-    if manifest.width is not None:
-        shape = (len(parts["y"]), manifest.width)
+    if store.facts.width is not None:
+        shape = (len(parts["y"]), store.facts.width)
         features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
-    names = StoredNames(arrays["name_ends"], arrays["name_letters"]) if "name_ends" in arrays else None
+    names = StoredNames(store.arrays["name_ends"], store.arrays["name_letters"]) if "name_ends" in parts else None
     graph = Graph(
         indptr=parts["indptr"],
         indices=parts["indices"],
@@ -44,11 +48,9 @@ def open_store(path: PathLike, memory: int | None = None, *, verify: bool = Fals
         node_names=names,
         weights=parts.get("weights"),
         space=space,
-        **{name: getattr(manifest, name) for name in ("directed", "self_loops", "duplicates")},
-        class_names=manifest.class_names,
-        feature_names=manifest.feature_names,
+        **{name: getattr(store.facts, name) for name in _FACTS},
     )
-    graph.cache.get(FINGERPRINT, lambda: manifest.digest(labels=False))
+    graph.cache.get(FINGERPRINT, lambda: store.digest(labels=False))
     return graph
 
 
@@ -59,27 +61,15 @@ def save_store(graph: Graph, path: PathLike) -> None:
         raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.kinds is not None:
         raise InputError("a graph with several kinds of edges cannot be a store yet; leave the kinds out")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
+    with whole_folder(target) as fresh:
         for name, array in _arrays(graph).items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-        finish(fresh, _manifest(graph))
-        fresh.chmod(0o755)
-        fresh.rename(target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
+        width = graph.num_features if sparse else None
+        Facts.write(fresh, {"width": width, **{name: getattr(graph, name) for name in _FACTS}})
 
 
-def finish(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest for the arrays in a folder."""
-    replace(manifest, arrays={file.stem: facts(file) for file in sorted(folder.glob("*.npy"))}).write(folder)
-
-
-def _manifest(graph: Graph) -> Manifest:
-    sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
-    names = ("directed", "self_loops", "duplicates", "class_names", "feature_names")
-    return Manifest(**{name: getattr(graph, name) for name in names}, width=graph.num_features if sparse else None)
+_FACTS = ("directed", "self_loops", "duplicates", "class_names", "feature_names")
 
 
 def _arrays(graph: Graph) -> dict[str, np.ndarray]:

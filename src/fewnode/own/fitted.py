@@ -73,6 +73,8 @@ class FittedModel:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
         trained and the method is ``probe``. ``source`` names the files the graph came from."""
         split = choose_split(graph, self.min_size) if split is None else split
+        if graph.space is not None:
+            self._check_on_disk(split)
         self.notes, self.folder, self.manifest = [], None, None
         method, options = self._trainable(split)
         self.schema = FeatureSchema.of(graph)
@@ -97,6 +99,16 @@ class FittedModel:
         self._own = True
         self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
         return self
+
+    def _check_on_disk(self, split: ClassSplit) -> None:
+        if self.method != "vantage":
+            raise InputError(f"{self.method} holds the whole graph in memory; a store is for vantage")
+        if len(split.base) < 2:
+            raise InputError(
+                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train on. "
+                "Label more nodes, or ask for fewer with --min-size"
+            )
+        self.device = "cpu"
 
     def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
         if len(split.base) >= 2:
@@ -183,9 +195,11 @@ class FittedModel:
             self.inputs,
         )
         own = self.graph is not None and self.on_own_graph()
-        large = own and self._graph().num_nodes >= persistence.LARGE
+        here = own and self._graph().space is None  # what is made of a graph on disk stays in its store
+        large = here and self._graph().num_nodes >= persistence.LARGE
         labelled = own and bool((self._graph().y >= 0).any())
         world = self._open_world(progress) if labelled else None
+        world = world if here else None
         persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
 
     @classmethod
@@ -218,7 +232,9 @@ class FittedModel:
         if self._open is None:
             graph = self._graph()
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-            if self.folder is not None and self.manifest is not None and self.on_own_graph():
+            if graph.space is not None:
+                self._open = opening.open_world_on_disk(self._fitted()[0], graph, y, classes, progress)
+            elif self.folder is not None and self.manifest is not None and self.on_own_graph():
                 self._open = opening.load(self.folder, self.manifest, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)

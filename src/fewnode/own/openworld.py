@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.operators import normalized_adjacency
+from ..graph.bounded import smoother
 from ..nn.views import ViewSources
+from ..store.space import Space, by_rows
 from . import membership, priors
 from .coordinates import Frame
 from .expectation import Expectation, expectation
@@ -54,28 +55,38 @@ class OpenWorldModel:
         classes: tuple[str, ...],
         *,
         sources: ViewSources | None = None,
+        space: Space | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
     ) -> "OpenWorldModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``sources`` of the views make explanations possible. ``progress`` is told what is being done, and which part of
+        ``sources`` of the views make explanations possible; ``space`` is where the rows of all nodes go, if the graph is
+        on disk. ``progress`` is told what is being done, and which part of
         it is done.
         """
-        edges = normalized_adjacency(graph)
+        edges = smoother(graph)
         progress("joining the views", 0.0)
-        frame = Frame.of(views)
-        x = frame.coordinates(views).half().float()  # as they are saved, so that a loaded model answers as before
+        frame = Frame.of(views, space)
+        x = frame.all_coordinates(views, space)
         moments = Moments.of(x, y)
         progress("learning the known classes", 0.0)
         head = KnownHead.fit(x, edges, y, seed)
         logits, alone = head.logits(x, edges, y)
         found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
-        masses = [membership.spread_mass(edges, part) for part in ((y >= 0).float(), torch.ones_like(x[:, 0]))]
-        facts = membership.node_facts(x, moments, logits, alone, *masses)
-        recipe = None if sources is None else Recipe.of(sources, frame, head, x, y)
+        masses = [membership.spread_mass(edges, part) for part in membership.masses_given(y)]
+
+        def facts_of(rows: slice) -> Tensor:
+            around = (mass[rows] for mass in masses)
+            return membership.node_facts(x[rows].float(), moments, logits[rows], alone[rows], *around)
+
+        facts = by_rows(space, "facts", (len(y), len(membership.NODE_FACTS)), torch.float32, facts_of)
+        log_known = by_rows(
+            space, "log_known", (len(y), len(classes)), torch.float32, lambda rows: logits[rows].log_softmax(1)
+        )
+        recipe = None if sources is None else Recipe.of(sources, frame, head, x, y, space)
         progress("done", 1.0)
-        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found), recipe)
+        return cls(classes, x, y, log_known, facts, moments, tuple(found), recipe)
 
     def ask(
         self,
@@ -154,7 +165,7 @@ class OpenQuestion:
         directions = {}
         for name, nodes in examples.items():
             same = name in self.examples and torch.equal(self.examples[name], nodes)
-            directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes])
+            directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes].float())
         shots = [len(nodes) for nodes in examples.values()]
         taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
         return replace(self, examples=dict(examples), directions=directions, memberships=taught)
@@ -162,7 +173,7 @@ class OpenQuestion:
     def _projections(self, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
         """``[B, 2 * directions]``: both weights of each in turn."""
         weights = torch.cat([part.weights for part in directions], 1)
-        parts = [self.model.x[some] @ weights for some in nodes.split(ROWS)]
+        parts = [self.model.x[some].float() @ weights for some in nodes.split(ROWS)]
         return torch.cat(parts) - self.model.moments.mean @ weights
 
     def utilities(self, nodes: Tensor) -> Tensor:
@@ -180,7 +191,7 @@ class OpenQuestion:
     def groups(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, G]`` of known (all together), each new class, and other."""
         parts = [priors.with_shares(self.utilities(part), self._assumed(), self.shares) for part in nodes.split(BATCH)]
-        return torch.cat(parts) if parts else self.model.x.new_zeros(0, len(self.examples) + 2)
+        return torch.cat(parts) if parts else self.model.facts.new_zeros(0, len(self.examples) + 2)
 
     def probabilities(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, classes]`` in the order of ``classes``."""
@@ -209,4 +220,4 @@ class OpenQuestion:
         n_new = len(self.examples)
         parts = [taught.assumed(n_new) for taught in self.memberships]
         shares = torch.stack([parts[-1][0], *(part[1] for part in parts[:-1]), parts[-1][-1]])
-        return (shares / shares.sum()).to(self.model.x)
+        return (shares / shares.sum()).to(self.model.facts)

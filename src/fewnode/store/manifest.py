@@ -1,98 +1,86 @@
-"""What a store says of itself: its format, its arrays with their shapes and hashes. Without it there is no store."""
+"""What a store says of itself: what graph it holds, and shape, length and hash of every array."""
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..errors import InputError
-from ..storage import PathLike, read_json, write_json
+from ..storage import PathLike, write_json
+from ..storage.documents import parse_json
+from ..storage.manifest import Manifest
 from .space import read_mapped
 
-FORMAT, VERSION = "fewnode graph store", 1
-MANIFEST = "manifest.json"
-BLOCK = 1 << 22
+FORMAT = 1
+STORE = "store.json"
+REMEDY = "import the graph again"
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """The facts about a graph that are no arrays; ``arrays`` says shape, dtype and SHA-256 of each file."""
+class Facts(msgspec.Struct, frozen=True):
+    """What is known of a graph beside its arrays, and of each array its type and shape."""
 
+    format: int
+    arrays: dict[str, tuple[str, tuple[int, ...]]]
     directed: bool = False
     self_loops: int = 0
     duplicates: int = 0
     width: int | None = None  # of sparse features
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
-    arrays: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:
+        """Describe the arrays in a folder, and the ``graph`` they are; with the hashes, the folder is a store."""
+        arrays = {path.stem: _kind(read_mapped(path)) for path in sorted(folder.glob("*.npy"))}
+        write_json(folder / STORE, {"format": FORMAT, "arrays": arrays, **graph})
+        Manifest.write(folder)
+
+
+class Store:
+    """The arrays of a store by name, mapped; what is not as it was written is refused."""
+
+    def __init__(self, path: PathLike, verify: bool = False) -> None:
+        self.folder = Path(path)
+        if not (self.folder / STORE).exists():
+            there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
+            raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
+        self.manifest = Manifest.read(self.folder)
+        document = self.manifest.read_bytes(self.folder, STORE)
+        told = msgspec.json.decode(document)
+        if not isinstance(told, dict) or told.get("format") != FORMAT:
+            found = told.get("format") if isinstance(told, dict) else None
+            raise InputError(f"{path} is a store of format {found}, this version reads {FORMAT}: {REMEDY}")
+        self.facts = parse_json(document, Facts, str(self.folder / STORE))
+        self.arrays = {name: self._array(name, verify) for name in self.facts.arrays}
+
+    def _array(self, name: str, verify: bool) -> np.memmap:
+        path, told = self.folder / f"{name}.npy", self.facts.arrays[name]
+        if not path.exists():
+            raise InputError(f"{path} is gone, so the store is damaged: {REMEDY}")
+        if verify:
+            with self.manifest.checking(self.folder, path.name, REMEDY):
+                pass
+        array = read_mapped(path)
+        if _kind(array) != told or path.stat().st_size != self.manifest.files[path.name].bytes:
+            raise InputError(f"{path} holds {_kind(array)}, the store says {told}: {REMEDY}")
+        return array
 
     def digest(self, labels: bool = True) -> str:
         """What tells one store from another; without ``labels``, one structure with its features from another."""
-        if labels:
-            return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
-        bare = {name: part for name, part in self.arrays.items() if name != "y" and not name.startswith("name_")}
-        return replace(self, class_names=None, arrays=bare).digest()
-
-    def write(self, folder: Path) -> None:
-        write_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)})
+        files = {name: entry.sha256 for name, entry in self.manifest.files.items()}
+        if not labels:
+            files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", STORE))}
+        return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
 
 def is_store(path: PathLike | None) -> bool:
-    """Whether a path is meant to be a store: a folder with a manifest, or one that is called so."""
-    if path is None:
-        return False
-    folder = Path(path)
-    return (folder / MANIFEST).exists() or (folder.is_dir() or not folder.exists()) and folder.suffix == ".store"
+    """Whether a path is meant to be a store: a folder that holds one, or a name that ends so."""
+    return path is not None and (Path(path).suffix == ".store" or (Path(path) / STORE).exists())
 
 
-def read_manifest(path: PathLike) -> Manifest:
-    """The manifest of a store; another format is refused by name."""
-    folder = Path(path)
-    if not (folder / MANIFEST).exists():
-        there = "has no manifest, so it was not finished" if folder.is_dir() else "does not exist"
-        raise InputError(f"{folder} {there}: make a store with `fewnode import --edges E --nodes N --out {folder}`")
-    document = read_json(folder / MANIFEST)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(f"{folder / MANIFEST} is not that of a {FORMAT}")
-    if document.get("version") != VERSION:
-        raise InputError(
-            f"{folder} is a store of version {document.get('version')}, this program reads {VERSION}: import it again"
-        )
-    del document["format"], document["version"]
-    try:
-        for name in ("class_names", "feature_names"):
-            document[name] = None if document[name] is None else tuple(document[name])
-        return Manifest(**document)
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{folder / MANIFEST} is damaged ({error}): import the store again") from error
+def _kind(array: np.ndarray) -> tuple[str, tuple[int, ...]]:
+    return str(array.dtype), array.shape
 
-
-def facts(path: Path) -> dict[str, Any]:
-    """Shape, dtype and hash of an array's file, for the manifest."""
-    array = read_mapped(path)
-    return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": sha256(path)}
-
-
-def checked_array(folder: Path, manifest: Manifest, name: str, verify: bool) -> np.memmap:
-    """An array of a store, mapped; refused where it is not what the manifest says."""
-    path, told = folder / f"{name}.npy", manifest.arrays[name]
-    array = read_mapped(path)
-    if [list(array.shape), str(array.dtype)] != [told["shape"], told["dtype"]]:
-        raise InputError(
-            f"{path} holds {array.dtype} {list(array.shape)}, the manifest says {told['dtype']} {told['shape']}: "
-            "import the store again"
-        )
-    if verify and sha256(path) != told["sha256"]:
-        raise InputError(f"{path} is not what was written (its SHA-256 differs): import the store again")
-    return array
-
-
-def sha256(path: Path) -> str:
-    sha = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            sha.update(block)
-    return sha.hexdigest()
