@@ -1,6 +1,6 @@
 """Products with the adjacency of a graph that is larger than memory: the edges are read from disk at every pass."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,17 +23,15 @@ class Pattern:
 
     @torch.no_grad()
     def sums(self, z: Tensor, out: Tensor, space: Space) -> Tensor:
-        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes: two
-        to three times as fast as the product with a sparse matrix, and any chunk of rows by itself."""
+        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes:
+        faster than the product with a sparse matrix, and any chunk of rows by itself."""
         for rows in space.rows(len(out), 16 * z.shape[1]):
             ends = self.indptr[rows.start : rows.stop + 1].long()
             first, last = int(ends[0]), int(ends[-1])
             arcs = self.indices[first:last]
             each = None if self.weights is None else self.weights[first:last] * self.unit
             starts = (ends - first).to(arcs.dtype)
-            out[rows] = F.embedding_bag(
-                arcs, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each
-            )
+            out[rows] = F.embedding_bag(arcs, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
         return out
 
     def totals(self, space: Space) -> Tensor:
@@ -100,9 +98,8 @@ def patterns(graph: Graph) -> tuple[Pattern, Pattern]:
         forth = Pattern(graph.indptr, graph.indices, graph.weights, unit)
         if not graph.directed:
             return forth, forth
-        back = {name: graph.space.open(f"back_{name}") for name in ("indptr", "indices")}
         weights = None if graph.weights is None else graph.space.open("back_weights")
-        return forth, replace(forth, **back, weights=weights)
+        return forth, Pattern(graph.space.open("back_indptr"), graph.space.open("back_indices"), weights, unit)
 
     return graph.cache.get(PATTERNS, build)
 

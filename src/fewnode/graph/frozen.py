@@ -1,6 +1,7 @@
 """What a graph is: its arrays, frozen, and what can be derived from them."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -34,7 +35,7 @@ class FrozenGraph:
     indices: Tensor
     y: Tensor
     features: Tensor | None = None
-    node_names: tuple[str, ...] | None = None
+    node_names: Sequence[str] | None = None
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     directed: bool = False

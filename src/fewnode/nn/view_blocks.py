@@ -117,9 +117,7 @@ class Work:
             for rows in self.space.rows(columns.n, 12 * columns.width):
                 out[rows] = (rows_of(rows).double() @ matrix).half()
 
-    def _iterated(
-        self, lists: BoundedOperator, start: Callable[[slice], Tensor], width: int
-    ) -> tuple[Columns, Tensor]:
+    def _iterated(self, lists: BoundedOperator, start: Callable[[slice], Tensor], width: int) -> tuple[Columns, Tensor]:
         """The last block of the iteration on disk, and the matrix that makes its columns orthonormal."""
         steps = [self.raw(f"step{number}", width) for number in range(STEPS + 2)]
         at = max((number for number, step in enumerate(steps) if step.complete()), default=0)
@@ -144,7 +142,7 @@ class Work:
 
 
 def neighbour_lists(graph: Graph) -> BoundedOperator:
-    """The neighbour lists, each with the node itself, as bags of words: TF-IDF ``[N, N]`` as ``reduced_links`` has it."""
+    """The neighbour lists, each with the node itself, as bags of words: TF-IDF, as in ``reduced_links``."""
     assert graph.space is not None
     forth, back = (Pattern(part.indptr, part.indices) for part in patterns(graph))
     n = graph.num_nodes
@@ -155,11 +153,10 @@ def neighbour_lists(graph: Graph) -> BoundedOperator:
 
 
 def orthonormal(gram: Tensor) -> Tensor:
-    """The matrix that makes columns with these inner products orthonormal; directions that are not there become zero."""
+    """The matrix that makes columns with these inner products orthonormal; those that are not there become zero."""
     scale = gram.diagonal().clamp(min=1e-300).rsqrt()
     values, vectors = torch.linalg.eigh(gram * scale[:, None] * scale)
     keep = values > 1e-14 * values[-1]
     root = torch.where(keep, values.clamp(min=1e-300).rsqrt(), 0.0)
     turned: Tensor = scale[:, None] * vectors * root
     return turned
-

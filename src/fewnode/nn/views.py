@@ -121,9 +121,7 @@ class Views(nn.Module):
         made, means = [work.space.open(name) for name in VIEWS], [work.space.read(f"mean_{name}") for name in VIEWS]
         if not work.space.has("columns"):
             full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
-            work.space.write(
-                "columns", self._mean_columns(graph, full, bounded_normalized(graph), bounded_mean(graph))
-            )
+            work.space.write("columns", self._mean_columns(graph, full, bounded_normalized(graph), bounded_mean(graph)))
         columns = work.space.read("columns")
         idf, centre = features.idf.clone(), features.centre.clone()
         return made, ViewSources(idf, centre, basis, work.space.open("directions"), tuple(means), columns)

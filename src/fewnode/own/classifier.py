@@ -16,6 +16,7 @@ from .expectation import Expectation
 from .explanation import Explainer, Explanation, embeddings_of
 from .fitted import FittedModel
 from .open_explanation import OpenExplainer
+from .openworld import BATCH
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
 from .rehearsal import Progress
@@ -122,10 +123,12 @@ class FewShotClassifier(FittedModel):
         nodes = self.unlabelled()
         if not 1 <= top <= len(nodes):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
-        found = self.predict_proba(nodes)
-        best = found.probabilities[:, found.classes.index(label)].topk(top)
-        chosen = best.indices.tolist()
-        return Candidates(label, found.nodes[best.indices], [found.names[i] for i in chosen], best.values)
+        at = self.classes_.index(label)
+        parts = nodes.split(BATCH) if self._graph().space is not None else [nodes]
+        best = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts]).topk(top)
+        chosen = nodes.cpu()[best.indices]
+        names = [node_name(self._graph(), i) for i in chosen.tolist()]
+        return Candidates(label, chosen, names, best.values)
 
     def expect(
         self, found: Predictions, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None

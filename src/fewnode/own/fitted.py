@@ -155,15 +155,15 @@ class FittedModel:
         self.support = self.calibration = self.question = self._state = self._open = None
         self._own = False
 
-    def read(self, **files: PathLike | None) -> Graph:
+    def read(self, *, memory: int | None = None, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
-        was fitted on; without any, those very files."""
+        was fitted on; without any, those very files. ``memory`` bounds the work on a store."""
         if self.source is None:
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
         source = self.source.elsewhere(**files)
-        graph = source.read(self.vocabulary)
+        graph = source.read(self.vocabulary, memory)
         self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
         return graph
 

@@ -73,12 +73,10 @@ def open_world_on_disk(
         found = load(space.folder, Manifest.read(space.folder), y, classes)
         assert found is not None and found.recipe is not None
         recipe = replace(found.recipe, answers=space.open("answers"), sources=own.sources(graph))
-        rows = {name: space.open(name) for name in ("x", "log_known", "facts")}
-        return replace(found, **rows, recipe=recipe)
+        x, log_known, facts = (space.open(name) for name in ("x", "log_known", "facts"))
+        return replace(found, x=x, log_known=log_known, facts=facts, recipe=recipe)
     progress("making the views", 0.0)
-    made = OpenWorldModel.fit(
-        graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress
-    )
+    made = OpenWorldModel.fit(graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress)
     shutil.rmtree(graph.space.within("scratch").folder, ignore_errors=True)
     assert made.recipe is not None
     none, links = made.facts.new_zeros(0), made.recipe.sources.links[:0]

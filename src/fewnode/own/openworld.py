@@ -16,7 +16,7 @@ from ..nn.views import ViewSources
 from ..store.space import Space, by_rows
 from . import membership, priors
 from .coordinates import Frame
-from .expectation import Expectation, expectation
+from .expectation import Expectation, Tally, expectation, tallied
 from .known_head import KnownHead
 from .membership import Membership
 from .moments import Direction, Moments
@@ -61,9 +61,8 @@ class OpenWorldModel:
     ) -> "OpenWorldModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``sources`` of the views make explanations possible; ``space`` is where the rows of all nodes go, if the graph is
-        on disk. ``progress`` is told what is being done, and which part of
-        it is done.
+        ``sources`` of the views make explanations possible; ``space`` is where rows of all nodes go, if the graph is
+        on disk. ``progress`` is told what is being done, and which part of it is done.
         """
         edges = smoother(graph)
         progress("joining the views", 0.0)
@@ -165,7 +164,9 @@ class OpenQuestion:
         directions = {}
         for name, nodes in examples.items():
             same = name in self.examples and torch.equal(self.examples[name], nodes)
-            directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes].float())
+            directions[name] = (
+                self.directions[name] if same else self.model.moments.direction(self.model.x[nodes].float())
+            )
         shots = [len(nodes) for nodes in examples.values()]
         taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
         return replace(self, examples=dict(examples), directions=directions, memberships=taught)
@@ -200,14 +201,21 @@ class OpenQuestion:
 
     def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
         """What is to be expected of rows with these probabilities, of which only the ``accepted`` get a label."""
+        return self.expectation(self.tally(probabilities, accepted))
+
+    def tally(self, probabilities: Tensor, accepted: Tensor) -> Tally:
+        """The sums over some rows that expectations are made from."""
         n_new = len(self.examples)
         known, new, other = probabilities[:, n_new:-1], probabilities[:, :n_new], probabilities[:, -1:]
         best = known.max(1, keepdim=True).values if known.shape[1] else torch.zeros_like(other)
         groups = torch.cat([known.sum(1, keepdim=True), new, other], 1)
-        shots = sum(len(nodes) for nodes in self.examples.values()) / n_new
+        return tallied(torch.cat([best, new, other], 1), groups, accepted.float(), torch.ones_like(other[:, 0]))
+
+    def expectation(self, tally: Tally) -> Expectation:
+        """What is to be expected of the rows of a tally."""
+        shots = sum(len(nodes) for nodes in self.examples.values()) / len(self.examples)
         taught = self.model.nearest(shots)
-        best = torch.cat([best, new, other], 1)
-        return expectation(tuple(self.examples), best, groups, accepted, taught.gaps, taught.episodes)
+        return expectation(tuple(self.examples), tally, taught.gaps, taught.episodes)
 
     def _known(self, nodes: Tensor) -> Tensor:
         """Which known class, if any; a class that is shown by examples now is no longer among them."""

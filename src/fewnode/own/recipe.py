@@ -35,7 +35,6 @@ class Recipe:
     ) -> "Recipe":
         """The recipe for nodes with the coordinates ``x [N, d]`` and the labels ``y [N]``."""
 
-
         def answered(rows: slice) -> Tensor:
             said = scores(x[rows].float(), head.weights).softmax(1)
             return torch.where((y[rows] >= 0)[:, None], label_matrix(y[rows], said.shape[1]), said).half()

@@ -1,6 +1,6 @@
 """A user's examples of new classes: looked up, checked, and made the support of one task."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..io.columns import close_name, read_columns
 from ..storage import PathLike
+from ..store.names import StoredNames
 from .classes import KnownClasses, class_name
 from .predictions import UNKNOWN
 
@@ -153,7 +154,7 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     """Ids [B] of nodes given by id or by name."""
     values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
     if any(isinstance(value, str) for value in values):
-        index = _name_index(graph)
+        index = _name_index(graph, values)
         ids = [index.get(value, -1) if isinstance(value, str) else value for value in values]
     else:
         ids = values
@@ -168,11 +169,15 @@ def _unknown(graph: Graph, value: Any) -> str:
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = close_name(value, _name_index(graph))
+    close = None if isinstance(graph.node_names, StoredNames) else close_name(value, _name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 
-def _name_index(graph: Graph) -> dict[str, int]:
+def _name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
+    """The numbers of nodes by name: of all, or on disk of those that are wanted."""
+    if isinstance(graph.node_names, StoredNames):
+        return graph.node_names.find(value for value in wanted if isinstance(value, str))
+
     def build() -> dict[str, int]:
         names = graph.node_names or map(str, range(graph.num_nodes))
         return {name: i for i, name in enumerate(names)}

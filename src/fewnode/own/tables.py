@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import io
+from ..errors import InputError
 from ..graph import Graph
+from ..graph.stored import open_store
 from ..storage import PathLike
+from ..store.manifest import Store, is_store
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,24 @@ class TableSource:
             return self
         return replace(TableSource.of(edges or self.edges, nodes, features), columns=self.columns)
 
-    def read(self, vocabulary: Sequence[str] | None = None) -> Graph:
-        """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
+    @property
+    def stored(self) -> bool:
+        """Whether the edges are a store, which holds a whole graph."""
+        return is_store(self.edges)
+
+    def read(
+        self, vocabulary: Sequence[str] | None = None, memory: int | None = None, *, verify: bool = False
+    ) -> Graph:
+        """The graph in the files; its texts get the words of ``vocabulary``, if that is given. That of a store stays
+        there: ``memory`` bounds the work on it, ``verify`` compares its hashes."""
+        if self.stored:
+            if self.nodes or self.features:
+                raise InputError(
+                    f"{self.edges} is a store, which holds nodes and features too: leave --nodes and --features out"
+                )
+            return open_store(self.edges, memory, verify=verify)
+        if memory is not None:
+            raise InputError("--memory bounds the work on a store; make one of the tables with `fewnode import`")
         named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
         return Graph.from_edges(**io.graph_tables(**named, vocabulary=vocabulary))
 
@@ -47,6 +66,8 @@ class TableSource:
 
         Of the inputs, because what is computed from them may differ in the last digit from one machine to another.
         """
+        if self.stored:
+            return Store(self.edges).digest()
         sha = hashlib.sha256(repr(sorted(self.columns.items())).encode())
         for path in (self.edges, self.nodes, self.features):
             sha.update(b"none" if path is None else hashlib.sha256(Path(path).read_bytes()).digest())

@@ -15,10 +15,10 @@ from ..tasks import ClassSplit
 from ..training.loop import Callback
 from .classes import choose_split
 from .classifier import FewShotClassifier
-from .expectation import Expectation
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
+from .streaming import Answered, write_predictions
 from .support import find_nodes, read_examples
 from .tables import TableSource
 
@@ -45,6 +45,7 @@ def fit_tables(
     understood: Callable[[Graph, ClassSplit], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
     learning: Progress = lambda what, part: None,
+    memory: int | None = None,
 ) -> FittedTables:
     """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
 
@@ -55,9 +56,10 @@ def fit_tables(
         understood: told the graph and the classes that will be learned from, before the training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
+        memory: bytes that the work on a store may take.
     """
     check_folder(out, force)
-    graph = source.read()
+    graph = source.read(memory=memory, verify=True)
     classifier = FewShotClassifier(method, **(settings or {}))
     split = choose_split(graph, classifier.min_size)
     if understood is not None:
@@ -65,7 +67,7 @@ def fit_tables(
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, callback=callback)
     classifier.save(out, force=force, progress=learning)
-    worth = method != "probe" and not classifier.interrupted
+    worth = method != "probe" and not classifier.interrupted and not source.stored  # the probe holds all in memory
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
 
@@ -79,19 +81,21 @@ def load_adapted(
     nodes: PathLike | None = None,
     features: PathLike | None = None,
     wanted: Sequence[str] = (),
+    memory: int | None = None,
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
     """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``.
 
     ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; unless the graph has no label at all, the open
     question is asked.
+    ``memory`` bounds the work on a store.
     Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     examples = read_examples(support)
     say("Reading the graph ...")
-    graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, memory, say)
     find_nodes(graph, wanted, "nodes asked for")
     classifier.attach(graph)
     if among is None and not bool((graph.y >= 0).any()):
@@ -115,7 +119,9 @@ def _said_once(say: Say) -> Progress:
     return progress
 
 
-def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], say: Say) -> Graph:
+def _graph(
+    classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], memory: int | None, say: Say
+) -> Graph:
     """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
     edges = given["edges"]
     if edges is None and (given["nodes"] or given["features"]):
@@ -123,13 +129,13 @@ def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, Pat
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given["nodes"], given["features"]).read()
+            return TableSource.of(edges, given["nodes"], given["features"]).read(memory=memory)
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
     if edges is None and (lost := classifier.source.missing()):
         raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes")
-    graph = classifier.read(**given)
+    graph = classifier.read(memory=memory, **given)
     if edges is None and not classifier.unchanged(graph):
         say("note: the tables have changed since the model was fitted; they are taken as they are now")
     return graph
@@ -137,11 +143,11 @@ def _graph(classifier: FewShotClassifier, folder: PathLike, given: dict[str, Pat
 
 @dataclass(frozen=True)
 class PredictedTables:
-    """What ``predict_tables`` wrote, and what is to be expected of it (None for the closed question)."""
+    """What ``predict_tables`` wrote: ``answered`` in all, and the predictions ``found``, if they were in memory."""
 
     classifier: FewShotClassifier
-    found: Predictions
-    expectation: Expectation | None
+    answered: Answered
+    found: Predictions | None = None
 
 
 def predict_tables(
@@ -164,12 +170,16 @@ def predict_tables(
     check_writable(out, force)
     wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
     classifier = load_adapted(folder, support, **where)
+    graph, sure = classifier.graph, {"threshold": threshold, "thresholds": thresholds}
+    if graph is not None and graph.space is not None:
+        nodes = classifier.unlabelled() if wanted is None else find_nodes(graph, wanted, "nodes to predict")
+        with scoring or nullcontext() as progress:
+            how: dict[str, Any] = {**sure, "all_probabilities": all_probabilities, "force": force}
+            return PredictedTables(classifier, write_predictions(classifier, nodes, out, **how, progress=progress))
     with scoring or nullcontext() as progress:
         found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-    table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
-    expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
-    write_columns(out, table, force)
-    return PredictedTables(classifier, found, expected)
+    write_columns(out, found.table(threshold, thresholds, all_probabilities=all_probabilities), force)
+    return PredictedTables(classifier, Answered.of(classifier, found, threshold, thresholds), found)
 
 
 def find_tables(

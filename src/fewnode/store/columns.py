@@ -21,7 +21,8 @@ class Columns:
 
     @property
     def width(self) -> int:
-        return self.blocks[-1].stop
+        last: int = self.blocks[-1].stop
+        return last
 
     def file(self, i: int) -> str:
         return f"{self.name}.{self.blocks[i].start}-{self.blocks[i].stop}"

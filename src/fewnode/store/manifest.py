@@ -83,4 +83,3 @@ def is_store(path: PathLike | None) -> bool:
 
 def _kind(array: np.ndarray) -> tuple[str, tuple[int, ...]]:
     return str(array.dtype), array.shape
-

@@ -1,6 +1,7 @@
 """The names of millions of nodes, on disk: bytes one after the other, and where each ends."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -31,7 +32,7 @@ class StoredNames(Sequence[str]):
                 return ()
             text = self.letters[ends[0] : ends[-1]].tobytes()
             first = ends[0]
-            return tuple(text[a - first : b - first].decode() for a, b in zip(ends, ends[1:], strict=False))
+            return tuple(text[a - first : b - first].decode() for a, b in pairwise(ends))
         at = at + len(self) if at < 0 else at
         if not 0 <= at < len(self):
             raise IndexError(at)

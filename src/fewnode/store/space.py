@@ -108,7 +108,6 @@ class Space:
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
 
 
-
 def read_mapped(path: Path) -> np.memmap:
     """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
     try:
@@ -176,4 +175,3 @@ def said(size: float) -> str:
 def default_memory() -> int:
     """Half of what is free."""
     return free_memory() // 2
-
