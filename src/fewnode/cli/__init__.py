@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
-from . import completion, experiments, listing, own, reports, training
+from . import completion, experiments, listing, own, reports, stores, training
 from .threads import use_free_cores
 
-GROUPS = (listing, training, own, experiments, reports, completion)  # in the order of --help
+GROUPS = (listing, training, own, stores, experiments, reports, completion)  # in the order of --help
 
 
 class Parser(argparse.ArgumentParser):

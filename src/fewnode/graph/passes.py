@@ -27,6 +27,15 @@ def row_bytes(x: Tensor) -> int:
     return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
 
 
+def bounding(x: Tensor, rank: int, space: Space | None) -> Space | None:
+    """The space, if a truncated SVD of the features does not fit into its memory at once; else None, as for features
+    in memory. What fits is made as it is there, because the signs of singular vectors hang on the last digit."""
+    if space is None:
+        return None
+    entries = x.values().numel() if x.layout == torch.sparse_csr else x.numel()
+    return None if space.has_room(24 * entries + 8 * (rank + 16) * len(x), len(x)) else space
+
+
 def column_means(x: Tensor, space: Space | None) -> Tensor:
     """The mean of each column of dense features."""
     if space is None:

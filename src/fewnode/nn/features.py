@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, csr_tensor, transposed
-from ..graph.passes import column_means, feature_rows, gram_by_rows, mass_by_rows
+from ..graph.passes import bounding, column_means, feature_rows, gram_by_rows, mass_by_rows
 from ..graph.spectral import leading_eigenvectors, random_block
 from ..store.space import Space
 
@@ -43,8 +43,9 @@ class ReducedFeatures(nn.Module):
         """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
         size = self.basis.shape
+        space = bounding(graph.x, size[1], graph.space)
         fitted = graph.cache.get(
-            REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x, graph.space)
+            REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x, space)
         )
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)

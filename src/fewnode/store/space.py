@@ -93,6 +93,10 @@ class Space:
             yield rows
             self.release()
 
+    def has_room(self, needed: int, n: int) -> bool:
+        """Whether so many bytes fit into the memory, beside what is kept of every one of ``n`` nodes."""
+        return needed <= self.memory - RUNTIME - PER_NODE * n
+
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
         least = RUNTIME + 2 * CHUNK + n * (PER_NODE + 4 * copies)
