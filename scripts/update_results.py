@@ -10,6 +10,8 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+from paper_statements import statements
+
 from fewnode.datasets import catalog
 from fewnode.experiments import results
 from fewnode.report.cells import Cell, dataset_title, gather, title
@@ -45,6 +47,7 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
         "": lambda: _summary(tables["gains"]),
         "missing": lambda: _missing(cells, rows),
         "means": lambda: _means(cells),
+        "statements": lambda: statements(cells),
     }
     return own | chapters
 
