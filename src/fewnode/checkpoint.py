@@ -13,7 +13,7 @@ from .errors import InputError
 from .methods.base import Method
 from .methods.options import former_variant
 from .storage import PathLike, atomic_write, write_json
-from .storage.documents import Positive, parse_json
+from .storage.documents import parse_json
 from .storage.folders import check_aside, whole_folder
 from .storage.manifest import Manifest
 from .storage.tensors import check_finite

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .graph import Graph
-from .storage import PathLike, read_npz, write_npz
+from .storage import PathLike, read_npz, reading, write_npz
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,8 @@ class Tasks:
         lowest, highest = int(self.support_y.min()), int(self.support_y.max())
         n_way = n_way or highest + 1
         object.__setattr__(self, "n_way", n_way)
+        if n_way > self.support.shape[1]:
+            raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {self.support.shape[1]}")
         if lowest < 0 or highest >= n_way:
             raise InputError(
                 f"support_y holds {lowest}..{highest}; the classes of a {n_way}-way task are 0..{n_way - 1}"
@@ -181,12 +183,16 @@ class Tasks:
     @classmethod
     def load(cls, path: PathLike) -> "Tasks":
         """Read a pool that ``save`` wrote."""
-        arrays = read_npz(path)
-        missing = {"support", "support_y", "query"} - arrays.keys()
-        if missing:
-            raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
-        n_way = int(arrays.pop("n_way", 0))
-        return cls(**{key: arrays.get(key) for key in ("support", "support_y", "query", "query_y")}, n_way=n_way)
+        with reading(path, "save the pool again"):
+            arrays = read_npz(path)
+            missing = {"support", "support_y", "query"} - arrays.keys()
+            if missing:
+                raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
+            n_way = arrays.pop("n_way", np.array(0))
+            if n_way.size != 1 or n_way.dtype.kind not in "iu":
+                raise InputError(f"n_way is {str(n_way)[:40]}; expected a whole number")
+            parts = {key: arrays.get(key) for key in ("support", "support_y", "query", "query_y")}
+            return cls(**parts, n_way=int(n_way.item()))
 
 
 class TaskSampler:
@@ -314,6 +320,8 @@ def _class_sizes(labels: np.ndarray) -> np.ndarray:
 
 
 def _integers(name: str, value: Any) -> Tensor:
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
+        raise InputError(f"{name} has dtype {value.dtype}; expected integers [tasks, nodes]")
     tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 2:
         raise InputError(

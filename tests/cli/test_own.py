@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode import cli, storage
+from fewnode import cli
+from fewnode.storage import files
 
 
 @pytest.fixture
@@ -194,9 +195,9 @@ def test_windows_line_ends_and_a_byte_order_mark_simply_work(run, home):
         ("id,label\nn6,baker\nn7,b\n", "'baker' is no new class"),
         ("id,label\nn6,\nn7,b\n", "column 'label': it is empty"),
         ("id,label\n,a\nn7,b\n", "column 'id': it is empty"),
-        ("id,label,note\nn6,a,x\nn7,b,y\n", "has a column 'note'"),
-        ("id,class\nn6,a\nn7,b\n", "has a column 'class'"),
-        ("id\nn6\n", "no column 'label'"),
+        ("id,label,note\nn6,,x\nn7,,y\n", "no row names a new class in column 'label'"),
+        ("id,note,remark\nn6,a,b\nn7,b,c\n", "which of 'id', 'note', 'remark' holds the labels"),
+        ("id\nn6\n", "which of 'id' holds the labels"),
         ("id,label\nn6,a,oops\nn7,b\n", "3 values, but the first row names 2 columns"),
     ],
 )
@@ -231,7 +232,7 @@ def test_an_output_that_exists_is_refused_before_any_work(run, home):
 
 def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
     Path("p.csv").write_text("mine")
-    real = storage.os.fdopen
+    real = files.os.fdopen
 
     class Full:
         def __init__(self, file):
@@ -250,7 +251,7 @@ def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
         def __exit__(self, *error):
             return self.file.__exit__(*error)
 
-    monkeypatch.setattr(storage.os, "fdopen", lambda *args, **options: Full(real(*args, **options)))
+    monkeypatch.setattr(files.os, "fdopen", lambda *args, **options: Full(real(*args, **options)))
     code, out, err = run(*predict(home, "--force"))
     assert code == 1 and "No space left" in err and out == ""
     assert Path("p.csv").read_text() == "mine" and [path.name for path in Path().iterdir()] == ["p.csv"]

@@ -16,6 +16,7 @@ from fewnode.experiments import local, results
 from fewnode.experiments.events import Finished, Started
 from fewnode.experiments.grid import Run
 from fewnode.experiments.session import Session
+from report import made_up
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -48,7 +49,7 @@ def test_a_killed_worker_fails_its_run_and_the_others_are_done(own, tmp_path):
 def test_what_others_have_done_or_are_doing_is_left_to_them(own, tmp_path):
     path = tmp_path / "rows.jsonl"
     runs = [Run(own, "probe", {}, 3, k, 5) for k in (1, 2)]
-    results.append(path, {"format": 1, "id": runs[0].id, "status": "ok", "run": {"dataset": own}})
+    results.append(path, made_up.row(runs[0], 0.5))
     session = Session(path, runs)
     assert session.next_run() == runs[1] and session.next_run() is None
     assert session.elsewhere == [runs[0]]

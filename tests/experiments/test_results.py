@@ -13,16 +13,21 @@ import pytest
 
 from fewnode.errors import InputError
 from fewnode.experiments import results
+from fewnode.experiments.grid import Run
+from report import made_up
 
 SOURCE = Path(__file__).parents[2] / "src"
 
 
 def row(name: str, status: str = "ok", **more: object) -> results.Row:
-    return {"format": 1, "id": name, "status": status, "run": {"dataset": "d"}, **more}
+    """A row of a run on the data set ``name``."""
+    made = (made_up.row if status == "ok" else made_up.failed)(Run(name, "probe"), *([0.5] if status == "ok" else []))
+    return {**made, **more}
 
 
 def ids(path: Path) -> list[str]:
-    return [found["id"] for found in results.read(path)]
+    """The names of the rows."""
+    return [found["run"]["dataset"] for found in results.read(path)]
 
 
 def test_rows_come_back_in_order_and_the_last_success_counts(tmp_path):
@@ -37,7 +42,7 @@ def test_rows_come_back_in_order_and_the_last_success_counts(tmp_path):
         row("c", "failed"),
     ):
         results.append(path, found)
-    assert [(found["id"], found["status"], found["n"]) for found in results.read(path)] == [
+    assert [(found["run"]["dataset"], found["status"], found["n"]) for found in results.read(path)] == [
         ("a", "ok", 2),
         ("b", "ok", 3),
         ("c", "ok", 4),  # a failure never replaces a success
@@ -75,17 +80,42 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("not json", "line 2 is not a result row"),
-        ("{}", "line 2 is not a result row"),
-        ("[1]", "line 2 is not a result row"),
-        (json.dumps(row("b") | {"format": 99}), "line 2 has format 99, this version reads up to 1"),
+        ("not json", "it is not a result row"),
+        ("{}", "it is not a result row"),
+        ("[1]", "it is not a result row"),
+        ("[" * 100_000, "nested 100000 deep, at most 64"),
+        ('{"a": 1' + "0" * 5000 + "}", "out of range"),
+        (json.dumps(row("b") | {"format": 99}), "it has format 99, this version reads up to 1"),
+        (json.dumps(row("b") | {"id": "0" * 16}), "its id is not that of its settings"),
+        (json.dumps(row("b") | {"accuracy": 0.123}), "its accuracy 0.123 is not that of its tasks"),
+        (json.dumps(row("b") | {"queries": 1}), "right answers of 1"),
+        (json.dumps(row("b") | {"per_class": {"c": [3, 2]}}), "class 'c' has 3 right answers of 2"),
+        (json.dumps(row("b") | {"correct": [[1]]}), r"correct\[0\]: Expected `int`, got `array`"),
+        (json.dumps(row("b") | {"seconds": {}}), "seconds are not those of a training"),
+        (json.dumps(row("b") | {"run": row("b")["run"] | {"n_way": "9/../x"}}), "run.n_way: Expected `int`, got `str`"),
+        (json.dumps(row("b", "failed") | {"reason": 1}), "reason: Expected `str`"),
     ],
 )
-def test_a_broken_line_is_named(tmp_path, line, words):
+def test_a_broken_line_costs_that_line_and_a_note(tmp_path, line, words):
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(row("a")) + "\n" + line + "\n")
-    with pytest.raises(InputError, match=words):
+    path.write_text(json.dumps(row("a")) + "\n" + line + "\n" + json.dumps(row("c")) + "\n")
+    with pytest.warns(UserWarning, match=rf"rows.jsonl, line 2 is left out: .*{words}"):
+        assert ids(path) == ["a", "c"]
+
+
+def test_a_file_without_any_row_is_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("not json\n")
+    with pytest.warns(UserWarning), pytest.raises(InputError, match="no line of it is a result row"):
         results.read(path)
+
+
+def test_a_pipe_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "rows.jsonl")
+    with pytest.raises(InputError, match="is a pipe or a device"):
+        results.read(tmp_path / "rows.jsonl")
+    with pytest.raises(InputError, match="is not a file"):
+        results.append(tmp_path / "rows.jsonl", row("a"))
 
 
 def test_nan_never_reaches_the_file(tmp_path):
@@ -122,12 +152,13 @@ def test_several_processes_write_one_file(tmp_path):
 def test_a_writer_killed_at_any_moment_leaves_whole_rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     code = (
-        "import sys; from fewnode.experiments import results; n = 0\n"
-        "while True: results.append(sys.argv[1], {'format': 1, 'id': str(n), 'status': 'ok', "
-        "'run': {'dataset': 'd'}, 'text': 'x' * 50000}); n += 1"
+        "import sys; from fewnode.experiments import results; from report import made_up; n = 0\n"
+        "while True:\n"
+        " results.append(sys.argv[1], {**made_up.failed(made_up.Run(str(n), 'probe')), 'text': 'x' * 50000})\n n += 1"
     )
+    both = f"{SOURCE}:{SOURCE.parent / 'tests'}"
     for _ in range(3):
-        writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": str(SOURCE)})
+        writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": both})
         size = path.stat().st_size if path.exists() else 0
         while not path.exists() or path.stat().st_size < size + 200_000:
             assert writer.poll() is None, "the writer has stopped by itself"

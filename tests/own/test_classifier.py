@@ -19,6 +19,7 @@ from fewnode.own.classes import KnownClasses, choose_split
 from fewnode.own.classifier import FewShotClassifier
 from fewnode.own.predictions import Predictions
 from fewnode.own.tables import TableSource
+from fewnode.storage.manifest import Manifest
 from fewnode.tasks import ClassSplit
 
 
@@ -386,7 +387,7 @@ def test_unchanged_files_are_told_from_changed_ones_by_their_bytes(tmp_path):
     classifier.save(tmp_path / "m")
     loaded = FewShotClassifier.load(tmp_path / "m")
     graph = loaded.read()
-    assert loaded.inputs == source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
+    assert loaded.inputs == loaded.source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
     nudged = graph.with_features(graph.features * (1 + 1e-6), graph.feature_names)
     assert not loaded.unchanged(nudged) and not loaded.attach(nudged).on_own_graph()
     with (tmp_path / "edges.csv").open("a") as file:
@@ -454,9 +455,13 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
-    with pytest.raises(InputError, match="is damaged"):
+    with pytest.raises(InputError, match=r"own\.json is damaged: it has 13 bytes"):
+        FewShotClassifier.load(tmp_path / "m")
+    Manifest.write(tmp_path / "m")
+    with pytest.raises(InputError, match=r"own\.json is damaged or of another kind: Object missing required field"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')
+    Manifest.write(tmp_path / "m")
     with pytest.raises(InputError, match="not of format"):
         FewShotClassifier.load(tmp_path / "m")
     (tmp_path / "m" / checkpoint.CARD).unlink()

@@ -11,6 +11,7 @@ from fewnode.own import membership, opening, openworld, rehearsal
 from fewnode.own.membership import USUAL, Episode, Membership
 from fewnode.own.openworld import OpenWorldModel
 from fewnode.own.rehearsal import Rehearsed
+from fewnode.storage.manifest import Manifest
 
 
 def asked(planted, shots: int = 3) -> openworld.OpenQuestion:
@@ -89,15 +90,17 @@ def test_a_small_known_class_that_is_shown_now_is_offered_once(planted):
 
 def test_kept_and_read_back_it_answers_the_same(planted, tmp_path):
     opening.save(planted.model, tmp_path)
-    loaded = opening.load(tmp_path, planted.y, planted.model.classes)
+    Manifest.write(tmp_path)
+    manifest = Manifest.read(tmp_path)
+    loaded = opening.load(tmp_path, manifest, planted.y, planted.model.classes)
     nodes = planted.unlabelled()
     before, after = (model.ask({"new": planted.examples(0)}).probabilities(nodes) for model in (planted.model, loaded))
     assert torch.allclose(before, after, atol=1e-6) and loaded.rehearsed == planted.model.rehearsed
     other = planted.y.clone()
     other[planted.unlabelled()[0]] = 0
-    assert opening.load(tmp_path, other, planted.model.classes) is None  # another label: it is learned again
-    assert opening.load(tmp_path, planted.y, tuple("abcdefghj")) is None
-    assert opening.load(tmp_path / "nowhere", planted.y, planted.model.classes) is None
+    assert opening.load(tmp_path, manifest, other, planted.model.classes) is None  # another label: it is learned again
+    assert opening.load(tmp_path, manifest, planted.y, tuple("abcdefghj")) is None
+    assert opening.load(tmp_path, Manifest(1, {}), planted.y, planted.model.classes) is None
 
 
 def test_with_two_classes_nothing_can_be_rehearsed_and_what_is_usual_holds():

@@ -81,7 +81,7 @@ def test_a_state_of_another_training_is_refused(tiny, tmp_path):
         fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, resume=tmp_path, seed=1)
     state = tmp_path / "training.safetensors"
     state.write_bytes(state.read_bytes()[:50])
-    with pytest.raises(InputError, match="training.safetensors is damaged .*; delete it to start anew"):
+    with pytest.raises(InputError, match=r"training\.safetensors is damaged .*; delete it to start anew"):
         fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, resume=tmp_path)
 
 

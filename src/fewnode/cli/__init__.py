@@ -10,11 +10,13 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from io import TextIOWrapper
 from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
 from . import completion, experiments, listing, own, reports, stores, training
+from .output import say
 from .threads import use_free_cores
 
 GROUPS = (listing, training, own, stores, experiments, reports, completion)  # in the order of --help
@@ -46,6 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 fine, 1 failed, 2 wrong input, 130 stopped by Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding lacks is no reason to end
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     args = _parse(argv)
     use_free_cores()
     try:
@@ -75,5 +80,5 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"fewnode: {' '.join(message.split())}\n")
+    say(f"fewnode: {' '.join(message.split())}")
     return code

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .output import add_json, clock, emit, say
+from .output import add_json, clock, emit, notes_said, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,8 @@ def run_grid(args: argparse.Namespace) -> int:
     from ..experiments.plan import Sizes, make_plan
     from ..experiments.results import read
 
-    rows = read(path) if path.exists() else []
+    with notes_said():
+        rows = read(path) if path.exists() else []
     runs = grid.runs(datasets=args.datasets, methods=args.methods, seeds=args.seeds)
     plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
     if args.dry_run:
@@ -121,12 +122,10 @@ def _engine(args: argparse.Namespace) -> "Engine":
 
 
 def _document(plan: "Plan", rows: "list[Row]", path: Path) -> dict[str, Any]:
-    from dataclasses import asdict
-
     seconds, unknown = plan.seconds(rows)
     return {
         "results": str(path),
-        "todo": [{"id": run.id, **asdict(run)} for run in plan.todo],
+        "todo": [{"id": run.id, **run.settings()} for run in plan.todo],
         "done_before": len(plan.done),
         "not_run": plan.not_run,
         "not_possible": [{"run": str(run), "reason": reason} for run, reason in plan.not_possible],
@@ -166,7 +165,9 @@ def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows:
         guesses = [known.guess(run) for run in runs]
         about = "?" if None in guesses else clock(sum(guess or 0 for guess in guesses))
         settings = " ".join(dict.fromkeys(run.setting for run in runs))
-        table.add_row(dataset, method, settings, str(len({run.seed for run in runs})), str(len(runs)), about)
+        table.add_row(
+            printable(dataset), printable(method), settings, str(len({run.seed for run in runs})), str(len(runs)), about
+        )
     if groups:
         console.print(table)
     console.print(f"{_runs(len(plan.todo))} to do, {len(plan.done)} done before. {_estimate(plan, rows, 1)}")

@@ -103,7 +103,7 @@ def show_info(args: argparse.Namespace) -> None:
 
 
 def _draw_info(console: "Console", facts: dict[str, Any], every: bool) -> None:
-    console.print(f"[bold]{facts['name']}[/bold]  {facts['description']}")
+    console.print(f"{facts['name']}  {facts['description']}", style="bold")
     if facts["note"]:
         console.print(facts["note"])
     features = f"{facts['features']:,}" if facts["has_features"] else f"none given ({facts['features']:,} structural)"

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 import sys
 import time
 import warnings
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from ..training.callbacks import TrainingProgress
 
 
+# Control characters (escape sequences begin with one), but not line ends and tabs; marks that turn the order of
+# letters; and surrogates, which cannot be printed at all.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 
@@ -26,11 +32,26 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def emit(args: argparse.Namespace, document: Any, draw: "Callable[[Console, Any], None]") -> None:
     """Print ``document`` as JSON if asked for, else let ``draw(console, document)`` show it."""
     if args.json:
-        sys.stdout.write(json.dumps(finite(document), ensure_ascii=False, allow_nan=False) + "\n")
+        text = json.dumps(finite(document), ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
         return
+    draw(console(), printable(document))
+
+
+def console(stderr: bool = False) -> "Console":
+    """Where people look; names in square brackets or between colons are names, not markup."""
     from rich.console import Console
 
-    draw(Console(highlight=False), document)
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def printable(value: Any) -> Any:
+    """``value`` with every character of its texts visible: an escape sequence in a label must not reach a terminal."""
+    if isinstance(value, str):
+        return _UNSEEN.sub(lambda found: f"\\x{ord(found[0]):02x}", value)
+    if isinstance(value, dict):
+        return {printable(key): printable(item) for key, item in value.items()}
+    return [printable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def finite(value: Any) -> Any:
@@ -44,7 +65,7 @@ def finite(value: Any) -> Any:
 
 def say(message: str) -> None:
     """A line on standard error at once: a person waits behind it."""
-    sys.stderr.write(f"{message}\n")
+    sys.stderr.write(f"{printable(message)}\n")
     sys.stderr.flush()
 
 
@@ -108,12 +129,13 @@ class Bar:
 
     def __init__(self, *columns: Any, transient: bool = True) -> None:
         from rich import progress
-        from rich.console import Console
 
-        console = Console(stderr=True)
-        shown = progress.BarColumn(), *columns, progress.TimeRemainingColumn()
-        self.bar = progress.Progress("{task.description}", *shown, console=console, transient=transient)
-        self.live, self.said = console.is_terminal, -math.inf
+        screen = console(stderr=True)
+        texts = [progress.TextColumn(part, markup=False) if isinstance(part, str) else part for part in columns]
+        shown = progress.BarColumn(), *texts, progress.TimeRemainingColumn()
+        name = progress.TextColumn("{task.description}", markup=False)
+        self.bar = progress.Progress(name, *shown, console=screen, transient=transient)
+        self.live, self.said = screen.is_terminal, -math.inf
         self.tasks: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
@@ -129,7 +151,7 @@ class Bar:
             if not self.tasks:
                 self.bar.start()
             if name not in self.tasks:
-                self.tasks[name] = self.bar.add_task(name, total=total, facts=facts)
+                self.tasks[name] = self.bar.add_task(printable(name), total=total, facts=facts)
             self.bar.update(self.tasks[name], completed=done, total=total, facts=facts)
         elif line and (time.monotonic() - self.said >= self.PAUSE or done == total):
             say(line)

@@ -12,17 +12,30 @@ from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say,
 if TYPE_CHECKING:
     from ..graph import Graph
     from ..own.classifier import FewShotClassifier
+    from ..own.tables import TableSource
     from ..tasks import ClassSplit
 
-COLUMNS = ("id_column", "label_column", "text_column", "source_column", "target_column")
+COLUMNS = {
+    "id_column": "column of node ids",
+    "label_column": "column of classes ('' if there are no labels)",
+    "source_column": "column of the nodes that edges start from",
+    "target_column": "column of the nodes that edges lead to",
+    "weight_column": "column of the edge table: how strong each edge is, a number above zero",
+    "edge_kind_column": "column of the edge table: what kind of edge each is",
+}
+SEVERAL_COLUMNS = {
+    "text_column": "a text to learn words from",
+    "category_column": "one of a few values",
+    "number_column": "a number or a date",
+    "ignore_column": "of no use",
+}
+OPTIONS = ("strict", "knn", "directed", "kind_per_file", "multi_label", "decimal")
 
 
 def add_commands(commands: Any) -> None:
     fit = commands.add_parser("fit-own", help="learn from the labelled classes of your own graph")
     _add_tables(fit, needed=True)
-    for name in COLUMNS:
-        flag = name.replace("_", "-")
-        fit.add_argument(f"--{flag}", metavar="NAME", help=f"the {flag.replace('-', ' ')} of the tables")
+    _add_columns(fit)
     fit.add_argument("--method", default="vantage", help="a name of `fewnode ls methods` (vantage)")
     fit.add_argument("--n-way", type=int, default=5, metavar="N", help="classes in a training task (5)")
     fit.add_argument("--k-shot", type=int, default=5, metavar="K", help="examples of each class in it (5)")
@@ -50,6 +63,7 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
     predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
     predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
+    _add_raw_cells(predict)
     add_json(predict)
     predict.set_defaults(run=predict_nodes)
 
@@ -59,6 +73,7 @@ def add_commands(commands: Any) -> None:
     find.add_argument("--top", type=int, default=200, metavar="N", help="how many candidates (200)")
     find.add_argument("--out", required=True, metavar="FILE", help="candidates, .csv or .parquet")
     find.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    _add_raw_cells(find)
     add_json(find)
     find.set_defaults(run=find_nodes)
 
@@ -72,12 +87,42 @@ def add_commands(commands: Any) -> None:
     explain.set_defaults(run=explain_node)
 
 
+def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--raw-cells",
+        action="store_true",
+        help="write cells that begin with = + - @ as they are, without the apostrophe that keeps them from being run",
+    )
+
+
 def _add_tables(parser: argparse.ArgumentParser, needed: bool) -> None:
     default = "" if needed else " (those the model was fitted on)"
-    parser.add_argument("--edges", required=needed, metavar="FILE", help=f"table: source, target; or a store{default}")
-    parser.add_argument("--nodes", metavar="FILE", help="table: id, label (may be empty), numeric columns or a text")
-    parser.add_argument("--features", metavar="FILE", help="features apart: a table or an .npz")
+    several: dict[str, Any] = {"nargs": "+", "action": "extend", "metavar": "FILE"}
+    parser.add_argument(
+        "--edges", **several, help=f"table of edges: source, target; or several files; or a store{default}"
+    )
+    parser.add_argument(
+        "--nodes", **several, help="table of nodes: id, label (may be empty), and what is known of them"
+    )
+    parser.add_argument("--features", metavar="FILE", help="features apart: a table, .npy, .npz or .parquet of vectors")
     parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    for name, what in COLUMNS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=what)
+    for name, what in SEVERAL_COLUMNS.items():
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, action="append", metavar="NAME", help=f"column of the nodes: {what}; may be repeated")
+    parser.add_argument(
+        "--labels", nargs="+", action="extend", metavar="FILE", help="a table of labels apart: id, label"
+    )
+    parser.add_argument("--multi-label", choices=("first", "none", "one"), help="what cells with several labels mean")
+    parser.add_argument("--decimal", choices=(",", "."), help="the decimal mark, where it cannot be told")
+    parser.add_argument("--strict", action="store_true", help="refuse edges to nodes that the table of nodes lacks")
+    parser.add_argument("--knn", type=int, metavar="K", help="without --edges: link each node to the K most like it")
+    parser.add_argument("--directed", action="store_true", help="edges lead one way")
+    parser.add_argument("--kind-per-file", action="store_true", help="the edges of each file are a kind of their own")
 
 
 def _add_adapted(parser: argparse.ArgumentParser) -> None:
@@ -128,16 +173,17 @@ def fit_own(args: argparse.Namespace) -> int:
     one_of("method", args.method, names())  # wrong names are answered before torch is imported
     say("Reading the tables ...")
     from ..methods.options import parse_options
-    from ..own.tables import TableSource
+    from ..own.tables import TableSource as Source
     from ..own.workflow import fit_tables
 
     options = parse_options(find(args.method), dict(pair(text) for text in args.set))
-    columns = {name: value for name in COLUMNS if (value := getattr(args, name)) is not None}
-    source = TableSource.of(args.edges, args.nodes, args.features, **columns)
+    columns = {name: value for name in (*COLUMNS, *SEVERAL_COLUMNS) if (value := getattr(args, name)) is not None}
+    chosen = {name: value for name in OPTIONS if (value := getattr(args, name))}
+    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, options=chosen, **columns)
     shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
     facts: dict[str, Any] = {}
 
-    def understood(graph: "Graph", split: "ClassSplit") -> None:
+    def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
         facts.update(own_output.understood(graph, split, source))
         if not args.json:
             emit(args, facts, own_output.draw_understood)
@@ -179,6 +225,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         all_probabilities=args.all_probabilities,
         nodes_file=args.nodes_file,
         force=args.force,
+        raw_cells=args.raw_cells,
         scoring=NodeBar(),
         **_where(args),
     )
@@ -220,9 +267,8 @@ def find_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import find_tables
 
     started = time.perf_counter()
-    classifier, found = find_tables(
-        args.folder, args.support, args.out, label=args.label, top=args.top, force=args.force, **_where(args)
-    )
+    shown = {"label": args.label, "top": args.top, "force": args.force, "raw_cells": args.raw_cells}
+    classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_where(args))
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
         "out": str(args.out),
@@ -251,7 +297,8 @@ def _memory(args: argparse.Namespace) -> int | None:
 def _explain_command(args: argparse.Namespace, node: str) -> str:
     words = ["fewnode", "explain", args.folder, "--support", args.support]
     for name in ("edges", "nodes", "features"):
-        words += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
+        given = getattr(args, name) or []
+        words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
     words += ["--memory", args.memory] if args.memory else []
     words += ["--among", args.among] if args.among else []
     for name, share in args.prior:

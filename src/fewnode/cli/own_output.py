@@ -20,15 +20,6 @@ def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> di
 
     part = dict.fromkeys(split.base, "base") | dict.fromkeys(split.validation, "validation")
     sizes = class_sizes(graph).tolist()
-    kind = "none given (positions in the graph are used)"
-    if graph.features is not None:
-        kind = f"{graph.num_features:,} " + (
-            f"words of column {source.text_column!r}"
-            if source.text_column
-            else "sparse columns"
-            if graph.features.layout != graph.indptr.layout
-            else "numeric columns"
-        )
     return {
         "nodes": graph.num_nodes,
         "labelled": int((graph.y >= 0).sum()),
@@ -36,7 +27,9 @@ def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> di
         "edges": graph.num_edges,
         "self_loops": graph.self_loops,
         "duplicates": graph.duplicates,
-        "features": kind,
+        "features": _features(graph, source),
+        "columns": source.roles,
+        "notes": source.notes,
         "classes": [
             {"name": class_name(graph, c), "nodes": size, "part": part.get(c, "too small")}
             for c, size in enumerate(sizes)
@@ -45,10 +38,39 @@ def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> di
     }
 
 
+def _features(graph: "Graph", source: "TableSource") -> str:
+    if graph.features is None:
+        return "none given (positions in the graph are used)"
+    uses = {role["use"] for role in source.roles if role["use"] in ("text", "category", "number", "date", "vectors")}
+    sparse = graph.features.layout != graph.indptr.layout
+    if uses == {"text"} and source.features is None:
+        return f"{graph.num_features:,} words of column {source.text_column!r}"
+    if len(uses) + (source.features is not None) > 1 and sparse:
+        return f"{graph.num_features:,} columns of words, categories, numbers or vectors, scaled to one another"
+    return f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
+
+
+def draw_roles(console: "Console", facts: dict[str, Any]) -> None:
+    """What each column was taken for, and the flag that changes it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("table", "column", "taken for", "because", "to change it"):
+        table.add_column(name)
+    for role in facts["columns"]:
+        texts = (role["table"], role["column"], role["use"] or "not used", role["why"], role["change"])
+        table.add_row(*map(Text, texts))
+    console.print(table)
+    for note in facts["notes"]:
+        console.print(f"note: {note}", markup=False)
+
+
 def draw_understood(console: "Console", facts: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    draw_roles(console, facts)
     console.print(
         f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['isolated']:,} without edges), "
         f"{facts['edges']:,} edges ({facts['self_loops']:,} self-loops and {facts['duplicates']:,} duplicates dropped)"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .output import add_json, emit, say
+from .output import add_json, emit, notes_said, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,8 @@ def add_commands(commands: Any) -> None:
 def make_report(args: argparse.Namespace) -> None:
     from ..experiments.results import latest, read
 
-    rows = latest(row for place in args.results for row in read(place))
+    with notes_said():
+        rows = latest(row for place in args.results for row in read(place))
     if not any(row["status"] == "ok" for row in rows):
         raise InputError(f"{', '.join(args.results)}: no run there has succeeded, so there is nothing to show")
     say(f"Drawing {len(rows)} rows ...")
@@ -48,7 +49,9 @@ def compare_results(args: argparse.Namespace) -> None:
     from ..experiments.results import read
     from ..report.comparison import compare
 
-    emit(args, compare(read(args.before), read(args.after)), _draw_comparison)
+    with notes_said():
+        before, after = read(args.before), read(args.after)
+    emit(args, compare(before, after), _draw_comparison)
 
 
 def _draw_comparison(console: "Console", document: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from ..experiments.events import Event, Finished, Started, Step
 from ..experiments.grid import Run
 from ..experiments.plan import Durations, Plan
 from ..experiments.results import Row
-from .output import clock, say
+from .output import clock, console, printable, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,7 +20,6 @@ class RunTable:
     """Told every event; shows what runs, what has just finished, how many are left and for how long."""
 
     def __init__(self, name: str, plan: Plan, rows: list[Row], jobs: int) -> None:
-        from rich.console import Console
         from rich.live import Live
 
         self.name, self.jobs, self.total = name, jobs, len(plan.todo)
@@ -29,9 +28,9 @@ class RunTable:
         self.running: dict[str, tuple[Run, float, Step | None]] = {}
         self.last: deque[tuple[Run, str]] = deque(maxlen=LAST)
         self.failed = 0
-        console = Console(stderr=True)
-        self.live = Live(console=console, get_renderable=self.draw, refresh_per_second=2)
-        self.seen = console.is_terminal
+        screen = console(stderr=True)
+        self.live = Live(console=screen, get_renderable=self.draw, refresh_per_second=2)
+        self.seen = screen.is_terminal
 
     def __enter__(self) -> "RunTable":
         if self.seen and self.total:
@@ -78,17 +77,19 @@ class RunTable:
         done, left = self.total - len(self.left), self.seconds_left()
         about = "" if left is None or not self.left else f", about {clock(left)} left"
         failed = f", {self.failed} failed" if self.failed else ""
-        table = Table(title=f"{self.name}: {done} of {self.total} runs{failed}{about}", expand=True, box=None)
+        table = Table(
+            title=f"{printable(self.name)}: {done} of {self.total} runs{failed}{about}", expand=True, box=None
+        )
         table.add_column("run", ratio=3, no_wrap=True, overflow="ellipsis")
         table.add_column("steps", ratio=1)
         table.add_column("", justify="right", no_wrap=True)
         table.add_row("all", ProgressBar(max(self.total, 1), done), f"{done}/{self.total}")
         for run, text in self.last:
-            table.add_row(str(run), "", text, style="dim")
+            table.add_row(printable(str(run)), "", printable(text), style="dim")
         for run, began, step in list(self.running.values()):
             bar = ProgressBar(step.steps, step.step) if step else ""
             checked = f"validation {100 * step.accuracy:.1f} %  " if step and step.accuracy is not None else ""
-            table.add_row(str(run), bar, f"{checked}{clock(time.monotonic() - began)}")
+            table.add_row(printable(str(run)), bar, f"{checked}{clock(time.monotonic() - began)}")
         return table
 
 

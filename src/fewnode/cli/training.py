@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .output import TrainingBar, add_json, emit, load_with_bar, notes_said, pair, say
+from .output import TrainingBar, add_json, emit, load_with_bar, notes_said, pair, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,7 +176,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         "pool": None if pool is None else str(pool),
         "per_task": found.per_task.tolist(),
     }
-    line = f"{card.method}, {card.dataset}: {found}"
+    line = printable(f"{card.method}, {card.dataset}: {found}")
     emit(args, document, lambda console, _: console.print(line, soft_wrap=True))
 
 

@@ -15,6 +15,7 @@ from .. import storage
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.npz import graph_arguments
+from ..storage.manifest import sha256
 from ..tasks import ClassSplit, random_split
 from . import catalog, download, readers
 from .entry import Entry, File
@@ -55,7 +56,8 @@ def load_dataset(
         return graph, ClassSplit(*entry.split)
     paths, checked = _locate(entry, _data_folder(entry, data_dir), progress, fetch)
     arguments = _arguments(entry, paths, checked)
-    graph = Graph.from_edges(**arguments)
+    with storage.reading(paths[0], "fetch its files again"):
+        graph = Graph.from_edges(**arguments)
     _check_counts(entry, graph, stored=arguments["edge_index"].shape[1], where=paths[0].parent)
     return graph, ClassSplit(*entry.split)
 
@@ -122,14 +124,28 @@ def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> 
     """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
     if paths[0].suffix == ".npz" and readers.is_plain(storage.readable(paths[0])):
         return _parsed(entry, paths, checked)  # as fast as the cache would be
-    kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
-    with suppress(InputError, KeyError, OSError):  # a cache that is damaged or closed to us is as good as none
-        return graph_arguments(storage.read_npz(kept))
+    folder, stem = _cache_folder() / "parsed", f"{entry.name}-{_identity(paths)}"
+    if (kept := _kept(folder, stem)) is not None:
+        return kept
     arguments = _parsed(entry, paths, checked)
     with suppress(OSError):  # a read-only home costs time, nothing else
-        storage.write_npz(kept, _plain_arrays(arguments), compress=False)
-        _forget_others(kept)
+        _forget_others(entry.name, _keep(folder, stem, _plain_arrays(arguments)))
     return arguments
+
+
+def _kept(folder: Path, stem: str) -> readers.Arguments | None:
+    """What was parsed before. The name of the file ends in its hash: a damaged one is as good as none."""
+    with suppress(InputError, KeyError, OSError):
+        for file in folder.glob(f"{stem}-{'?' * 16}.npz"):
+            if file.stem.endswith(sha256(storage.readable(file))[:16]):
+                return graph_arguments(storage.read_npz(file))
+    return None
+
+
+def _keep(folder: Path, stem: str, arrays: dict[str, np.ndarray]) -> Path:
+    new = folder / f"{stem}.npz"
+    storage.write_npz(new, arrays, compress=False)
+    return new.replace(folder / f"{stem}-{sha256(new)[:16]}.npz")
 
 
 def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
@@ -138,10 +154,9 @@ def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> rea
     return readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths)
 
 
-def _forget_others(kept: Path) -> None:
-    """Drop what was parsed from earlier versions of the same files."""
-    stem, _, identity = kept.stem.rpartition("-")
-    for old in kept.parent.glob(f"{stem}-{'?' * len(identity)}.npz"):
+def _forget_others(name: str, kept: Path) -> None:
+    """Drop what was parsed from earlier versions of the same files, or has been damaged since."""
+    for old in kept.parent.glob(f"{name}-{'?' * 16}*.npz"):
         if old != kept:
             old.unlink(missing_ok=True)
 

@@ -2,23 +2,43 @@
 
 import hashlib
 import json
+import math
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from .. import methods
 from ..errors import InputError, one_of
+from ..storage import reading
+from ..storage.documents import convert, parse_toml, read_toml
 
 TASKS, TASK_SEED = 500, 0  # the pool of test tasks: the same for every method and every repetition
 FLOORS = ({"head": "logistic", "smooth": False}, {"head": "logistic", "smooth": True})
-_KEYS = {
-    "description", "datasets", "methods", "settings", "n_query", "seeds", "options", "floors", "inductive", "block",
-}  # fmt: skip
+MOST_SEEDS, MOST_RUNS = 10_000, 1_000_000
+Scalar = bool | int | float | str | None
+
+
+class Block(msgspec.Struct):
+    """What a grid, or one of its blocks, may say."""
+
+    datasets: list[str]
+    methods: list[str] | Literal["all"]
+    settings: list[str]
+    n_query: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10
+    seeds: Annotated[int, msgspec.Meta(ge=1, le=MOST_SEEDS)] = 1
+    options: list[dict[str, Scalar | list[Scalar]]] = msgspec.field(default_factory=lambda: [{}])
+    floors: bool = True
+    inductive: bool = False
+    description: str = ""
+
+
+_KEYS = {*Block.__struct_fields__, "block"}
 
 
 @dataclass(frozen=True)
@@ -33,12 +53,18 @@ class Run:
     n_query: int = 10
     seed: int = 0
     inductive: bool = False
+    graph: str = ""  # fingerprint of a graph in a file, which may be replaced; a data set of the catalog is what it is
 
     @property
     def id(self) -> str:
         """The same for equal runs, on every machine: the beginning of a hash of the settings."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self.settings(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def settings(self) -> dict[str, Any]:
+        """All of it, as a row keeps it."""
+        found = asdict(self)
+        return found if self.graph else {key: value for key, value in found.items() if key != "graph"}
 
     @property
     def setting(self) -> str:
@@ -57,15 +83,21 @@ class Grid:
     name: str
     description: str
     blocks: tuple[Mapping[str, Any], ...]
+    where: str = ""
 
     def runs(
         self, *, datasets: Sequence[str] = (), methods: Collection[str] = (), seeds: int | None = None
     ) -> list[Run]:
         """All runs, those of a data set together. ``datasets`` replace the grid's, ``methods`` choose among its own."""
+        with reading(self.where or self.name, "correct it"):
+            return self._runs(datasets, methods, seeds)
+
+    def _runs(self, datasets: Sequence[str], methods: Collection[str], seeds: int | None) -> list[Run]:
         blocks = [dict(block) for block in self.blocks]
         for block in blocks:
             block["datasets"] = list(datasets) or block["datasets"]
             block["seeds"] = seeds or block.get("seeds", 1)
+        self._check_number(blocks)
         if methods:
             held = {name for block in blocks for name in _methods(block)}
             for name in methods:
@@ -74,6 +106,16 @@ class Grid:
         unique = {run.id: run for run in found}
         order = {name: place for place, name in enumerate(dict.fromkeys(run.dataset for run in found))}
         return sorted(unique.values(), key=lambda run: order[run.dataset])
+
+    def _check_number(self, blocks: Sequence[Mapping[str, Any]]) -> None:
+        for block in blocks:
+            parts = (block["datasets"], _methods(block), block["settings"], block.get("options", [{}]))
+            number = math.prod(map(len, parts)) * block["seeds"]
+            if block["seeds"] > MOST_SEEDS or number > MOST_RUNS:
+                raise InputError(
+                    f"the grid {self.name} asks for {number:,} runs with {block['seeds']:,} seeds; at most "
+                    f"{MOST_RUNS:,} runs and {MOST_SEEDS:,} seeds are possible"
+                )
 
 
 def grid_names() -> list[str]:
@@ -86,23 +128,19 @@ def grid_names() -> list[str]:
 def load_grid(name: str) -> Grid:
     """A grid by its name, or by the path of a TOML file."""
     if name.endswith(".toml"):
-        file = Path(name)
-        if not file.is_file():
-            raise InputError(f"there is no grid file {file}")
-        text = file.read_text(encoding="utf-8")
-    else:
-        one_of("grid", name, grid_names())
-        text = (files("fewnode.experiments") / "grids" / f"{name}.toml").read_text(encoding="utf-8")
-    try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} is not a TOML file: {error}") from error
-    return _checked(Path(name).stem, found)
+        if not Path(name).exists():
+            raise InputError(f"there is no grid file {name}")
+        with reading(name, "correct it"):
+            return _checked(Path(name).stem, read_toml(Path(name)), name)
+    one_of("grid", name, grid_names())
+    data = (files("fewnode.experiments") / "grids" / f"{name}.toml").read_bytes()
+    return _checked(name, parse_toml(data, name), f"the grid {name}")
 
 
-def _checked(name: str, found: dict[str, Any]) -> Grid:
+def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
     common = {key: value for key, value in found.items() if key not in ("block", "description")}
-    blocks = tuple({**common, **block} for block in found.get("block", [{}]))
+    given = convert(found.get("block", [{}]), list[dict[str, Any]], f"{where}, block")
+    blocks = tuple({**common, **block} for block in given)
     for block in (found, *blocks):
         for key in block:
             one_of(f"key in the grid {name}", key, _KEYS)
@@ -110,7 +148,8 @@ def _checked(name: str, found: dict[str, Any]) -> Grid:
         for key in ("datasets", "methods", "settings"):
             if not block.get(key):
                 raise InputError(f"the grid {name} does not say its {key}")
-    return Grid(name, str(found.get("description", "")), blocks)
+        convert(block, Block, where)
+    return Grid(name, convert(found.get("description", ""), str, f"{where}, description"), blocks, where)
 
 
 def _expand(block: Mapping[str, Any], wanted: Collection[str]) -> Iterator[Run]:
@@ -132,7 +171,7 @@ def _methods(block: Mapping[str, Any]) -> list[str]:
 
 
 def _shape(text: str, n_query: int) -> tuple[int, int, int]:
-    match = re.fullmatch(r"(\d+)w(\d+)s", text)
+    match = re.fullmatch(r"([1-9][0-9]{0,5})w([1-9][0-9]{0,5})s", text)
     if match is None:
         raise InputError(f"setting {text!r}: write 5w3s for 5-way 3-shot")
     return int(match[1]), int(match[2]), n_query
@@ -146,6 +185,18 @@ def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         check_option(kind, name, value)
     known = option_types(kind)
-    return {
-        name: float(value) if known[name] is float and type(value) is int else value for name, value in given.items()
-    }
+    return {name: _typed(f"option {name} of {method}", value, known[name]) for name, value in given.items()}
+
+
+def _typed(what: str, value: Any, kind: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{what} is {value}; expected a finite number")
+    if kind is float and type(value) is int:
+        return float(value)
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{what} is {value!r}: {error}") from error
+    except TypeError:  # a type that only the method itself can check
+        pass
+    return value

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
+from threading import Thread
 
 from .events import Event, Finished, Started, Step
 from .grid import Run
@@ -112,9 +113,18 @@ def _one_thread() -> Iterator[None]:
             del os.environ["OMP_NUM_THREADS"]
 
 
+def _end_with_parent() -> None:
+    """End at once when the process that started this one is gone, however it went: nobody would take the row."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
 def _work(pipe: Connection, data_dir: str | None) -> None:
     """The worker: runs come in, progress and rows go out. It ends when nobody listens any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who listens
+    Thread(target=_end_with_parent, daemon=True).start()
     import warnings
 
     warnings.simplefilter("ignore")  # what matters is among the notes of the row

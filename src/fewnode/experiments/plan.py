@@ -1,11 +1,13 @@
 """What is left of a grid to do: done, possible and impossible runs, and how long they will take."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..datasets import open_dataset
 from ..errors import InputError
+from ..graph import Graph
 from ..tasks import TaskSampler
 from .grid import Run
 from .results import Row
@@ -32,10 +34,10 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
 
     ``sizes(dataset)`` gives the node counts of its novel classes, or the reason why there are none.
     """
-    finished = {row["id"] for row in rows if row["status"] == "ok"}
+    finished = {row["id"]: row for row in rows if row["status"] == "ok"}
     plan = Plan([], [], {}, [])
-    for run in runs:
-        if run.id in finished:
+    for run in (_identified(run, sizes) for run in runs):
+        if run.id in finished or _done_before(run, finished):
             plan.done.append(run)
             continue
         found = sizes(run.dataset)
@@ -46,6 +48,25 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
         else:
             plan.todo.append(run)
     return plan
+
+
+def _identified(run: Run, sizes: "Sizes") -> Run:
+    """A run on a graph in a file, with the fingerprint of what the file holds now."""
+    if not run.dataset.endswith(".npz") or isinstance(sizes(run.dataset), str):
+        return run
+    return replace(run, graph=sizes.graphs[run.dataset])
+
+
+def _done_before(run: Run, finished: Mapping[str, Row]) -> bool:
+    """Whether a row from the time when ids held no fingerprint is about this very graph."""
+    old = finished.get(replace(run, graph="").id) if run.graph else None
+    return old is not None and run.graph.startswith(f"{old.get('graph')}-")
+
+
+def graph_fingerprint(graph: Graph) -> str:
+    """Of structure and features, then of labels and class names: a short text that another graph does not have."""
+    labels = hashlib.sha256(graph.y.cpu().numpy().tobytes() + repr(graph.class_names).encode())
+    return f"{graph.fingerprint[:16]}-{labels.hexdigest()[:8]}"
 
 
 def _impossible(run: Run, sizes: Sequence[int]) -> str | None:
@@ -62,6 +83,7 @@ class Sizes:
     def __init__(self, data_dir: str | None = None, fetch: bool = True) -> None:
         self.data_dir, self.fetch = data_dir, fetch
         self.known: dict[str, list[int] | str] = {}
+        self.graphs: dict[str, str] = {}  # fingerprints of those in files
 
     def __call__(self, dataset: str) -> list[int] | str:
         if dataset not in self.known:
@@ -73,6 +95,8 @@ class Sizes:
 
     def _look_up(self, dataset: str) -> list[int]:
         graph, split = open_dataset(dataset, self.data_dir, fetch=self.fetch)
+        if dataset.endswith(".npz"):
+            self.graphs[dataset] = graph_fingerprint(graph)
         sizes: list[int] = TaskSampler(graph.y, split.novel).size.tolist()
         return sizes
 

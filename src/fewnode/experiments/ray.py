@@ -1,5 +1,6 @@
 """Runs on a Ray cluster: each is a task with its resources; one lost with its machine is done again elsewhere."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,7 +26,7 @@ def execute(
     """
     ray = _ray()
     if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+        ray.init(**_start(address), log_to_driver=False, configure_logging=False, include_dashboard=False)
     needs = {"cpu": 1.0, **(resources or {})}
     task = ray.remote(_do).options(**_options(needs))
     waiting: dict[Any, Run] = {}
@@ -52,6 +53,17 @@ def _ray() -> Any:
     except ImportError as error:
         raise InputError("the engine ray needs Ray: pip install 'fewnode[ray]'") from error
     return ray
+
+
+def _start(address: str | None) -> dict[str, Any]:
+    """How to reach Ray: a cluster that was asked for, or one of this machine alone, which only this machine can reach.
+
+    Whoever talks to the latter must know its token (Ray 2.52 or later); a cluster has the rule it was started with.
+    """
+    if address is not None:
+        return {"address": address}
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    return {"address": "local", "_node_ip_address": "127.0.0.1"}
 
 
 def _options(needs: Mapping[str, float]) -> dict[str, Any]:

@@ -2,22 +2,17 @@
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
-
-fcntl: Any  # None on Windows: there, rows can be read, and written by one process at a time
-try:
-    fcntl = import_module("fcntl")
-except ImportError:
-    fcntl = None
-
-FORMAT = 1
-Row = dict[str, Any]
+from ..storage import readable
+from ..storage.files import fcntl  # None on Windows: there, rows can be read, and written by one process at a time
+from .rows import FORMAT as FORMAT
+from .rows import Row as Row
+from .rows import parse_row
 
 
 def append(path: str | os.PathLike[str], row: Row) -> None:
@@ -27,6 +22,8 @@ def append(path: str | os.PathLike[str], row: Row) -> None:
     """
     line = (json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n").encode()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    if Path(path).exists() and not Path(path).is_file():
+        raise InputError(f"{path} is not a file; rows cannot be kept there")
     with _locked(path) as handle:
         end = _repair(handle)
         try:
@@ -74,7 +71,10 @@ def read(path: str | os.PathLike[str]) -> list[Row]:
     files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
     if not files:
         raise InputError(f"the folder {place} holds no .jsonl file; `fewnode run` writes them")
-    return latest(row for file in files for row in _lines(file))
+    found = latest(row for file in files for row in _lines(file))
+    if not found and any(file.stat().st_size for file in files):
+        raise InputError(f"{place}: no line of it is a result row that this version can read")
+    return found
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
@@ -88,24 +88,14 @@ def latest(rows: Iterable[Row]) -> list[Row]:
 
 
 def _lines(file: Path) -> Iterator[Row]:
-    text = file.read_bytes()
+    """The rows of a file; a line that is none costs that line and a warning."""
+    text = b"" if file.is_file() and not file.stat().st_size else readable(file).read_bytes()
     whole = text[: text.rfind(b"\n") + 1]  # what follows is a line still being written, or a killed writer's
-    for number, line in enumerate(whole.splitlines(), 1):
+    for number, line in enumerate(whole.split(b"\n")[:-1], 1):
         try:
-            row = json.loads(line)
-            if row["format"] > FORMAT:
-                raise InputError(
-                    f"{file}, line {number} has format {row['format']}, this version reads up to {FORMAT}: "
-                    "upgrade fewnode to read it"
-                )
-            row["id"], row["status"], row["run"]["dataset"]
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{file}, line {number} is not a result row ({type(error).__name__}: {error}); delete that line"
-            ) from error
-        yield row
+            yield parse_row(line)
+        except InputError as error:
+            warnings.warn(f"{file}, line {number} is left out: {error}", stacklevel=2)
 
 
 class Claims:

@@ -1,5 +1,6 @@
 """Between a plan and an engine: hands out runs, leaves to other processes what is theirs, keeps every row at once."""
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -52,6 +53,7 @@ class Session:
         (self.done if event.row["status"] == "ok" else self.failed).append(event.row)
 
     def _finished(self) -> set[str]:
-        with suppress(InputError):  # no file yet
+        with suppress(InputError), warnings.catch_warnings():  # no file yet
+            warnings.simplefilter("ignore")  # bad lines were named when the plan was made
             return {row["id"] for row in results.read(self.path) if row["status"] == "ok"}
         return set()

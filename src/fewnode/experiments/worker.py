@@ -4,7 +4,6 @@ import hashlib
 import os
 import sys
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from ..card import versions
 from ..datasets import open_dataset
+from ..errors import InputError
 from ..evaluation import summarize
 from ..graph import Graph
 from ..inference import score_tasks
@@ -21,6 +21,7 @@ from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, draw_tasks
 from ..training.loop import Callback, fit
 from .grid import TASK_SEED, TASKS, Run
+from .plan import graph_fingerprint
 from .results import FORMAT, Row
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -32,7 +33,7 @@ class Bench:
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir
-        self.name = ""
+        self.name = ("", "")
         self.data: tuple[Graph, ClassSplit] | None = None
 
     def do(self, run: Run, callback: Callback | None = None) -> Row:
@@ -47,7 +48,7 @@ class Bench:
         return {**row, "seconds": {**row.get("seconds", {}), "total": total}, "peak_memory": peak_memory()}
 
     def _measure(self, run: Run, callback: Callback | None) -> Row:
-        graph, split = self._data(run.dataset)
+        graph, split = self._data(run.dataset, run.graph)
         shared = graph.cache.names()
         shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
         tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=TASKS, seed=TASK_SEED)
@@ -68,12 +69,14 @@ class Bench:
             "shared": shared,
         }
 
-    def _data(self, name: str) -> tuple[Graph, ClassSplit]:
-        if self.data is None or name != self.name:
+    def _data(self, name: str, graph_id: str) -> tuple[Graph, ClassSplit]:
+        if self.data is None or (name, graph_id) != self.name:
             self.data = None  # the old one goes before the new one comes
             graph, split = open_dataset(name, self.data_dir)
+            if graph_id and graph_fingerprint(graph) != graph_id:
+                raise InputError(f"{name} was changed after the runs were planned; run the grid again")
             graph.x, graph.fingerprint  # noqa: B018 - computed here once, kept for all runs
-            self.name, self.data = name, (graph, split)
+            self.name, self.data = (name, graph_id), (graph, split)
         return self.data
 
 
@@ -84,7 +87,7 @@ def _device(model: Method, graph: Graph) -> torch.device:
 def _row(run: Run, status: str) -> Row:
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     return {
-        "format": FORMAT, "id": run.id, "status": status, "run": asdict(run), "finished": finished,
+        "format": FORMAT, "id": run.id, "status": status, "run": run.settings(), "finished": finished,
         "versions": versions(),
     }  # fmt: skip
 

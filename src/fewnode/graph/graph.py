@@ -137,12 +137,11 @@ class Graph(FrozenGraph):
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
         x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``,
         ``edge_weight``, ``edge_kind`` and ``kind_names``."""
-        try:
-            return cls.from_edges(**graph_arguments(storage.read_npz(path)))
-        except KeyError as error:
-            raise InputError(f"{path} has no array {error}; it needs edge_index and y or x") from error
-        except InputError as error:
-            raise InputError(f"{path}: {error}") if str(path) not in str(error) else error from error
+        with storage.reading(path, "write it again"):
+            arrays = storage.read_npz(path)
+            if "edge_index" not in arrays:
+                raise InputError(f"{path} has no array 'edge_index'; it needs edge_index and y or x")
+            return cls.from_edges(**graph_arguments(arrays))
 
     @classmethod
     def from_pyg(cls, data: "Data") -> "Graph":

@@ -9,9 +9,15 @@ from scipy import sparse as sp
 
 from ..errors import InputError
 
+MOST_CLASSES = 1 << 20  # class ids; lists as long as the highest are made
+FEW_NODES, MOST_PER_END = 10_000_000, 10  # nodes that edges alone may call for: so many, and so many for each end
+
 
 def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_names: Sequence[str] | None) -> int:
     """The number of nodes, on which everything that tells it must agree."""
+    for what, value in (("y", y), ("x", x)):
+        if value is not None and hasattr(value, "shape") and not value.shape:
+            raise InputError(f"{what} is a single value; expected one for each node")
     told = {
         "num_nodes": num_nodes,
         "rows of x": None if x is None else _rows(x),
@@ -25,6 +31,11 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
     n = next(iter(sizes.values()), None)
     if n is None:
         n = int(ids.max()) + 1 if ids.size and np.issubdtype(ids.dtype, np.integer) else 0
+    if n > FEW_NODES + MOST_PER_END * ids.size and sizes.keys() <= {"num_nodes"}:
+        raise InputError(
+            f"there would be {n:,} nodes, but only {ids.size // 2:,} edges and nothing else name any; number the nodes "
+            "from 0 without gaps, or give x or y"
+        )
     if n <= 0:
         raise InputError("the graph is empty: it has no nodes. Give edges, num_nodes, x or y")
     return n
@@ -38,6 +49,8 @@ def checked_edges(edge_index: Any, n: int) -> np.ndarray:
         raise InputError(f"edge_index has shape {edges.shape}; expected [2, E], sources above targets.{hint}")
     if edges.size and not np.issubdtype(edges.dtype, np.integer):
         raise InputError(f"edge_index has dtype {edges.dtype}; expected integers (node ids 0..{n - 1})")
+    if edges.dtype == np.uint64:
+        edges = np.minimum(edges, np.uint64(2**63 - 1))  # beyond that they would turn negative; both are refused
     edges = edges.astype(np.int64)
     wrong = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=0))
     if len(wrong):
@@ -102,9 +115,11 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> np.ndar
         raise InputError(f"y has shape {labels.shape}; expected [N], one class id for each node")
     if not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"y has dtype {labels.dtype}; expected integers: class ids from 0, and -1 for unknown")
+    if labels.dtype == np.uint64 and labels.size and int(labels.max()) >= 2**63:
+        raise InputError(f"y[{int(labels.argmax())}] is {int(labels.max())}; a class id is below {MOST_CLASSES:,}")
     labels = labels.astype(np.int64)
     top = len(class_names) if class_names is not None else None
-    wrong = np.flatnonzero((labels < -1) | (labels >= (n_max := top if top is not None else 2**31)))
+    wrong = np.flatnonzero((labels < -1) | (labels >= (n_max := top if top is not None else MOST_CLASSES)))
     if len(wrong):
         at = int(wrong[0])
         names = f" (there are {top} class names)" if top is not None else ""

@@ -1,6 +1,22 @@
-"""A user's own tables (CSV, TSV, Parquet): errors name the row; files are written whole or not at all."""
+"""A user's own tables (CSV, Parquet, Excel, JSON lines): errors name the row; files are written whole or not at all."""
 
-from .assembly import graph_tables
-from .columns import Table, check_writable, read_columns, write_columns
+from .assembly import NewNodes, Understood, graph_tables, read_graph, read_new_nodes
+from .blocks import Memory
+from .columns import Table, read_columns, several
+from .roles import find_id
+from .writing import check_writable, write_columns
 
-__all__ = ["Table", "check_writable", "graph_tables", "read_columns", "write_columns"]
+__all__ = [
+    "Memory",
+    "NewNodes",
+    "Table",
+    "Understood",
+    "check_writable",
+    "find_id",
+    "graph_tables",
+    "read_columns",
+    "read_graph",
+    "read_new_nodes",
+    "several",
+    "write_columns",
+]

@@ -1,217 +1,205 @@
-"""A user's edge, node and feature files -> the arguments of ``Graph.from_edges``."""
+"""A user's edge, node and feature files -> the arguments of ``Graph.from_edges``, and what was understood."""
 
-from collections.abc import Sequence
-from itertools import chain, repeat
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..storage import PathLike, read_npz
-from .columns import Table, close_name, read_columns
-from .text import word_counts
+from ..storage import PathLike
+from .apart import FeatureFile, look_up, node_ids
+from .blocks import Block, Memory, combined, node_blocks
+from .columns import Table, read_columns
+from .edges import EdgeTable, edge_values, end_samples, read_edges, understood_edges
+from .labels import class_labels
+from .neighbours import nearest_edges
+from .nodes import Files, Nodes, listed_nodes, with_unlisted
+from .roles import FLAGS, Role, flagged, pair_roles
 
-TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
+
+@dataclass(frozen=True, eq=False)
+class Understood:
+    """What was read: the ``arguments`` of ``Graph.from_edges``, what each column was taken for (``roles``), what else
+    to say (``notes``), and what the next table must be read with: ``columns`` by role, ``memory`` of their values."""
+
+    arguments: dict[str, Any]
+    roles: list[Role]
+    notes: list[str]
+    columns: dict[str, Any]
+    memory: Memory
 
 
-def graph_tables(
-    edges: PathLike,
-    nodes: PathLike | None = None,
+def graph_tables(edges: Files | None = None, nodes: Files | None = None, *args: Any, **options: Any) -> dict[str, Any]:
+    """Keyword arguments of ``Graph.from_edges`` from a user's files; the options are those of ``read_graph``."""
+    return read_graph(edges, nodes, *args, **options).arguments
+
+
+def read_graph(
+    edges: Files | None = None,
+    nodes: Files | None = None,
     features: PathLike | None = None,
     *,
-    id_column: str = "id",
-    label_column: str | None = "label",
-    text_column: str | None = None,
+    labels: Files | None = None,
+    strict: bool = False,
+    knn: int | None = None,
+    directed: bool = False,
+    kind_per_file: bool = False,
+    multi_label: Any = None,
+    decimal: str | None = None,
+    memory: Memory | None = None,
     vocabulary: Sequence[str] | None = None,
-    source_column: str = "source",
-    target_column: str = "target",
-) -> dict[str, Any]:
-    """Keyword arguments of ``Graph.from_edges`` from CSV or Parquet files with string ids.
-
-    Features come from ``features`` if given, else from ``text_column`` of the nodes as counts of words, else from
-    every other column of the nodes, which must then be numeric.
+    **columns: Any,
+) -> Understood:
+    """Read a graph from CSV, Parquet, Excel or JSON-lines files with string ids.
 
     Args:
-        edges: one row per edge; other columns than the two ids are ignored.
+        edges: one row per edge, in one file or several.
         nodes: one row per node. Without it the nodes are those of the edges, then of ``features``.
-        features: a table with an id and numeric columns, or of triples ``id, feature, value`` (missing = 0,
-            repeated ones are added), or an .npz with CSR parts ``x_data, x_indices, x_indptr, x_shape`` whose
-            rows are in the order of ``nodes``.
-        vocabulary: words of the text column, where a model brings them; otherwise they are learned from the column.
-        label_column: empty cells (and -1 among whole numbers) mean unknown; None for no labels.
+        features: features apart: a table with an id and numeric columns (or vectors), or of triples ``id, feature,
+            value``; or an array [nodes, columns] (.npy, .npz) or CSR parts (.npz) in the order of ``nodes``.
+        labels: a table of ids and labels, if these are not in ``nodes``.
+        strict: refuse edges to nodes that ``nodes`` lacks, which otherwise make these nodes.
+        knn: make the edges instead: each node with so many that are most like it.
+        directed: keep the direction of edges.
+        kind_per_file: the edges of each file are a kind of their own.
+        multi_label: what cells such as ``a|b`` mean: "first", "none" (no label) or "one" (a class of that name).
+        decimal: the decimal mark, where it cannot be told.
+        memory: what was learned of the columns of another table, to read this one in the same way.
+        vocabulary: words of the text, where a model brings them.
+        columns: ``id_column``, ``label_column`` ('' for none), ``text_column``, ``category_column``, ``number_column``,
+            ``ignore_column`` (one name or several), ``source_column``, ``target_column``, ``weight_column``,
+            ``edge_kind_column``; those not given are found by name and by content.
     """
-    edge_table = read_columns(edges)
-    node_table = read_columns(nodes) if nodes is not None else None
-    if node_table is None and text_column is not None:
-        raise InputError(f"text_column={text_column!r} names a column of the node table, but none is given")
-    feature_table = read_columns(features) if features is not None and not _is_npz(features) else None
-    ends = {name: _ids(edge_table, name) for name in (source_column, target_column)}
-    if node_table is not None:
-        index = _node_index(node_table, id_column)
-    else:
-        more = _ids(feature_table, id_column) if feature_table else []
-        index = {name: i for i, name in enumerate(dict.fromkeys(chain(*ends.values(), more)))}
-    pairs = [_look_up(edge_table, name, column, index, node_table) for name, column in ends.items()]
-    result: dict[str, Any] = {"edge_index": np.stack(pairs), "num_nodes": len(index), "node_names": tuple(index)}
-    if node_table is not None and (found := _label_column(node_table, label_column)):
-        result["y"], result["class_names"] = _labels(node_table.text(found, "labels"))
-    if feature_table is not None:
-        x, names = _feature_table(feature_table, index, id_column)
-    elif features is not None:
-        x, names = _csr_parts(Path(features), node_table), None
-    elif node_table is not None and text_column is not None:
-        x, names = _text_features(node_table, text_column, vocabulary)
-    else:
-        x, names = _numbers(node_table, {id_column, label_column}) if node_table is not None else (None, None)
-    return {**result, "x": x, "feature_names": names}
-
-
-def _is_npz(path: PathLike) -> bool:
-    return Path(path).suffix.lower() == ".npz"
-
-
-def _ids(table: Table, name: str) -> list[str]:
-    ids = table.text(name, "node ids")
-    if "" in ids:
-        raise InputError(f"{table.place(ids.index(''), name)}: the node id is missing; fill it in or remove the row")
-    return ids
-
-
-def _node_index(table: Table, id_column: str) -> dict[str, int]:
-    ids = _ids(table, id_column)
-    index = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))  # the first of equal ids wins
-    if len(index) < len(ids):
-        again = next(i for i, name in enumerate(ids) if index[name] != i)
-        raise InputError(
-            f"{table.place(again, id_column)}: node id {ids[again]!r} is already used in row "
-            f"{index[ids[again]] + 1} ({len(ids) - len(index):,} repeated). Every node needs its own id."
-        )
-    return {name: i for i, name in enumerate(ids)}
-
-
-def _look_up(table: Table, name: str, column: list[str], index: dict[str, int], known: Table | None) -> np.ndarray:
-    found = np.fromiter(map(index.get, column, repeat(-1)), dtype=np.int64, count=len(column))
-    if (found >= 0).all():
-        return found
-    row = int((found < 0).argmax())
-    close = close_name(column[row], list(index)) if len(index) < 10_000 else None
-    where = known.path if known else "the node table"
-    raise InputError(
-        f"{table.place(row, name)}: {name} {column[row]!r} is not in {where}"
-        f"{f' (nearest id: {close!r})' if close else ''}; {int((found < 0).sum()):,} such rows. "
-        f"Add the node to {where} or remove the row."
+    _check_options(columns, edges, nodes, knn)
+    again = memory is not None
+    memory = Memory() if memory is None else memory
+    memory = memory if vocabulary is None else replace(memory, words=tuple(vocabulary))
+    tables = [] if edges is None else read_edges(edges)
+    samples = [part for table in tables[:1] for part in end_samples(table, columns)]
+    listed = listed_nodes(nodes, columns, samples, features is not None, labels is not None, again)
+    joined = understood_edges(tables, columns, listed.index)
+    file = None if features is None else FeatureFile(features, flagged(columns, "id"), [list(listed.index)[:2000]])
+    everyone, notes = with_unlisted(listed, joined, file, strict)
+    apart = None if labels is None else _label_table(labels, columns, everyone)
+    x, names, learned = _features(everyone, file, memory, decimal)
+    found: dict[str, Any] = {"num_nodes": len(everyone.index), "node_names": tuple(everyone.index)}
+    found["edge_index"] = _edge_index(joined, everyone) if joined else _made_edges(x, knn, everyone)
+    found |= edge_values(joined, kind_per_file, decimal) | ({"directed": True} if directed else {})
+    found |= _labels(everyone, apart, multi_label, notes)
+    of_edges = list(dict.fromkeys(role for table in joined for role in table.roles))
+    roles = [*listed.roles, *(apart[1:] if apart else ()), *of_edges]
+    said = [note for table in (*tables, *filter(None, (listed.table,))) for note in table.notes]
+    return Understood(
+        {**found, "x": x, "feature_names": names}, roles, [*said, *notes], _columns(listed.roles, of_edges), learned
     )
 
 
-def _label_column(table: Table, name: str | None) -> str | None:
-    """The label column to read. The default one may be absent, unless another looks like it misspelt."""
-    if name is None or (name == "label" and name not in table.columns and not close_name(name, table.columns)):
-        return None
-    table.column(name, "labels (None if there are no labels)")
-    return name
-
-
-def _labels(values: list[str]) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    found = set(values) - {""}
-    whole = all(value.removeprefix("-").isdecimal() for value in found)
-    if whole:
-        found -= {"-1"}
-    names = sorted(found, key=(lambda value: (int(value), value)) if whole else None)
-    index = {name: i for i, name in enumerate(names)}
-    y = np.fromiter(map(index.get, values, repeat(-1)), dtype=np.int64, count=len(values))
-    return y, tuple(names) or None
-
-
-def _number_column(table: Table, name: str, remedy: str) -> np.ndarray:
-    values = table.columns[name].tolist()
-    try:
-        numbers = np.fromiter(map(float, values), dtype=np.float64, count=len(values))
-    except ValueError:
-        row = next(i for i, value in enumerate(values) if not _is_number(value))
-        what = f"{values[row]!r} is not a number" if str(values[row]).strip() else "the value is missing"
-        raise InputError(f"{table.place(row, name)}: {what}. {remedy}") from None
-    with np.errstate(over="ignore"):
-        single = numbers.astype(np.float32)
-    if not np.isfinite(single).all():
-        row = int((~np.isfinite(single)).argmax())
+def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
+    known = {flag.removeprefix("--").replace("-", "_") for flag in FLAGS.values()}
+    if wrong := [name for name in columns if name not in known]:
+        raise TypeError(f"unknown option {wrong[0]!r}; there are {', '.join(sorted(known))}")
+    if edges is None and (nodes is None or knn is None):
         raise InputError(
-            f"{table.place(row, name)}: {values[row]} is not a finite number (as float32); "
-            "write a number, or leave the column out"
+            "there are no edges: name their table with --edges, or, with a table of nodes alone, say --knn 10 to link "
+            "each node to the 10 that are most like it"
         )
-    return single
+    if edges is not None and knn is not None:
+        raise InputError("--knn makes edges from the columns, but --edges are given; say one of them")
+    for name in ("text_column", "category_column", "number_column"):
+        if nodes is None and columns.get(name):
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} ({name}={columns[name]!r}) names a column of the node table, but none is given")
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+def _edge_index(joined: Sequence[EdgeTable], nodes: Nodes) -> np.ndarray:
+    def numbers(side: int) -> np.ndarray:
+        parts = [table.ends[side] for table in joined]
+        count = sum(map(len, parts))
+        return np.fromiter(map(nodes.index.__getitem__, chain(*parts)), dtype=np.int64, count=count)
+
+    return np.stack([numbers(0), numbers(1)])
 
 
-def _numbers(table: Table, others: set[str | None]) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    names = tuple(name for name in table.columns if name not in others)
-    if not names:
-        return None, None
-    remedy = (
-        "Feature columns must be numeric in every row: fill it in, remove the column, or, if it is the text "
-        "to learn from, name it as the text column"
+def _made_edges(x: Any, knn: int | None, nodes: Nodes) -> np.ndarray:
+    if x is None or knn is None:
+        raise InputError(f"{nodes.table and nodes.table.path}: --knn compares nodes by their columns, but none is used")
+    return nearest_edges(x, knn)
+
+
+def _features(
+    nodes: Nodes, file: FeatureFile | None, learned: Memory, decimal: str | None
+) -> tuple[Any, tuple[str, ...] | None, Memory]:
+    blocks: list[Block] = []
+    if nodes.table is not None:
+        blocks, learned = node_blocks(nodes.table, nodes.roles, len(nodes.index), learned, decimal)
+    if file is not None:
+        blocks.append(file.block(nodes.index, nodes.listed, nodes.table))
+    return combined(blocks, learned)
+
+
+def _label_table(labels: Files, columns: Mapping[str, Any], nodes: Nodes) -> tuple[Table, Role, Role]:
+    table = read_columns(labels)
+    return table, *pair_roles(table, columns, nodes.index)
+
+
+def _labels(nodes: Nodes, apart: tuple[Table, Role, Role] | None, multi_label: Any, notes: list[str]) -> dict[str, Any]:
+    """``y`` and ``class_names``, if there are labels; nodes without a row have none."""
+    if apart is not None:
+        table, by, label = apart
+        name = label.column
+        given = table.text(name, "labels", FLAGS["label"])
+        rows = look_up(table, by.column, node_ids(table, by.column), nodes.index, nodes.table)
+        if len(set(rows.tolist())) < len(rows):
+            again = next(i for i, node in enumerate(rows.tolist()) if node in rows[:i])
+            raise InputError(f"{table.place(again, by.column)}: this node has a label already; give each node one row")
+    elif nodes.table is not None and (found := nodes.named("label")):
+        table, name = nodes.table, found
+        given = table.text(name, "labels", FLAGS["label"])
+        rows = np.arange(len(given))
+    else:
+        return {}
+    y = np.full(len(nodes.index), -1, dtype=np.int64)
+    y[rows], names = class_labels(table, name, given, multi_label, notes)
+    return {"y": y, "class_names": names}
+
+
+def _columns(nodes: Sequence[Role], edges: Sequence[Role]) -> dict[str, Any]:
+    """The roles as options, so that the next table is read in the same way."""
+    found: dict[str, Any] = {}
+    for role in (*nodes, *(role for role in edges if role.use)):
+        option = FLAGS.get(role.use or "ignore", "").removeprefix("--").replace("-", "_")
+        if role.use in ("id", "label", "source", "target", "weight", "kind"):
+            found.setdefault(option, role.column)
+        elif option:
+            found.setdefault(option, []).append(role.column)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class NewNodes:
+    """Nodes that arrive later: their ``ids``, features ``x`` with their names, labels ('' = none), and edges by id."""
+
+    ids: list[str]
+    x: Any
+    feature_names: tuple[str, ...] | None
+    labels: list[str]
+    edges: list[tuple[str, str]]
+
+
+def read_new_nodes(
+    nodes: Files, edges: Files | None, columns: Mapping[str, Any], memory: Memory, known: Collection[str] = ()
+) -> NewNodes:
+    """Tables of new nodes and of their edges, read as the first tables were: with their columns and their ``memory``;
+    ``known`` are the ids of the nodes there are already."""
+    listed = listed_nodes(nodes, columns, [], False, False, True)
+    assert listed.table is not None
+    x, names, _ = _features(listed, None, memory, None)
+    label = listed.named("label")
+    labels = [""] * listed.listed if label is None else listed.table.text(label, "labels")
+    everyone = {*known, *listed.index}
+    joined = [] if edges is None else understood_edges(read_edges(edges), columns, everyone)
+    return NewNodes(
+        list(listed.index), x, names, labels, [pair for table in joined for pair in zip(*table.ends, strict=True)]
     )
-    return np.stack([_number_column(table, name, remedy) for name in names], axis=1), names
-
-
-def _feature_table(table: Table, index: dict[str, int], id_column: str) -> tuple[Any, tuple[str, ...] | None]:
-    rows = _look_up(table, id_column, _ids(table, id_column), index, None)
-    if set(table.columns) == {id_column, *TRIPLES}:
-        return _triples(table, rows, len(index))
-    counts = np.bincount(rows, minlength=len(index))
-    if (counts != 1).any():
-        node = int((counts != 1).argmax())
-        times = "no row" if counts[node] == 0 else f"{counts[node]} rows"
-        raise InputError(f"{table.path}: node {list(index)[node]!r} has {times}; every node needs exactly one")
-    values, names = _numbers(table, {id_column})
-    return None if values is None else values[np.argsort(rows)], names
-
-
-def _triples(table: Table, rows: np.ndarray, n: int) -> tuple[Any, tuple[str, ...]]:
-    from scipy.sparse import csr_array
-
-    features = table.text("feature", "feature names")
-    names = sorted(set(features))
-    index = {name: i for i, name in enumerate(names)}
-    columns = np.fromiter(map(index.__getitem__, features), dtype=np.int64, count=len(features))
-    values = _number_column(table, "value", "Every triple needs a numeric value")
-    return csr_array((values, (rows, columns)), shape=(n, len(names)), dtype=np.float32), tuple(names)
-
-
-def _csr_parts(path: Path, nodes: Table | None) -> Any:
-    from scipy.sparse import csr_array
-
-    if nodes is None:
-        raise InputError(
-            f"{path} gives features by row number, so a node table is needed to say which node is which row"
-        )
-    parts = read_npz(path)
-    if missing := {"x_data", "x_indices", "x_indptr", "x_shape"} - set(parts):
-        raise InputError(f"{path} lacks {', '.join(sorted(missing))}; it holds {', '.join(parts) or 'nothing'}")
-    shape = tuple(int(side) for side in parts["x_shape"])
-    if shape[0] != len(nodes):
-        raise InputError(f"{path} has {shape[0]:,} feature rows, but {nodes.path} has {len(nodes):,} nodes")
-    try:
-        x = csr_array((parts["x_data"].astype(np.float32), parts["x_indices"], parts["x_indptr"]), shape=shape)
-        x.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"{path}: the CSR parts do not fit together ({error})") from error
-    if not np.isfinite(x.data).all():
-        row = int(np.searchsorted(x.indptr, (~np.isfinite(x.data)).argmax(), side="right"))
-        raise InputError(f"{path}, row {row}: a feature is NaN or infinite; write a number or leave it out")
-    return x
-
-
-def _text_features(table: Table, name: str, vocabulary: Sequence[str] | None) -> tuple[Any, tuple[str, ...]]:
-    texts = table.text(name, "text")
-    try:
-        return word_counts(texts, vocabulary)
-    except ValueError as error:
-        raise InputError(f"{table.path}, column {name!r}: no usable words in {len(texts):,} texts ({error})") from error

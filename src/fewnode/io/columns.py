@@ -1,36 +1,40 @@
-"""One table file as named columns, and back."""
+"""One table, in one file or several, as named columns."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import nlargest
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..storage import PathLike, atomic_write, readable
+from ..storage import PathLike, readable
+from . import dialects, formats
+from .names import USUAL_NAMES
 
-PARQUET = (".parquet", ".pq")
-TEXT = (".csv", ".tsv", ".txt")
+PARQUET, JSON_LINES, EXCEL = (".parquet", ".pq"), (".jsonl", ".ndjson"), (".xlsx", ".xlsm")
+TEXT = (".csv", ".tsv", ".txt", ".tab", ".edges", ".edgelist")
 LIKELY = 500  # names that are compared letter by letter with a misspelt one
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of one file by name: text as object arrays of ``str``, numbers of Parquet as they were."""
+    """The columns of a table by name: text as object arrays of ``str``, numbers of typed files as they were.
+
+    ``notes`` says what was unusual about the file; ``parts`` names each file with its first row, if there are several.
+    """
 
     path: Path
     columns: dict[str, np.ndarray]
+    notes: tuple[str, ...] = ()
+    parts: tuple[tuple[Path, int], ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def column(self, name: str, role: str) -> np.ndarray:
+    def column(self, name: str, role: str, flag: str | None = None) -> np.ndarray:
         """The column called ``name``; if there is none, the error shows what is there and the likely one."""
         if name in self.columns:
             return self.columns[name]
@@ -38,20 +42,28 @@ class Table:
         hint = f" Did you mean {close!r}?" if close else ""
         raise InputError(
             f"{self.path} has no column {name!r} for the {role}.{hint} Its first row names: "
-            f"{', '.join(map(repr, self.columns))}. Rename the column or say which one it is."
+            f"{', '.join(map(repr, self.columns))}. Rename the column or say which one it is"
+            f"{f' ({flag} NAME)' if flag else ''}."
         )
 
-    def text(self, name: str, role: str) -> list[str]:
+    def text(self, name: str, role: str, flag: str | None = None) -> list[str]:
         """The column as stripped strings, missing as ''; whole numbers without a decimal point."""
-        column = self.column(name, role)
+        column = self.column(name, role, flag)
+        if column.ndim > 1:
+            raise InputError(f"{self.path}, column {name!r}: holds vectors, so it cannot be the {role}")
         if column.dtype.kind == "f":  # how Parquet gives integers with gaps
-            return ["" if np.isnan(v) else str(int(v)) if v == np.trunc(v) else str(v) for v in column.tolist()]
+            return ["" if np.isnan(v) else str(int(v)) if v.is_integer() else str(v) for v in column.tolist()]
         return [value.strip() for value in column.astype(object if column.dtype == object else str).tolist()]
 
     def place(self, row: int, column: str | None = None) -> str:
         """Where data row ``row`` (from 0) is, as a person would look for it."""
-        line = f" (line {_line_number(self.path, row)})" if self.path.suffix.lower() in TEXT else ""
-        return f"{self.path}, row {row + 1}{line}" + (f", column {column!r}" if column else "")
+        file, first = next((part for part in reversed(self.parts) if part[1] <= row), (self.path, 0))
+        line = ""
+        if dialects.kind_of(file) in TEXT:
+            data = dialects.unpacked(file)
+            dialect = dialects.find_dialect(file, data, USUAL_NAMES)
+            line = f" (line {dialects.line_number(data, dialect, row - first)})"
+        return f"{file}, row {row - first + 1}{line}" + (f", column {column!r}" if column else "")
 
 
 def close_name(name: str, names: Mapping[str, Any] | Sequence[str]) -> str | None:
@@ -73,156 +85,89 @@ def close_name(name: str, names: Mapping[str, Any] | Sequence[str]) -> str | Non
     return folded[close[0]] if close else None
 
 
-def read_columns(path: PathLike) -> Table:
-    """Read a CSV (comma), TSV (tab) or Parquet file whose first row names the columns."""
+def several(paths: PathLike | Sequence[PathLike]) -> list[Path]:
+    """The files that are meant: one, several, or a pattern such as ``part-*.csv``."""
+    given = [Path(paths)] if isinstance(paths, str | Path) or not isinstance(paths, Sequence) else map(Path, paths)
+    files: list[Path] = []
+    for path in given:
+        pattern = any(mark in path.name for mark in "*?[") and not path.exists()
+        found = sorted(path.parent.glob(path.name)) if pattern else [path]
+        if not found:
+            raise InputError(f"no file matches {path}")
+        files += found
+    if not files:
+        raise InputError("no file is named")
+    return files
+
+
+def read_columns(paths: PathLike | Sequence[PathLike]) -> Table:
+    """Read a table whose first row names the columns: CSV, TSV, Parquet, Excel or JSON lines, packed or not.
+
+    Several files, or those of a pattern such as ``part-*.csv``, are parts of one table with the same columns.
+    """
+    tables = [_read(path) for path in several(paths)]
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    for table in tables[1:]:
+        if set(table.columns) != set(first.columns):
+            other = set(table.columns) ^ set(first.columns)
+            raise InputError(
+                f"{table.path} and {first.path} are read as one table, but not both have {', '.join(sorted(other))}. "
+                "Give every part the same columns"
+            )
+    starts = np.cumsum([0, *(len(table) for table in tables[:-1])]).tolist()
+    columns = {name: _joined([table.columns[name] for table in tables]) for name in first.columns}
+    notes = tuple(note for table in tables for note in table.notes)
+    return Table(first.path, columns, notes, tuple(zip([table.path for table in tables], starts, strict=True)))
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    if any(part.dtype == object for part in parts) and any(part.dtype != object for part in parts):
+        whole = [Table(Path(), {"": part}).text("", "values") for part in parts]
+        return np.array([value for part in whole for value in part], dtype=object)
+    return np.concatenate(parts)
+
+
+def _read(path: PathLike) -> Table:
     file = readable(path)
-    suffix = file.suffix.lower()
-    if suffix not in TEXT + PARQUET:
-        raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")
-    table = _read_parquet(file) if suffix in PARQUET else _read_text(file)
-    if len(table) == 0:
+    kind = dialects.kind_of(file)
+    if kind in TEXT:
+        table = _read_text(file)
+    elif kind in PARQUET:
+        table = Table(file, formats.read_parquet(file))
+    elif kind in JSON_LINES:
+        table = Table(file, formats.read_json_lines(file))
+    elif kind in EXCEL:
+        table = Table(file, *formats.read_excel(file))
+    else:
+        known = ", ".join((*TEXT[:3], *PARQUET, *JSON_LINES, EXCEL[0]))
+        raise InputError(
+            f"{file}: a table must end in {known} (text also packed: {', '.join(dialects.PACKED)}), "
+            f"not {kind or 'nothing'!r}"
+        )
+    if not table.columns or len(table) == 0:
         raise InputError(f"{file} has column names but no rows below them")
     return table
 
 
-def _decode(file: Path) -> str:
-    data = file.read_bytes()
-    remedy = "Save it as a comma-separated UTF-8 text file."
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{file} is in UTF-16, not UTF-8. {remedy}")
-    if b"\0" in data:
-        raise InputError(f"{file} holds NUL bytes, so it is not a UTF-8 text table. {remedy}")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{file}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 "
-            f"(perhaps Latin-1 or Windows-1252). {remedy}"
-        ) from error
-
-
-def _separator(file: Path) -> str:
-    return "\t" if file.suffix.lower() == ".tsv" else ","
-
-
 def _read_text(file: Path) -> Table:
-    reader = csv.reader(io.StringIO(_decode(file), newline=""), delimiter=_separator(file), strict=True)
-    rows = filter(None, reader)  # a blank line is no row
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        _check_header(file, header)
-        columns: list[list[str]] = [[] for _ in header]
-        while block := list(islice(rows, 10_000)):  # few rows alive at once: half the time, a third of the memory
-            _check_lengths(file, block, len(columns[0]), len(header))
-            for column, values in zip(columns, zip(*block, strict=True), strict=True):
-                column.extend(values)
-    except csv.Error as error:
-        reason = f"{error}. A quote may be left open or out of place."
-        raise InputError(f"{file}, line {reader.line_num}: {reason}") from error
-    return Table(file, {name: np.array(column, dtype=object) for name, column in zip(header, columns, strict=True)})
+    data = dialects.unpacked(file)
+    dialect = dialects.find_dialect(file, data, USUAL_NAMES)
+    header, nameless = _checked_header(file, dialect.header)
+    columns = dialects.read_text(file, data, replace(dialect, header=header))
+    for name in nameless:  # a separator at the end of every line
+        if not any(map(str.strip, columns[name])):
+            del columns[name]
+    return Table(file, columns, dialect.notes)
 
 
-def _check_lengths(file: Path, block: list[list[str]], start: int, expected: int) -> None:
-    lengths = np.fromiter(map(len, block), dtype=np.int64, count=len(block))
-    if len(wrong := np.flatnonzero(lengths != expected)):
-        raise InputError(
-            f"{Table(file, {}).place(start + int(wrong[0]))}: {lengths[wrong[0]]} values, but the first row "
-            f"names {expected} columns. Quote values that hold {_separator(file)!r}, leave gaps empty."
-        )
-
-
-def _check_header(file: Path, header: list[str]) -> None:
-    separator = _separator(file)
-    if not header:
-        raise InputError(f"{file} has only blank lines")
-    other = next((mark for mark in ("\t", ";", "|", ",") if mark != separator and mark in header[0]), None)
-    if len(header) == 1 and other:
-        raise InputError(
-            f"{file}: columns are separated by {other!r}, not {separator!r} (first row: {header[0]!r}). "
-            "Save it with commas as .csv, or with tabs as .tsv."
-        )
+def _checked_header(file: Path, header: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
+    """Every column with a name of its own; those without one are numbered."""
+    if not any(header):
+        raise InputError(f"{file}: the first row names no column; every column needs its own name")
     for name in header:
-        if not name or header.count(name) > 1:
-            what = f"two columns called {name!r}" if name else "a column without a name"
-            raise InputError(f"{file}: the first row has {what}; every column needs its own name")
-
-
-def _line_number(file: Path, row: int) -> int:
-    """The line of the file where a data row ends; only errors ask, so the file is read again."""
-    reader = csv.reader(io.StringIO(_decode(file), newline=""), delimiter=_separator(file))
-    for seen, _ in enumerate(filter(None, reader)):
-        if seen == row + 1:
-            break
-    return reader.line_num
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            "Parquet needs pyarrow, which is not installed: pip install 'fewnode[tables]', or use CSV"
-        ) from error
-    return pyarrow
-
-
-def _read_parquet(file: Path) -> Table:
-    arrow = _pyarrow()
-    try:
-        table = arrow.parquet.read_table(file)
-    except (arrow.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{file} is not a readable Parquet file ({reason})") from error
-    if not table.num_columns:
-        raise InputError(f"{file} has no columns")
-    names = [name for name in table.column_names if not name.startswith("__index_level_")]  # a row index, not data
-    return Table(file, {name: _parquet_column(file, name, table[name]) for name in names})
-
-
-def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
-    kind = column.type
-    types = _pyarrow().types
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        values: np.ndarray = column.to_numpy()
-        return values if values.dtype != object else values.astype(np.float64)  # booleans with gaps
-    if types.is_nested(kind):
-        raise InputError(f"{file}, column {name!r}: holds {kind}, not single values; write one column per value")
-    text = column.cast(_pyarrow().string())
-    return np.array(["" if value is None else value for value in text.to_pylist()], dtype=object)
-
-
-def check_writable(path: PathLike, force: bool = False) -> Path:
-    """``path`` if a table may be written there: to be asked before the work that fills it."""
-    file = Path(path)
-    suffix = file.suffix.lower()
-    if suffix not in TEXT + PARQUET:
-        raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")
-    if suffix in PARQUET:
-        _pyarrow()
-    if file.is_dir():
-        raise InputError(f"{file} is a folder; name a file")
-    if file.exists() and not force:
-        raise InputError(f"{file} exists already; choose another name or overwrite it (--force, in Python force=True)")
-    return file
-
-
-def write_columns(path: PathLike, columns: Mapping[str, Any], force: bool = False) -> None:
-    """Write equally long columns as CSV, TSV or Parquet; an existing file is kept unless ``force``."""
-    file = check_writable(path, force)
-    arrays = {name: np.asarray(values) for name, values in columns.items()}
-    if len(lengths := {name: len(array) for name, array in arrays.items()}) and len(set(lengths.values())) > 1:
-        raise InputError(f"columns differ in length: {lengths}")
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError(f"column {name!r} holds NaN or infinity at row {int((~np.isfinite(array)).argmax()) + 1}")
-    if file.suffix.lower() in PARQUET:
-        arrow = _pyarrow()
-        table = arrow.table({name: array.tolist() for name, array in arrays.items()})
-        with atomic_write(file) as out:
-            arrow.parquet.write_table(table, out)
-        return
-    with atomic_write(file, "w") as out:
-        writer = csv.writer(out, delimiter=_separator(file), lineterminator="\n")
-        writer.writerow(arrays)
-        writer.writerows(zip(*(array.tolist() for array in arrays.values()), strict=True))
+        if name and header.count(name) > 1:
+            raise InputError(f"{file}: the first row has two columns called {name!r}; every column needs its own name")
+    named = tuple(name or f"column {place + 1}" for place, name in enumerate(header))
+    return named, [new for new, old in zip(named, header, strict=True) if not old]

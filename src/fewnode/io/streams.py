@@ -3,13 +3,17 @@
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..storage import PathLike, atomic_write, readable
-from .columns import PARQUET, TEXT, Table, _pyarrow, _separator, check_writable
+from ..storage.spreadsheet import guarded
+from .columns import Table
+from .formats import pyarrow as arrow_with_parquet
+from .writing import PARQUET, TEXT, check_writable
 
 BLOCK = 16 << 20  # bytes of text read at a time
 BATCH = 1 << 18  # rows of Parquet read at a time
@@ -22,7 +26,7 @@ class Stream:
     """The rows of a CSV, TSV or Parquet file, some at a time; a row that cannot be read is named."""
 
     def __init__(self, path: PathLike) -> None:
-        self.path, self.arrow = readable(path), _pyarrow()
+        self.path, self.arrow = readable(path), arrow_with_parquet()
         self.wrong: Any = None  # the row that Arrow stumbled over
         suffix = self.path.suffix.lower()
         if suffix not in TEXT + PARQUET:
@@ -73,7 +77,7 @@ class Stream:
         return pyarrow.csv.open_csv(
             self.path,
             pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=False),
-            pyarrow.csv.ParseOptions(delimiter=_separator(self.path), invalid_row_handler=self._refuse),
+            pyarrow.csv.ParseOptions(delimiter=separator(self.path), invalid_row_handler=self._refuse),
             pyarrow.csv.ConvertOptions(**kinds, strings_can_be_null=False),
         )
 
@@ -109,29 +113,33 @@ class Stream:
 
 
 @contextmanager
-def writing_columns(path: PathLike, force: bool = False) -> Iterator[Write]:
-    """A function that appends rows to a CSV, TSV or Parquet file, which is there once all of them are written."""
+def writing_columns(path: PathLike, force: bool = False, raw: bool = False) -> Iterator[Write]:
+    """A function that appends rows to a CSV, TSV or Parquet file, which is there once all of them are written; ``raw``
+    as in ``write_columns``."""
     file = check_writable(path, force)
     if file.suffix.lower() in PARQUET:
         with atomic_write(file) as out, _parquet(out) as write:
             yield write
         return
     with atomic_write(file, "w") as out:
-        writer, started = csv.writer(out, delimiter=_separator(file), lineterminator="\n"), False
+        cell: Callable[[Any], Any] = (lambda value: value) if raw else guarded
+        writer, started = csv.writer(out, delimiter=separator(file), lineterminator="\n"), False
 
         def write(columns: Mapping[str, Any]) -> None:
             nonlocal started
+            arrays = {name: np.asarray(part) for name, part in columns.items()}
             if not started:
-                writer.writerow(columns)
+                writer.writerow(map(cell, arrays))
             started = True
-            writer.writerows(zip(*(np.asarray(part).tolist() for part in columns.values()), strict=True))
+            cells = (a.tolist() if a.dtype.kind in "biuf" else map(cell, a.tolist()) for a in arrays.values())
+            writer.writerows(zip(*cells, strict=True))
 
         yield write
 
 
 @contextmanager
 def _parquet(out: Any) -> Iterator[Write]:
-    arrow = _pyarrow()
+    arrow = arrow_with_parquet()
     writers: list[Any] = []
 
     def write(columns: Mapping[str, Any]) -> None:
@@ -145,6 +153,10 @@ def _parquet(out: Any) -> Iterator[Write]:
     finally:
         for writer in writers:
             writer.close()
+
+
+def separator(file: Path) -> str:
+    return "\t" if file.suffix.lower() == ".tsv" else ","
 
 
 def _is_number(value: str) -> bool:

@@ -139,8 +139,17 @@ BEYOND = CacheKey[tuple[Tensor, Tensor]]("features beyond the basis")
 
 
 def is_bag_of_words(x: Tensor) -> bool:
-    """Sparse and nowhere negative: counts or flags, for which rarity is meaningful."""
-    return x.layout == torch.sparse_csr and (x.values().numel() == 0 or float(x.values().min()) >= 0)
+    """Sparse and nowhere negative: counts or flags, for which rarity is meaningful. Rows of length one with other values
+    than flags have been weighted by whoever made them."""
+    if x.layout != torch.sparse_csr:
+        return False
+    values = x.values()
+    if values.numel() == 0 or float(values.min()) < 0 or float(values.max()) > 1 or float(values.min()) == 1:
+        return values.numel() == 0 or float(values.min()) >= 0
+    indptr, _, _ = csr_parts(x)
+    rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
+    squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.float().square())
+    return not bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all())
 
 
 def rarities(x: Tensor) -> Tensor:

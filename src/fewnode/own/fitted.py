@@ -75,6 +75,8 @@ class FittedModel:
         split = choose_split(graph, self.min_size) if split is None else split
         if graph.space is not None:
             self._check_on_disk(split)
+        if source is not None and source.memory is None and not source.missing():
+            source = source.understood()[1]
         self.notes, self.folder, self.manifest = [], None, None
         method, options = self._trainable(split)
         self.schema = FeatureSchema.of(graph)
@@ -92,9 +94,7 @@ class FittedModel:
         self.notes += self.model.card.notes
         self.known, self.source = KnownClasses.of(graph, split), source
         self.inputs = None if source is None or source.missing() else source.digest()
-        self.vocabulary = None
-        if source is not None and source.text_column and graph.feature_names:
-            self.vocabulary = graph.feature_names
+        self.vocabulary = None if source is None else source.words
         self._take(ready)
         self._own = True
         self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))

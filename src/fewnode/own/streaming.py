@@ -53,13 +53,14 @@ def write_predictions(
     thresholds: Mapping[str, float] | None = None,
     all_probabilities: bool = False,
     force: bool = False,
+    raw_cells: bool = False,
     progress: NodeProgress | None = None,
 ) -> Answered:
     """Predict ``nodes [B]`` and write the table ``out``, some rows at a time."""
     question, space = classifier.question, classifier.graph.space if classifier.graph is not None else None
     counts: Counter[str] = Counter()
     tally, closest, done = None, (2.0, ""), 0
-    with writing_columns(out, force) as write:
+    with writing_columns(out, force, raw_cells) as write:
         for part in nodes.split(ROWS):
             found = classifier.predict_proba(part)
             table = found.table(threshold, thresholds, all_probabilities=all_probabilities)

@@ -1,6 +1,6 @@
 """A user's examples of new classes: looked up, checked, and made the support of one task."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..io.columns import close_name, read_columns
+from ..io.roles import pair_roles
 from ..storage import PathLike
+from ..storage.spreadsheet import unguarded
 from ..store.names import StoredNames
 from .classes import KnownClasses, class_name
 from .predictions import UNKNOWN
@@ -48,30 +50,45 @@ class Support:
         return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(everyone) - 1)
 
 
-def read_examples(path: PathLike) -> dict[str, list[str]]:
-    """Examples from a table with the columns ``id`` and ``label`` and no others."""
+def read_examples(
+    path: PathLike,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    nodes: Collection[str] = (),
+    known: Collection[str] = (),
+) -> dict[str, list[str]]:
+    """Examples from a table of nodes and their classes, whatever its columns are called.
+
+    A table with further columns is taken for a table of nodes: its rows without a label, or with one of the ``known``
+    classes, are no examples. ``columns`` are those of the tables the model was fitted on, ``nodes`` the names of the
+    graph's nodes, by which the column of ids is found.
+    """
     table = read_columns(path)
-    for name in table.columns:
-        if name not in ("id", "label"):
-            raise InputError(
-                f"{path} has a column {name!r}; a support table has the columns id and label only. Remove it"
-            )
-    ids, labels = table.text("id", "example nodes"), table.text("label", "classes of the examples")
+    by, label = pair_roles(table, columns or {}, nodes, "Name the two columns id and label")
+    ids, labels = table.text(by.column, "example nodes"), table.text(label.column, "classes of the examples")
+    whole = len(table.columns) > 2
     found: dict[str, list[str]] = {}
     seen: dict[str, int] = {}
-    for row, (node, label) in enumerate(zip(ids, labels, strict=True)):
-        if not node or not label:
-            missing = "label" if node else "id"
+    for row, (node, name) in enumerate(zip(ids, labels, strict=True)):
+        if whole and (not name or name in known):
+            continue
+        if not node or not name:
+            missing = label.column if node else by.column
             raise InputError(f"{table.place(row, missing)}: it is empty; every example needs an id and a label")
         if node in seen:
             first = labels[seen[node]]
-            what = "repeats" if first == label else f"gives class {label!r} to"
+            what = "repeats" if first == name else f"gives class {name!r} to"
             raise InputError(
                 f"{table.place(row)}: {what} node {node!r}, which row {seen[node] + 1} has in class {first!r}. "
                 "Name each node once"
             )
         seen[node] = row
-        found.setdefault(label, []).append(node)
+        found.setdefault(name, []).append(node)
+    if not found:
+        raise InputError(
+            f"{path}: no row names a new class in column {label.column!r} (the model knows {len(known)}). Write "
+            "the name of the new class beside a few nodes of it"
+        )
     return found
 
 
@@ -155,13 +172,18 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
     if any(isinstance(value, str) for value in values):
         index = _name_index(graph, values)
-        ids = [index.get(value, -1) if isinstance(value, str) else value for value in values]
+        ids = [_numbered(index, value) if isinstance(value, str) else value for value in values]
     else:
         ids = values
     for value, node in zip(values, ids, strict=True):
         if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < graph.num_nodes:
             raise InputError(f"{where}: {_unknown(graph, value)}")
     return torch.tensor(ids, dtype=torch.long, device=graph.device)
+
+
+def _numbered(index: Mapping[str, int], name: str) -> int:
+    """The node of that name, also as a table of predictions writes it (with an apostrophe before ``= + - @``)."""
+    return index.get(name, index.get(unguarded(name), -1))
 
 
 def _unknown(graph: Graph, value: Any) -> str:
@@ -176,7 +198,8 @@ def _unknown(graph: Graph, value: Any) -> str:
 def _name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
     """The numbers of nodes by name: of all, or on disk of those that are wanted."""
     if isinstance(graph.node_names, StoredNames):
-        return graph.node_names.find(value for value in wanted if isinstance(value, str))
+        texts = [value for value in wanted if isinstance(value, str)]
+        return graph.node_names.find([*texts, *map(unguarded, texts)])
 
     def build() -> dict[str, int]:
         names = graph.node_names or map(str, range(graph.num_nodes))

@@ -12,54 +12,100 @@ from ..graph import Graph
 from ..graph.stored import open_store
 from ..storage import PathLike
 from ..store.manifest import Store, is_store
+from .order import canonical
+
+Files = PathLike | Sequence[PathLike]
+Names = str | list[str] | None
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """Paths of the tables and the names of their columns, as ``io.graph_tables`` takes them."""
+    """Paths of the tables and what their columns are taken for, as ``io.read_graph`` takes them.
 
-    edges: str
-    nodes: str | None = None
+    ``options`` are its other options. ``memory`` is what was learned of the columns when the tables were read for the
+    first time (``understood``); ``roles`` and ``notes`` say what was understood.
+    """
+
+    edges: Names = None
+    nodes: Names = None
     features: str | None = None
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, Any] = field(default_factory=dict)
+    labels: Names = None
+    options: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] | None = None
+    roles: list[dict[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, edges: PathLike, nodes: PathLike | None = None, features: PathLike | None = None, **columns: str
+        cls,
+        edges: Files | None = None,
+        nodes: Files | None = None,
+        features: PathLike | None = None,
+        *,
+        labels: Files | None = None,
+        options: dict[str, Any] | None = None,
+        **columns: Any,
     ) -> "TableSource":
-        def absolute(path: PathLike | None) -> str | None:
-            return None if path is None else str(Path(path).absolute())
-
-        return cls(str(Path(edges).absolute()), absolute(nodes), absolute(features), columns)
+        """The tables in these files; ``columns`` and ``options`` are those of ``io.read_graph``."""
+        one = None if features is None else str(Path(features).absolute())
+        return cls(_absolute(edges), _absolute(nodes), one, columns, _absolute(labels), options or {})
 
     def elsewhere(
-        self, edges: PathLike | None = None, nodes: PathLike | None = None, features: PathLike | None = None
+        self, edges: Files | None = None, nodes: Files | None = None, features: PathLike | None = None
     ) -> "TableSource":
         """The same columns in other files; if any is given, files not given are none."""
         if edges is None and nodes is None and features is None:
             return self
-        return replace(TableSource.of(edges or self.edges, nodes, features), columns=self.columns)
+        there = TableSource.of(edges or self.edges, nodes, features)
+        return replace(self, edges=there.edges, nodes=there.nodes, features=there.features, labels=None)
 
     @property
     def stored(self) -> bool:
         """Whether the edges are a store, which holds a whole graph."""
-        return is_store(self.edges)
+        return isinstance(self.edges, str) and is_store(self.edges)
 
-    def read(
-        self, vocabulary: Sequence[str] | None = None, memory: int | None = None, *, verify: bool = False
-    ) -> Graph:
-        """The graph in the files; its texts get the words of ``vocabulary``, if that is given. That of a store stays
-        there: ``memory`` bounds the work on it, ``verify`` compares its hashes."""
+    def _opened(self, limit: int | None, verify: bool) -> Graph:
+        if self.nodes or self.features or self.labels:
+            raise InputError(f"{self.edges} is a store, which holds nodes and features too: give --edges alone")
+        return open_store(str(self.edges), limit, verify=verify)
+
+    def read(self, vocabulary: Sequence[str] | None = None, limit: int | None = None) -> Graph:
+        """The graph in the files; its texts get the words of ``vocabulary``, if that is given. A store stays on disk:
+        ``limit`` bounds the memory that the work on it takes."""
         if self.stored:
-            if self.nodes or self.features:
-                raise InputError(
-                    f"{self.edges} is a store, which holds nodes and features too: leave --nodes and --features out"
-                )
-            return open_store(self.edges, memory, verify=verify)
-        if memory is not None:
-            raise InputError("--memory bounds the work on a store; make one of the tables with `fewnode import`")
-        named: dict[str, Any] = {"edges": self.edges, "nodes": self.nodes, "features": self.features, **self.columns}
-        return Graph.from_edges(**io.graph_tables(**named, vocabulary=vocabulary))
+            return self._opened(limit, verify=False)
+        _check_limit(limit)
+        return Graph.from_edges(**canonical(self._read(vocabulary).arguments))
+
+    def understood(self, limit: int | None = None) -> tuple[Graph, "TableSource"]:
+        """The graph in the files, and the source with all that was found out about them. The hashes of a store are
+        compared."""
+        if self.stored:
+            return self._opened(limit, verify=True), replace(self, memory={})
+        _check_limit(limit)
+        found = self._read(None)
+        roles = [asdict(role) for role in found.roles]
+        named = replace(self, columns=found.columns, memory=found.memory.to_json(), roles=roles, notes=found.notes)
+        return Graph.from_edges(**canonical(found.arguments)), named
+
+    def _read(self, vocabulary: Sequence[str] | None) -> io.Understood:
+        memory = None if self.memory is None else io.Memory.from_json(self.memory)
+        files: dict[str, Any] = {"nodes": self.nodes, "features": self.features, "labels": self.labels}
+        return io.read_graph(self.edges, **files, **self.columns, **self.options, memory=memory, vocabulary=vocabulary)
+
+    def read_new(
+        self, nodes: Files, edges: Files | None, vocabulary: Sequence[str] | None, known: Sequence[str]
+    ) -> io.NewNodes:
+        """Nodes that arrive later, read as these tables were; ``known`` are the names of the nodes there are."""
+        memory = io.Memory.from_json(self.memory or {})
+        memory = memory if vocabulary is None else replace(memory, words=tuple(vocabulary))
+        return io.read_new_nodes(nodes, edges, self.columns, memory, known)
+
+    def files(self) -> list[str]:
+        """All files, in a fixed order."""
+        parts = (self.edges, self.nodes, self.features, self.labels)
+        return [path for part in parts for path in ([part] if isinstance(part, str) else part or [])]
 
     def digest(self) -> str:
         """SHA-256 of the files and of the names of their columns: tells whether anything was changed since.
@@ -67,20 +113,42 @@ class TableSource:
         Of the inputs, because what is computed from them may differ in the last digit from one machine to another.
         """
         if self.stored:
-            return Store(self.edges).digest()
+            return Store(str(self.edges)).digest()
         sha = hashlib.sha256(repr(sorted(self.columns.items())).encode())
-        for path in (self.edges, self.nodes, self.features):
-            sha.update(b"none" if path is None else hashlib.sha256(Path(path).read_bytes()).digest())
+        sha.update(repr(sorted(self.options.items())).encode() if self.options else b"")
+        for part in (self.edges, self.nodes, self.features, *([] if self.labels is None else [self.labels])):
+            for path in [part] if part is None or isinstance(part, str) else part:
+                sha.update(b"none" if path is None else hashlib.sha256(Path(path).read_bytes()).digest())
         return sha.hexdigest()
 
     def missing(self) -> str | None:
         """The first of the files that is not there."""
-        paths = (self.edges, self.nodes, self.features)
-        return next((path for path in paths if path is not None and not Path(path).exists()), None)
+        return next((path for path in self.files() if not Path(path).exists()), None)
 
     @property
     def text_column(self) -> str | None:
-        return self.columns.get("text_column")
+        """The column of texts, the first if there are several."""
+        given = self.columns.get("text_column")
+        return given if given is None or isinstance(given, str) else given[0]
+
+    @property
+    def words(self) -> tuple[str, ...] | None:
+        """The words of the texts that were learned from."""
+        return tuple(self.memory["words"]) if self.memory and "words" in self.memory else None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All but the words, which a model keeps apart."""
+        memory = None if self.memory is None else {name: part for name, part in self.memory.items() if name != "words"}
+        return {**asdict(self), "memory": memory}
+
+
+def _absolute(paths: Files | None) -> Names:
+    if paths is None:
+        return None
+    found = [str(path.absolute()) for path in io.several(paths)]
+    return found[0] if len(found) == 1 else found
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None:
+        raise InputError("--memory bounds the work on a store; make one of the tables with `fewnode import`")

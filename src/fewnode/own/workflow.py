@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import torch
 
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
 from ..inference import NodeProgress
-from ..io import check_writable, read_columns, write_columns
-from ..storage import PathLike
+from ..io import check_writable, find_id, read_columns, write_columns
+from ..storage import PathLike, readable
+from ..store.names import StoredNames
 from ..tasks import ClassSplit
 from ..training.loop import Callback
-from .classes import choose_split
+from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
+from .order import natural_order
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
@@ -42,7 +46,7 @@ def fit_tables(
     force: bool = False,
     method: str = "vantage",
     settings: Mapping[str, Any] | None = None,
-    understood: Callable[[Graph, ClassSplit], None] | None = None,
+    understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
     learning: Progress = lambda what, part: None,
     memory: int | None = None,
@@ -53,17 +57,18 @@ def fit_tables(
         source: the tables and the names of their columns.
         out, force: where the model goes; a model that is there already is only replaced with ``force``.
         method, settings: the method and further arguments of ``FewShotClassifier``.
-        understood: told the graph and the classes that will be learned from, before the training starts.
+        understood: told the graph, the classes that will be learned from and what the tables were taken for, before the
+            training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
         memory: bytes that the work on a store may take.
     """
     check_folder(out, force)
-    graph = source.read(memory=memory, verify=True)
+    graph, source = source.understood(memory)
     classifier = FewShotClassifier(method, **(settings or {}))
     split = choose_split(graph, classifier.min_size)
     if understood is not None:
-        understood(graph, split)
+        understood(graph, split, source)
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, callback=callback)
     classifier.save(out, force=force, progress=learning)
@@ -93,11 +98,12 @@ def load_adapted(
     """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
-    examples = read_examples(support)
+    readable(support)
     say("Reading the graph ...")
     graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, memory, say)
     find_nodes(graph, wanted, "nodes asked for")
-    classifier.attach(graph)
+    examples = _examples(classifier, support, graph)
+    classifier.attach(_without_examples(graph, classifier.known, examples))
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so only the new classes can be told apart (--among new)")
     among = among or ("all" if bool((graph.y >= 0).any()) else "new")
@@ -105,6 +111,23 @@ def load_adapted(
         return classifier.adapt(examples, among=among, priors=priors, progress=_said_once(say))
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
+
+
+def _examples(classifier: FewShotClassifier, support: PathLike, graph: Graph) -> dict[str, list[str]]:
+    columns = {} if classifier.source is None else classifier.source.columns
+    names = graph.node_names or tuple(map(str, range(graph.num_nodes)))
+    nodes = names if isinstance(names, StoredNames) else frozenset(names)
+    return read_examples(support, columns=columns, nodes=nodes, known=classifier.known.names())
+
+
+def _without_examples(graph: Graph, known: KnownClasses, examples: Mapping[str, Sequence[str]]) -> Graph:
+    """The graph without the labels of the classes that are new: where the examples stand in the table of nodes."""
+    names = graph.class_names or ()
+    new = [c for c, name in enumerate(names) if name in examples and name not in known.names()]
+    if not new:
+        return graph
+    hidden = torch.isin(graph.y, torch.tensor(new, device=graph.device))
+    return graph.with_labels(torch.where(hidden, -1, graph.y)) if bool(hidden.any()) else graph
 
 
 def _said_once(say: Say) -> Progress:
@@ -129,7 +152,7 @@ def _graph(
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given["nodes"], given["features"]).read(memory=memory)
+            return TableSource.of(edges, given["nodes"], given["features"]).read(limit=memory)
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
@@ -160,6 +183,7 @@ def predict_tables(
     all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
     force: bool = False,
+    raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
     **where: Any,
 ) -> PredictedTables:
@@ -168,18 +192,38 @@ def predict_tables(
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
-    wanted = None if nodes_file is None else read_columns(nodes_file).text("id", "nodes to predict")
+    wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
     graph, sure = classifier.graph, {"threshold": threshold, "thresholds": thresholds}
     if graph is not None and graph.space is not None:
         nodes = classifier.unlabelled() if wanted is None else find_nodes(graph, wanted, "nodes to predict")
         with scoring or nullcontext() as progress:
-            how: dict[str, Any] = {**sure, "all_probabilities": all_probabilities, "force": force}
+            how: dict[str, Any] = {
+                **sure,
+                "all_probabilities": all_probabilities,
+                "force": force,
+                "raw_cells": raw_cells,
+            }
             return PredictedTables(classifier, write_predictions(classifier, nodes, out, **how, progress=progress))
     with scoring or nullcontext() as progress:
         found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-    write_columns(out, found.table(threshold, thresholds, all_probabilities=all_probabilities), force)
+    found = found if wanted is not None else _by_name(found)
+    write_columns(out, found.table(threshold, thresholds, all_probabilities=all_probabilities), force, raw_cells)
     return PredictedTables(classifier, Answered.of(classifier, found, threshold, thresholds), found)
+
+
+def _by_name(found: Predictions) -> Predictions:
+    """In the order of the names: that of the graph is none a reader would know."""
+    order = natural_order(found.names)
+    names, probabilities = [found.names[i] for i in order], found.probabilities[order]
+    return replace(found, nodes=found.nodes[order], names=names, probabilities=probabilities)
+
+
+def _wanted(file: PathLike) -> list[str]:
+    """The nodes named in a table: in its column of ids, or its only one."""
+    table = read_columns(file)
+    named = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
+    return table.text(named, "nodes to predict")
 
 
 def find_tables(
@@ -190,6 +234,7 @@ def find_tables(
     label: str | None = None,
     top: int = 200,
     force: bool = False,
+    raw_cells: bool = False,
     **where: Any,
 ) -> tuple[FewShotClassifier, Candidates]:
     """Write the ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one."""
@@ -200,5 +245,5 @@ def find_tables(
     if label is None and len(names) > 1:
         raise InputError(f"{support} names {len(names)} classes: say which to find with --class ({', '.join(names)})")
     found = classifier.find(names[0] if label is None else label, top)
-    write_columns(out, found.table(), force)
+    write_columns(out, found.table(), force, raw_cells)
     return classifier, found

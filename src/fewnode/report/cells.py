@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments.results import Row
+from ..experiments.rows import SIZES as SIZES
+from ..experiments.rows import SWITCHES, Row
 
-ADAPTATIONS = {"node_adaptation": "node", "class_adaptation": "class", "task_adaptation": "task"}
-SIZES = ("train_way", "train_shot", "train_query")
+ADAPTATIONS = {name: name.removesuffix("_adaptation") for name in SWITCHES}
 
 
 @dataclass(frozen=True, order=True)
@@ -80,6 +80,11 @@ class Cell:
         return str(self.rows[0]["pool"])
 
     @property
+    def tasks(self) -> tuple[str, int]:
+        """What two cells must share to be compared task by task."""
+        return _tasks(self.rows[0])
+
+    @property
     def training_free(self) -> bool:
         return bool(self.rows[0]["training_free"])
 
@@ -123,10 +128,14 @@ def _problem(run: Mapping[str, Any]) -> Problem:
 
 
 def _cell(problem: Problem, method: str, group: list[Row]) -> Cell:
-    newest = max(group, key=lambda row: row["finished"])["pool"]
-    same = sorted((row for row in group if row["pool"] == newest), key=lambda row: row["run"]["seed"])
+    newest = _tasks(max(group, key=lambda row: row["finished"]))
+    same = sorted((row for row in group if _tasks(row) == newest), key=lambda row: row["run"]["seed"])
     per_task = np.mean([np.array(row["correct"]) / row["queries"] for row in same], axis=0)
     return Cell(problem, method, same[0]["run"]["options"], same, per_task)
+
+
+def _tasks(row: Row) -> tuple[str, int]:
+    return str(row["pool"]), len(row["correct"])
 
 
 def by_problem(cells: Iterable[Cell]) -> dict[Problem, list[Cell]]:

@@ -48,7 +48,7 @@ def _name(cell: Cell) -> dict[str, Any]:
 
 
 def _p(a: Cell, b: Cell) -> float:
-    return paired_p(a.per_task, b.per_task) if a.pool == b.pool else unpaired_p(a.per_task, b.per_task)
+    return paired_p(a.per_task, b.per_task) if a.tasks == b.tasks else unpaired_p(a.per_task, b.per_task)
 
 
 def _change(a: Cell, b: Cell, p: float) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _change(a: Cell, b: Cell, p: float) -> dict[str, Any]:
         "after": b.accuracy,
         "difference": difference,
         "p": p,
-        "paired": a.pool == b.pool,
+        "paired": a.tasks == b.tasks,
         "seeds": [len(a.rows), len(b.rows)],
         "one_seed": not a.training_free and min(len(a.rows), len(b.rows)) == 1,
         "more_than_noise": p < LEVEL and abs(difference) > _seed_noise(a, b),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..storage.spreadsheet import guarded
 from .cells import SIZES, Cell, Problem, by_problem, dataset_title
 from .significance import TEST, below, paired_p
 from .tables import ResultTable
@@ -62,7 +63,7 @@ def verdicts(cells: Sequence[Cell]) -> dict[str, str]:
     beaten = below(cells, max(floors, key=lambda cell: cell.accuracy)) if floors else [False] * len(cells)
     found = {}
     for cell, is_worse, is_beaten in zip(cells, worse, beaten, strict=True):
-        like = " ≈" if cell is not best and not is_worse and cell.pool == best.pool else ""
+        like = " ≈" if cell is not best and not is_worse and cell.tasks == best.tasks else ""
         found[cell.title] = number(cell) + like + (" ↓" if is_beaten and not cell.training_free else "")
     return found
 
@@ -137,7 +138,7 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
 
 
 def _change(cell: Cell, reference: Cell) -> str:
-    same = cell.pool == reference.pool and paired_p(cell.per_task, reference.per_task) >= 0.05
+    same = cell.tasks == reference.tasks and paired_p(cell.per_task, reference.per_task) >= 0.05
     return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
 
 
@@ -175,7 +176,7 @@ def class_accuracies(cells: Sequence[Cell]) -> dict[str, tuple[float, float, flo
     found: dict[str, list[float]] = {}
     for cell in [cell for cell in cells if not cell.training_free] or cells:
         for name in cell.rows[0]["per_class"]:
-            right, asked = np.sum([row["per_class"][name] for row in cell.rows], axis=0)
+            right, asked = np.sum([row["per_class"][name] for row in cell.rows if name in row["per_class"]], axis=0)
             found.setdefault(name, []).append(float(right / asked))
     means = {name: (float(np.mean(v)), min(v), max(v)) for name, v in found.items()}
     return dict(sorted(means.items(), key=lambda item: item[1][0]))
@@ -217,5 +218,5 @@ def every_cell(cells: Sequence[Cell]) -> str:
         deviation = "" if cell.deviation is None else f"{cell.deviation:.6f}"
         numbers = [f"{cell.accuracy:.6f}", f"{cell.interval:.6f}", deviation, len(cell.rows), len(cell.per_task)]
         where = [p.dataset, cell.method, options, p.n_way, p.k_shot, p.n_query, p.inductive]
-        writer.writerow([*where, *numbers, f"{cell.seconds:.3f}", cell.memory, cell.pool])
+        writer.writerow(map(guarded, [*where, *numbers, f"{cell.seconds:.3f}", cell.memory, cell.pool]))
     return out.getvalue()

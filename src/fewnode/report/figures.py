@@ -6,10 +6,12 @@ from typing import Any
 from ..errors import InputError
 from .cells import SIZES, Cell, Problem, dataset_title
 from .contents import class_accuracies, order_titles, telling
+from .templating import short
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 WORST = 12  # classes shown for each data set
+LONGEST = 80  # letters of a name
 Figure = Any
 
 
@@ -65,15 +67,23 @@ def _accuracy(cells: Sequence[Cell]) -> Figure | None:
                 100 * cell.accuracy, y, xerr=100 * cell.interval, fmt="s" if faint else "o", color=colour, capsize=2
             )
         first = axis.get_subplotspec().is_first_col()
-        axis.set_yticks([-place for place in range(len(titles))], titles if first else [""] * len(titles))
+        axis.set_yticks(
+            [-place for place in range(len(titles))],
+            [_text(title) for title in titles] if first else [""] * len(titles),
+        )
         axis.set_ylim(0.6 - len(titles), 0.6)
         axis.set_xlabel("accuracy (%)")
-        axis.set_title(_name(problem), fontsize=9)
+        axis.set_title(_text(_name(problem)), fontsize=9)
     return figure
 
 
 def _name(problem: Problem) -> str:
     return f"{dataset_title(problem.dataset)}, {problem.setting}"
+
+
+def _text(name: str) -> str:
+    """A name as matplotlib shall show it: its dollars are no formulas."""
+    return short(name, LONGEST).replace("$", r"\$")
 
 
 def _cost(cells: Sequence[Cell]) -> Figure | None:
@@ -84,11 +94,13 @@ def _cost(cells: Sequence[Cell]) -> Figure | None:
     figure, axes = _panels(len(found))
     for axis, (problem, part) in zip(axes, found.items(), strict=True):
         for cell in part:
-            axis.scatter(max(cell.seconds, 0.01), 100 * cell.accuracy, s=30, label=cell.title, **styles[cell.title])
+            axis.scatter(
+                max(cell.seconds, 0.01), 100 * cell.accuracy, s=30, label=_text(cell.title), **styles[cell.title]
+            )
         axis.set_xscale("log")
         axis.set_xlabel("seconds of training")
         axis.set_ylabel("accuracy (%)")
-        axis.set_title(_name(problem), fontsize=9)
+        axis.set_title(_text(_name(problem)), fontsize=9)
     _legend(figure, axes)
     return figure
 
@@ -116,7 +128,7 @@ def _shots(cells: Sequence[Cell]) -> Figure | None:
             line = sorted((cell for cell in part if cell.title == title), key=lambda cell: cell.problem.k_shot)
             _line(axis, [cell.problem.k_shot for cell in line], line, style, title)
         axis.set_xlabel("examples of each class")
-        axis.set_title(f"{dataset_title(dataset)}, {way}-way", fontsize=9)
+        axis.set_title(_text(f"{dataset_title(dataset)}, {way}-way"), fontsize=9)
     _legend(figure, axes)
     return figure
 
@@ -125,7 +137,7 @@ def _line(axis: Any, xs: Sequence[float], cells: Sequence[Cell], style: dict[str
     if not cells:
         return
     ys, bars = [100 * cell.accuracy for cell in cells], [100 * cell.interval for cell in cells]
-    axis.errorbar(xs, ys, yerr=bars, capsize=2, markersize=4, linewidth=1.2, label=label, **style)
+    axis.errorbar(xs, ys, yerr=bars, capsize=2, markersize=4, linewidth=1.2, label=_text(label), **style)
     axis.set_xticks(sorted({*axis.get_lines()[0].get_xdata(), *xs}))
     axis.set_ylabel("accuracy (%)")
 
@@ -152,7 +164,7 @@ def _ablation(cells: Sequence[Cell]) -> Figure | None:
             )  # fmt: skip
         axis.set_xticks([x + 0.3 for x in range(len(problems))], [f"{p.n_way}w{p.k_shot}s" for p in problems])
         axis.set_ylabel("accuracy (%)")
-        axis.set_title(f"{title}: {dataset_title(dataset)}", fontsize=9)
+        axis.set_title(_text(f"{title}: {dataset_title(dataset)}"), fontsize=9)
     _legend(figure, axes)
     return figure
 
@@ -193,7 +205,7 @@ def _classes(cells: Sequence[Cell]) -> Figure | None:
         for place, (_, (mean, low, high)) in enumerate(worst):
             axis.plot([100 * low, 100 * high], [-place, -place], color=COLOURS[5], linewidth=3, alpha=0.6)
             axis.plot(100 * mean, -place, "o", color=COLOURS[0], markersize=5)
-        axis.set_yticks([-place for place in range(len(worst))], [name[:24] for name, _ in worst], fontsize=8)
+        axis.set_yticks([-place for place in range(len(worst))], [_text(name[:24]) for name, _ in worst], fontsize=8)
         axis.set_xlabel("accuracy (%), mean and range of methods")
-        axis.set_title(_name(problem), fontsize=9)
+        axis.set_title(_text(_name(problem)), fontsize=9)
     return figure

@@ -1,14 +1,13 @@
 """A few words about a node, so that a person knows which one it is: its text, its words, or its unusual columns."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from ..graph import Graph
 from ..graph.csr import csr_parts
-from ..io import read_columns
+from ..io import find_id, read_columns
 from ..own.classifier import FewShotClassifier
 from ..own.features import FeatureSchema
 
@@ -43,10 +42,12 @@ def _texts(classifier: FewShotClassifier) -> Sequence[str] | None:
     source, graph = classifier.source, classifier.graph
     if source is None or graph is None or not source.text_column or source.nodes is None:
         return None
-    if not Path(source.nodes).exists() or not classifier.on_own_graph():
+    if source.missing() or not classifier.on_own_graph():
         return None
-    texts = read_columns(source.nodes).text(source.text_column, "texts")
-    return texts if len(texts) == graph.num_nodes else None
+    table = read_columns(source.nodes)
+    ids = source.columns.get("id_column") or find_id(table, (), ())[0]
+    texts = dict(zip(table.text(ids, "ids"), table.text(source.text_column, "texts"), strict=True))
+    return [texts.get(name, "") for name in graph.node_names or ()] or None
 
 
 def _cut(text: str) -> str:

@@ -107,10 +107,14 @@ def page(
         tasks=_span(sorted({len(cell.per_task) for cell in cells})),
         seeds=_span(sorted({len(cell.rows) for cell in cells if not cell.training_free})) or "no",
         test=TEST,
-        versions=sorted({f"fewnode {row['versions']['fewnode']}, torch {row['versions']['torch']}" for row in rows}),
+        versions=sorted({_versions(row["versions"]) for row in rows}),
         version=__version__,
         failed=[(_place(row["run"]), row["reason"]) for row in failed],
     )
+
+
+def _versions(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {found.get(name, '?')}" for name in ("fewnode", "torch"))
 
 
 def _picture(name: str, title: str, picture: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def below(cells: Sequence[Cell], reference: Cell) -> list[bool]:
     """Which cells are worse than the reference beyond noise; cells of another pool of tasks are not judged."""
-    asked = [cell for cell in cells if cell is not reference and cell.pool == reference.pool]
+    asked = [cell for cell in cells if cell is not reference and cell.tasks == reference.tasks]
     corrected = holm([paired_p(cell.per_task, reference.per_task) for cell in asked])
     sure = {
         id(cell) for cell, p in zip(asked, corrected, strict=True) if p < LEVEL and cell.accuracy < reference.accuracy

@@ -5,10 +5,15 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ..storage.spreadsheet import guarded
+from .templating import clean
+
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
     "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "≈": r"$\approx$", "↓": r"$\downarrow$", "·": r"$\cdot$", "–": "--",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
 }  # fmt: skip
+_MARKDOWN = {letter: f"\\{letter}" for letter in "|*_\\`[]#!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,8 @@ class ResultTable:
     def csv(self) -> str:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
+        writer.writerow(map(guarded, self.columns))
+        writer.writerows(map(guarded, row) for row in self.rows)
         return out.getvalue()
 
     def markdown(self) -> str:
@@ -58,8 +63,8 @@ def _line(texts: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """Text in which Markdown sees nothing to interpret."""
-    return "".join(f"\\{letter}" if letter in "|*_\\" else letter for letter in text)
+    return "".join(_MARKDOWN.get(letter, letter) for letter in clean(text))
 
 
 def latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    return "".join(_LATEX.get(letter, letter) for letter in clean(text))

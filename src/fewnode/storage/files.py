@@ -139,11 +139,18 @@ def check_unpacked(file: Path) -> None:
     """Refuse a zip archive that would fill the memory: one that unpacks to far more than it is."""
     if not zipfile.is_zipfile(file):
         return  # the reader says what is wrong
-    with zipfile.ZipFile(file) as archive:
+    with reading(file, "fetch or write it again"), zipfile.ZipFile(file) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     bound = unpacked_bound(file)
     if unpacked > bound:
         raise InputError(f"{file} unpacks to {unpacked:,} bytes; at most {bound:,} are read from a file of its size")
+
+
+def check_content(file: Path, content: bytes) -> bytes:
+    """What was unpacked from a file, if that is not too much."""
+    if len(content) > unpacked_bound(file):
+        raise InputError(f"{file} unpacks to more than {unpacked_bound(file):,} bytes, the most that is read from it")
+    return content
 
 
 def unpacked_bound(file: Path) -> int:
@@ -180,6 +187,8 @@ def readable(path: PathLike) -> Path:
             raise InputError(f"{file} is a pipe or a device, not a file; write its content to a file first")
         if file.stat().st_size == 0:
             raise InputError(f"{file} is empty (0 bytes)")
+    except InputError:
+        raise
     except OSError as error:  # a name too long, a folder closed to us
         raise InputError(f"{file} cannot be read ({error.strerror or error})") from error
     except ValueError as error:  # a NUL in a name

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import InputError
-from .manifest import NAME, Manifest
 from .files import lock, sweep
+from .manifest import NAME, Manifest
 
 EXCHANGE, AT_FDCWD = 2, -100  # of Linux's renameat2
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from .documents import Count, Hash, Positive, parse_json
 from ..errors import InputError
+from .documents import Count, Hash, Positive, parse_json
 from .files import readable, reading, write_json
 
 NAME, FORMAT = "manifest.json", 1

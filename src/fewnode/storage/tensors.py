@@ -32,5 +32,3 @@ def check_finite(tensors: Mapping[Any, Tensor]) -> None:
     for name, part in tensors.items():
         if part.is_floating_point() and not bool(torch.isfinite(part).all()):
             raise InputError(f"{name} holds NaN or infinity: these are no usable weights. Train or fit the model again")
-
-

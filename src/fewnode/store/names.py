@@ -39,6 +39,9 @@ class StoredNames(Sequence[str]):
         name: bytes = self.letters[self.ends[at] : self.ends[at + 1]].tobytes()
         return name.decode()
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self.find([name]))
+
     def __iter__(self) -> Iterator[str]:
         for at in range(0, len(self), BATCH):
             yield from self[at : at + BATCH]

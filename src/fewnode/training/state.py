@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..methods.base import Method, Training
 from ..storage import atomic_write, readable, reading
 from ..storage.documents import Count, Share, parse_json
+from ..storage.files import sweep
 from ..storage.tensors import check_finite
 from .distributed import is_first
 
@@ -43,6 +44,8 @@ class TrainingState:
         self.curve: list[tuple[int, float]] = []
         self.identity = model.card.identity()
         self.file = None if folder is None else Path(folder) / FILE
+        if self.file is not None and self.file.parent.is_dir() and is_first():
+            sweep(self.file)
         if self.file is not None and self.file.exists():
             self._read(self.file)
 

@@ -1,0 +1,273 @@
+"""Every kind of file that is ever read: a whole one, and the reader that must refuse it when it is damaged.
+
+A reader returns what it made of the files, as something that can be compared. ``sealed`` kinds carry a hash: a damaged
+one must never be accepted with another result. Of the others, which people may write by hand, any result will do.
+"""
+
+import gzip
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import io as scipy_io
+from scipy import sparse as sp
+
+import own_graph
+from fewnode import FewShotClassifier, Graph, Tasks, draw_tasks, fit, load, planted, save
+from fewnode.datasets import readers
+from fewnode.experiments import results
+from fewnode.experiments.grid import Run, load_grid
+from fewnode.methods.base import Training
+from fewnode.own import persistence
+from fewnode.own.support import read_examples
+from fewnode.own.tables import TableSource
+from fewnode.report.cells import gather
+from fewnode.report.comparison import compare
+from fewnode.report.contents import every_cell
+from fewnode.report.page import all_tables, page
+from fewnode.storage import reading
+from fewnode.training.state import TrainingState
+from report import made_up
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``make`` writes whole files into a folder, of which those in ``files`` get damaged; ``read`` reads the folder."""
+
+    make: Callable[[Path], None]
+    read: Callable[[Path], Any]
+    files: tuple[str, ...]
+    sealed: bool = False
+
+
+def tensors(parts: Any) -> list[Any]:
+    """Tensors as bytes."""
+    return [part.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes() for part in parts]
+
+
+def small() -> tuple[Any, Any]:
+    return planted(90, 6, features=20, seed=1)
+
+
+def make_model(folder: Path) -> None:
+    graph, split = small()
+    save(fit("pn", graph, split, n_way=2, k_shot=2, n_query=3, steps=2, check_every=1, hidden_channels=4), folder)
+
+
+def read_model(folder: Path) -> Any:
+    model = load(folder)
+    return tensors(model.state_dict().values()), model.card
+
+
+def make_own(folder: Path) -> None:
+    folder.mkdir()
+    own_graph.write_tables(folder)
+    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
+    classifier = FewShotClassifier("vantage", steps=2, check_every=1, n_way=2, k_shot=2)
+    classifier.fit(source.read(), source=source)
+    classifier.vocabulary = own_graph.COLUMNS
+    large, persistence.LARGE = persistence.LARGE, 1  # keep the embedding of a small graph too
+    try:
+        classifier.save(folder / "model")
+    finally:
+        persistence.LARGE = large
+
+
+def read_own(folder: Path) -> Any:
+    classifier = FewShotClassifier.load(folder / "model")
+    assert classifier.model is not None
+    classifier.attach(classifier.read())
+    world = classifier._open_world()
+    shown = (classifier.notes, classifier.known, classifier.vocabulary, classifier.source, classifier.schema)
+    kept = tensors([*classifier._attached()[1], world.x, world.log_known, world.facts]), world.rehearsed
+    return classifier.model.card, shown, classifier.calibrations, kept
+
+
+def make_state(folder: Path) -> None:
+    graph, split = small()
+    fit("pn", graph, split, n_way=2, k_shot=2, n_query=3, steps=2, check_every=1, hidden_channels=4, resume=folder)
+
+
+def read_state(folder: Path) -> Any:
+    model = _trained()
+    state = TrainingState(model, Training(steps=2), folder)
+    moments = [value for part in state.optimizer.state_dict()["state"].values() for value in part.values()]
+    kept = tensors([*model.state_dict().values(), *state.best_weights.values(), *moments])
+    return kept, state.step, state.waited, state.best, state.curve
+
+
+@cache
+def _trained() -> Any:
+    graph, split = small()
+    return fit("pn", graph, split, n_way=2, k_shot=2, n_query=3, steps=2, check_every=1, hidden_channels=4)
+
+
+def make_rows(folder: Path) -> None:
+    folder.mkdir()
+    runs = [Run("wordnet", method, {}, 5, 3, 10, seed) for method in ("tent", "probe") for seed in (0, 1)]
+    runs.append(Run("wordnet", "tent", {"train_way": 3}, 5, 3, 10))
+    runs.append(Run("wordnet", "tent", {"node_adaptation": False}, 5, 3, 10))
+    for run in runs:
+        results.append(folder / "rows.jsonl", made_up.row(run, 0.6, tasks=12))
+    results.append(folder / "rows.jsonl", made_up.failed(Run("wordnet", "rale")))
+
+
+def read_rows(folder: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = results.read(folder / "rows.jsonl")
+    cells = gather(rows)
+    if cells:
+        tables = all_tables(cells)
+        for table in (table for group in tables.values() for table in group):
+            assert all(letter.isalnum() or letter in "_-" for letter in table.name), table.name
+            table.csv(), table.markdown(), table.latex()
+        text = page(rows, cells, {}, tables)
+        assert "<script" not in text.lower() and "\x1b" not in text
+        every_cell(cells)
+    return json.dumps(compare(rows, rows), default=str)
+
+
+GRID = """description = "small"
+datasets = ["wordnet", "a.npz"]
+methods = ["tent"]
+settings = ["5w3s", "2w1s"]
+n_query = 5
+seeds = 2
+options = [{}, {gamma = 0.5, hidden_channels = 8}]
+floors = true
+inductive = false
+
+[[block]]
+datasets = ["wordnet"]
+settings = ["5w3s"]
+methods = "all"
+options = [{}]
+
+[[block]]
+seeds = 3
+"""
+
+
+def make_grid(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "grid.toml").write_text(GRID)
+
+
+def read_grid(folder: Path) -> Any:
+    return [run.id for run in load_grid(str(folder / "grid.toml")).runs()]
+
+
+def make_graph(folder: Path) -> None:
+    folder.mkdir()
+    graph = own_graph.graph()
+    graph.save_npz(folder / "dense.npz")
+    sparse = Graph.from_edges([[0, 1, 2], [1, 2, 3]], sp.csr_matrix(np.eye(4, 5, dtype=np.float32)), [0, 1, -1, 0])
+    sparse.save_npz(folder / "sparse.npz")
+
+
+def read_graph(folder: Path) -> Any:
+    graphs = [Graph.from_npz(folder / f"{name}.npz") for name in ("dense", "sparse")]
+    for graph in graphs:
+        assert graph.num_classes <= 1 << 20 and graph.num_nodes < 10**6
+        graph.fingerprint, graph.num_features  # noqa: B018 - uses every index
+    return None
+
+
+def _graph(reader: str, paths: list[Path]) -> None:
+    with reading(paths[0], "fetch it again"):  # as load_dataset does
+        Graph.from_edges(**readers.read(reader, paths))
+
+
+def make_benchmark(folder: Path) -> None:
+    folder.mkdir()
+    edges = sp.csr_matrix((np.ones(6, np.float32), ([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0])), shape=(6, 6))
+    x = sp.csr_matrix(np.eye(6, 4, dtype=np.float32))
+    parts = {f"adj_{part}": getattr(edges, part) for part in ("data", "indices", "indptr")}
+    parts |= {f"attr_{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
+    shapes = {"adj_shape": np.array(edges.shape), "attr_shape": np.array(x.shape)}
+    np.savez(folder / "photo.npz", **parts, **shapes, labels=np.arange(6) % 3, class_names=np.array(["a", "b", "c"]))
+
+
+def read_benchmark(folder: Path) -> Any:
+    _graph("npz", [folder / "photo.npz"])
+
+
+def make_pool(folder: Path) -> None:
+    folder.mkdir()
+    graph, split = small()
+    draw_tasks(graph.y, split.novel, 2, 2, 3, 5).save(folder / "pool.npz")
+
+
+def read_pool(folder: Path) -> Any:
+    tasks = Tasks.load(folder / "pool.npz")
+    assert tasks.n_way <= tasks.support.shape[1]
+    tasks.shots()
+
+
+def make_tables(folder: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    folder.mkdir()
+    own_graph.write_tables(folder)
+    for name in ("nodes", "edges", "support"):
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / f"{name}.csv"), folder / f"{name}.parquet")
+
+
+def read_tables(ending: str) -> Callable[[Path], Any]:
+    def read(folder: Path) -> Any:
+        graph = TableSource.of(folder / f"edges.{ending}", folder / f"nodes.{ending}").read()
+        graph.fingerprint, read_examples(folder / f"support.{ending}")
+
+    return read
+
+
+def make_gpn(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "toy_network").write_text("".join(f"{a}\t{(a + 1) % 12}\n" for a in range(12)))
+    for name, index in (("train", np.arange(6)), ("test", np.arange(6, 12))):
+        words = sp.csc_matrix(np.eye(6, 7))
+        parts = {"Index": index[:, None], "Label": index[:, None] % 4, "Attributes": words}
+        scipy_io.savemat(folder / f"toy_{name}.mat", parts, do_compression=name == "train")
+
+
+def read_gpn(folder: Path) -> Any:
+    _graph("gpn", sorted(folder.iterdir()))
+
+
+def make_ogb(folder: Path) -> None:
+    folder.mkdir()
+    tables = {"edge": "0,1\n1,2\n2,0\n", "node-feat": "0.5,1\n0,2\n1,1\n", "node-label": "0\n1\n0\n"}
+    with zipfile.ZipFile(folder / "toy.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in tables.items():
+            archive.writestr(f"toy/raw/{name}.csv.gz", gzip.compress(text.encode()))
+
+
+def read_ogb(folder: Path) -> Any:
+    _graph("ogb", [folder / "toy.zip"])
+
+
+MODEL = ("model.json", "model.safetensors", "manifest.json")
+OWN = (*MODEL, "own.json", "vocabulary.json", "embedding.safetensors", "open_world.json", "open_world.safetensors")
+KINDS = {
+    "model": Kind(make_model, read_model, MODEL, sealed=True),
+    "own model": Kind(make_own, read_own, tuple(f"model/{name}" for name in OWN), sealed=True),
+    "training state": Kind(make_state, read_state, ("training.safetensors",), sealed=True),
+    "rows": Kind(make_rows, read_rows, ("rows.jsonl",)),
+    "grid": Kind(make_grid, read_grid, ("grid.toml",)),
+    "graph": Kind(make_graph, read_graph, ("dense.npz", "sparse.npz")),
+    "gnn-benchmark": Kind(make_benchmark, read_benchmark, ("photo.npz",)),
+    "task pool": Kind(make_pool, read_pool, ("pool.npz",)),
+    "csv": Kind(make_tables, read_tables("csv"), ("nodes.csv", "edges.csv", "support.csv")),
+    "parquet": Kind(make_tables, read_tables("parquet"), ("nodes.parquet", "edges.parquet", "support.parquet")),
+    "gpn": Kind(make_gpn, read_gpn, ("toy_network", "toy_train.mat", "toy_test.mat")),
+    "ogb": Kind(make_ogb, read_ogb, ("toy.zip",)),
+}
