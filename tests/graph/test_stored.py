@@ -15,20 +15,19 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.store import space as spaces
 
 
-def made(directed: bool = False, weighted: bool = False) -> Graph:
+def made(weighted: bool = False) -> Graph:
     rng = np.random.default_rng(0)
     edges = rng.integers(0, 400, (2, 1500))
     edges = edges[:, (edges < 390).all(0)]  # the last nodes have no edges
     weight = rng.random(edges.shape[1]).astype(np.float32) + 0.1 if weighted else None
     x = rng.normal(size=(400, 7)).astype(np.float32)
-    return Graph.from_edges(edges, x, rng.integers(-1, 3, 400), directed=directed, edge_weight=weight)
+    return Graph.from_edges(edges, x, rng.integers(-1, 3, 400), edge_weight=weight)
 
 
-@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_products_with_edges_on_disk_are_those_in_memory(tmp_path, monkeypatch, directed, weighted):
+def test_products_with_edges_on_disk_are_those_in_memory(tmp_path, monkeypatch, weighted):
     monkeypatch.setattr(spaces, "CHUNK", 1)  # chunks of 256 rows
-    graph = made(directed, weighted)
+    graph = made(weighted)
     save_store(graph, tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store")
     h = torch.randn(400, 5)
@@ -53,6 +52,8 @@ def test_a_store_is_the_graph(tmp_path):
     assert open_store(tmp_path / "h.store").fingerprint == stored.fingerprint
     with pytest.raises(InputError, match="exists already"):
         save_store(graph, tmp_path / "g.store")
+    with pytest.raises(InputError, match="directed edges"):
+        save_store(Graph.from_edges([[0], [1]], directed=True), tmp_path / "d.store")
 
 
 def test_what_is_no_store_or_a_damaged_one_is_refused_by_name(tmp_path):

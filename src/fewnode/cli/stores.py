@@ -17,7 +17,6 @@ def add_commands(commands: Any) -> None:
     imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), numbers")
     for name in ("id-column", "label-column", "source-column", "target-column"):
         imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
-    imported.add_argument("--directed", action="store_true", help="keep the direction of edges")
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
     imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
     add_json(imported)
@@ -38,7 +37,7 @@ def import_graph(args: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     columns = {name: getattr(args, name) for name in ("id_column", "label_column", "source_column", "target_column")}
-    tables = Tables(Path(args.edges), Path(args.nodes), **columns, directed=args.directed)
+    tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:
         out = import_tables(tables, args.out, memory=memory, progress=bar)
@@ -48,7 +47,7 @@ def import_graph(args: argparse.Namespace) -> None:
         "out": str(out),
         "nodes": len(store.arrays["y"]),
         "labelled": int((store.arrays["y"] >= 0).sum()),
-        "edges": arcs if store.facts.directed else arcs // 2,
+        "edges": arcs // 2,
         "self_loops": store.facts.self_loops,
         "duplicates": store.facts.duplicates,
         "columns": store.arrays["features"].shape[1] if "features" in store.arrays else 0,

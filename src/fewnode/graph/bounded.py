@@ -43,22 +43,20 @@ class Pattern:
 
 
 class BoundedOperator(Operator):
-    """``left * (A or A + I) * right`` with scales of rows and columns, so that arcs without weights need no values."""
+    """``left * (A or A + I) * right`` with a symmetric A and scales of rows and columns, so that arcs without weights
+    need no values."""
 
-    def __init__(
-        self, forth: Pattern, back: Pattern, left: Tensor | None, right: Tensor | None, loops: bool, space: Space
-    ) -> None:
-        self.forth, self.back = forth, back
-        self.left, self.right, self.loops, self.space = left, right, loops, space
+    def __init__(self, pattern: Pattern, left: Tensor | None, right: Tensor | None, loops: bool, space: Space) -> None:
+        self.pattern, self.left, self.right, self.loops, self.space = pattern, left, right, loops, space
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.forth.indptr) - 1, len(self.back.indptr) - 1
+        return len(self.pattern.indptr) - 1, len(self.pattern.indptr) - 1
 
     @property
     def T(self) -> "BoundedOperator":
         assert self.space is not None
-        return BoundedOperator(self.back, self.forth, self.right, self.left, self.loops, self.space)
+        return BoundedOperator(self.pattern, self.right, self.left, self.loops, self.space)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return self.product_(dense.clone(), torch.empty_like(dense))
@@ -69,7 +67,7 @@ class BoundedOperator(Operator):
         assert self.space is not None
         if self.right is not None:
             z *= self.right[:, None]
-        self.forth.sums(z, out, self.space)
+        self.pattern.sums(z, out, self.space)
         if self.loops:
             out += z
         out *= scale if self.left is None else (self.left * scale)[:, None]
@@ -85,23 +83,13 @@ class BoundedOperator(Operator):
         return z
 
 
-PATTERNS = CacheKey[tuple[Pattern, Pattern]]("patterns")
 BOUNDED = CacheKey[BoundedOperator]("bounded normalized adjacency")
 
 
-def patterns(graph: Graph) -> tuple[Pattern, Pattern]:
-    """The arcs of a graph on disk by target and by source: the same where it is not directed."""
-
-    def build() -> tuple[Pattern, Pattern]:
-        assert graph.space is not None
-        unit = 1.0 if graph.weights is None else 1.0 / max(float(graph.weights.numpy().mean(dtype="float64")), 1e-30)
-        forth = Pattern(graph.indptr, graph.indices, graph.weights, unit)
-        if not graph.directed:
-            return forth, forth
-        weights = None if graph.weights is None else graph.space.open("back_weights")
-        return forth, Pattern(graph.space.open("back_indptr"), graph.space.open("back_indices"), weights, unit)
-
-    return graph.cache.get(PATTERNS, build)
+def pattern_of(graph: Graph) -> Pattern:
+    """The arcs of a graph on disk, which is not directed: by target or by source they are the same."""
+    unit = 1.0 if graph.weights is None else 1.0 / max(float(graph.weights.numpy().mean(dtype="float64")), 1e-30)
+    return Pattern(graph.indptr, graph.indices, graph.weights, unit)
 
 
 def bounded_normalized(graph: Graph) -> BoundedOperator:
@@ -109,9 +97,9 @@ def bounded_normalized(graph: Graph) -> BoundedOperator:
 
     def build() -> BoundedOperator:
         assert graph.space is not None
-        forth, back = patterns(graph)
-        into, out = ((part.totals(graph.space) + 1).rsqrt() for part in (forth, back))
-        return BoundedOperator(forth, back, into, out, True, graph.space)
+        pattern = pattern_of(graph)
+        scale = (pattern.totals(graph.space) + 1).rsqrt()
+        return BoundedOperator(pattern, scale, scale, True, graph.space)
 
     return graph.cache.get(BOUNDED, build)
 
@@ -119,10 +107,10 @@ def bounded_normalized(graph: Graph) -> BoundedOperator:
 def bounded_mean(graph: Graph) -> BoundedOperator:
     """D^-1 A of a graph on disk; zero at a node without neighbours."""
     assert graph.space is not None
-    forth, back = patterns(graph)
-    total = forth.totals(graph.space)
+    pattern = pattern_of(graph)
+    total = pattern.totals(graph.space)
     left = torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0)
-    return BoundedOperator(forth, back, left, None, False, graph.space)
+    return BoundedOperator(pattern, left, None, False, graph.space)
 
 
 def smoother(graph: Graph) -> Operator:

@@ -59,8 +59,8 @@ def save_store(graph: Graph, path: PathLike) -> None:
     target = Path(path)
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
-    if graph.kinds is not None:
-        raise InputError("a graph with several kinds of edges cannot be a store yet; leave the kinds out")
+    if graph.directed or graph.kinds is not None:
+        raise InputError("a graph with directed edges, or several kinds of them, cannot be a store; leave that out")
     with whole_folder(target) as fresh:
         for name, array in _arrays(graph).items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)
@@ -69,7 +69,7 @@ def save_store(graph: Graph, path: PathLike) -> None:
         Facts.write(fresh, {"width": width, **{name: getattr(graph, name) for name in _FACTS}})
 
 
-_FACTS = ("directed", "self_loops", "duplicates", "class_names", "feature_names")
+_FACTS = ("self_loops", "duplicates", "class_names", "feature_names")
 
 
 def _arrays(graph: Graph) -> dict[str, np.ndarray]:
@@ -80,11 +80,4 @@ def _arrays(graph: Graph) -> dict[str, np.ndarray]:
     elif graph.features is not None:
         found["features"] = graph.features
     arrays = {name: part.numpy() for name, part in found.items() if part is not None}
-    if graph.directed:
-        back = graph.to_scipy().T.tocsr()
-        back.sort_indices()
-        kind = arrays["indices"].dtype
-        arrays |= {"back_indptr": back.indptr.astype(kind), "back_indices": back.indices.astype(kind)}
-        if graph.weights is not None:
-            arrays["back_weights"] = back.data
     return arrays | ({} if graph.node_names is None else name_arrays(graph.node_names))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.bounded import BoundedOperator, Pattern, bounded_mean, bounded_normalized, patterns
+from ..graph.bounded import BoundedOperator, Pattern, bounded_mean, bounded_normalized
 from ..graph.spectral import STEPS
 from ..store.columns import Columns
 from ..store.space import Space
@@ -144,12 +144,11 @@ class Work:
 def neighbour_lists(graph: Graph) -> BoundedOperator:
     """The neighbour lists, each with the node itself, as bags of words: TF-IDF, as in ``reduced_links``."""
     assert graph.space is not None
-    forth, back = (Pattern(part.indptr, part.indices) for part in patterns(graph))
-    n = graph.num_nodes
-    idf = torch.log((1 + n) / (2 + back.totals(graph.space))) + 1
+    pattern = Pattern(graph.indptr, graph.indices)
+    idf = torch.log((1 + graph.num_nodes) / (2 + pattern.totals(graph.space))) + 1
     squares = idf.square()[:, None]
-    lengths = (forth.sums(squares, torch.empty_like(squares), graph.space) + squares).clamp(min=1e-24).rsqrt()[:, 0]
-    return BoundedOperator(forth, back, lengths, idf, True, graph.space)
+    lengths = (pattern.sums(squares, torch.empty_like(squares), graph.space) + squares).clamp(min=1e-24).rsqrt()
+    return BoundedOperator(pattern, lengths[:, 0], idf, True, graph.space)
 
 
 def orthonormal(gram: Tensor) -> Tensor:

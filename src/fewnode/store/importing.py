@@ -1,7 +1,6 @@
 """A user's tables of any length as a store: read once as streams, with bounded memory; what was killed goes on."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,6 @@ class Tables:
     label_column: str = "label"
     source_column: str = "source"
     target_column: str = "target"
-    directed: bool = False
 
     def digest(self) -> str:
         """What tells whether work that was begun is on the same files."""
@@ -192,14 +190,9 @@ def _edges(tables: Tables, work: Path, state: dict[str, Any], memory: int, progr
     stream = Stream(tables.edges)
     size, bytes_ = _bucket(n, stream.path, memory), stream.path.stat().st_size
     room(work, 4 * bytes_)
-    ways = {"": Buckets(work / "forth", n, size)} | (
-        {"back_": Buckets(work / "back", n, size)} if tables.directed else {}
-    )
-    for buckets in ways.values():
-        buckets.folder.mkdir(exist_ok=True)
-    begun = state.setdefault("edges", {"batches": 0, "loops": 0, "sizes": {name: [] for name in ways}})
-    for name, buckets in ways.items():
-        buckets.cut(begun["sizes"][name] or [0] * buckets.count)
+    buckets = Buckets(work, n, size)
+    begun = state.setdefault("edges", {"batches": 0, "loops": 0, "sizes": [0] * buckets.count})
+    buckets.cut(begun["sizes"])
     ends = [stream.column(name, "node ids") for name in (tables.source_column, tables.target_column)]
     for number, (first, batch) in enumerate(stream.batches(ends, [])):
         progress("reading edges", min(first * 16 / max(bytes_, 1), 1.0))
@@ -208,22 +201,16 @@ def _edges(tables: Tables, work: Path, state: dict[str, Any], memory: int, progr
         source, target = (_looked_up(stream, first, batch.column(name), name, keys, tables.nodes) for name in ends)
         apart = source != target
         source, target = source[apart], target[apart]
-        ways[""].add(target, source, 0)
-        if tables.directed:
-            ways["back_"].add(source, target, 0)
-        else:
-            ways[""].add(source, target, 1)
+        buckets.add(target, source, 0)
+        buckets.add(source, target, 1)
         begun["batches"], begun["loops"] = number + 1, begun["loops"] + int((~apart).sum())
-        begun["sizes"] = {name: buckets.sizes() for name, buckets in ways.items()}
+        begun["sizes"] = buckets.sizes()
         write_json(work / STATE, state)
     progress("sorting edges", 0.0)
-    repeated = {
-        name: buckets.arcs(work / f"{name}indptr.npy", work / f"{name}indices.npy") for name, buckets in ways.items()
-    }
-    for buckets in ways.values():
-        shutil.rmtree(buckets.folder)
+    repeated = buckets.arcs(work / "indptr.npy", work / "indices.npy")
+    buckets.drop()
     names = {name: state["nodes"][name] for name in ("class_names", "feature_names")}
-    return {"directed": tables.directed, "self_loops": begun["loops"], "duplicates": repeated[""], **names}
+    return {"self_loops": begun["loops"], "duplicates": repeated, **names}
 
 
 def _bucket(n: int, edges: Path, memory: int) -> int:

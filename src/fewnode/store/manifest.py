@@ -24,7 +24,6 @@ class Facts(msgspec.Struct, frozen=True):
 
     format: int
     arrays: dict[str, tuple[str, tuple[int, ...]]]
-    directed: bool = False
     self_loops: int = 0
     duplicates: int = 0
     width: int | None = None  # of sparse features
