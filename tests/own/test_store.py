@@ -20,7 +20,7 @@ MEMORY = RUNTIME + 2 * CHUNK + 400 * (PER_NODE + 28 * 30)
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
     """A graph with two classes unlabelled, its store, and examples of these two."""
-    graph, split = fewnode.planted(400, 8, seed=0)
+    graph, _ = fewnode.planted(400, 8, seed=0)
     known = fewnode.training_view(graph, fewnode.ClassSplit(base=range(6), novel=(6, 7)))
     known = known.with_features(known.x.to_dense()[:, :60].contiguous())
     folder = tmp_path_factory.mktemp("stores")
@@ -50,6 +50,14 @@ def test_candidates_are_the_same(both):
         len(set(whole.names) & set(stored.names)) >= 9
         and (whole.probabilities - stored.probabilities).abs().max() < 0.02
     )
+
+
+def test_explanations_are_the_same(both):
+    whole, stored = (one.explain(120) for one in both)
+    assert stored.label == whole.label and stored.probability == pytest.approx(whole.probability, abs=0.02)
+    assert [one.node for one in stored.neighbours] == [one.node for one in whole.neighbours]
+    for a, b in zip(whole.neighbours, stored.neighbours, strict=True):
+        assert a.influence == pytest.approx(b.influence, abs=0.02)
 
 
 def test_a_kept_world_answers_as_before(both, planted):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..store.space import Space, by_rows
+from ..store.space import Space, by_rows, chunks
 from .csr import csr_parts, csr_tensor, to_scipy
 
 WIDE = 2048  # columns up to which X^T X is made once instead of multiplied again and again
@@ -101,3 +101,13 @@ def mass_by_rows(x: Tensor, z: Tensor, space: Space, weighted: Callable[[Tensor]
         part = feature_rows(x, rows)
         total += columns_of(part if weighted is None else weighted(part), z[rows])
     return total.to(z.dtype)
+
+
+def times_rows(left: Tensor, rows: Tensor) -> Tensor:
+    """``left [B, N] @ rows [N, W]``; rows in half precision, as on disk, are looked at a chunk at a time."""
+    if rows.dtype == left.dtype:
+        return left @ rows
+    total = left.new_zeros(left.shape[0], rows.shape[1])
+    for some in chunks(len(rows), 4 * rows.shape[1]):
+        total += left[:, some] @ rows[some].float()
+    return total

@@ -127,8 +127,8 @@ class OpenExplainer:
     def _similarity(self, nodes: Tensor) -> Tensor:
         """Cosines of the node's coordinates with those of others ``[B]``."""
         x = self.question.model.x
-        own = F.normalize(x[self.node], dim=0)
-        parts = [F.normalize(x[some], dim=1) @ own for some in nodes.split(ROWS)]  # a hub has very many neighbours
+        own = F.normalize(x[self.node].float(), dim=0)
+        parts = [F.normalize(x[some].float(), dim=1) @ own for some in nodes.split(ROWS)]  # a hub has very many neighbours
         return torch.cat(parts)
 
     def _around(self) -> tuple[Tensor, Tensor]:

@@ -49,8 +49,9 @@ class Buckets:
 
     def arcs(self, indptr: Path, indices: Path) -> int:
         """Write both arrays of the CSR rows; the edges that were there more than once are counted."""
-        repeated, total, kind = 0, 0, np.int32 if self.n < 2**31 else np.int64
-        ends, columns = Growing(indptr, np.int64), Growing(indices, kind)
+        repeated, total, most = 0, 0, sum(self.sizes()) // 8
+        kinds = [np.int32 if size < 2**31 else np.int64 for size in (max(most, self.n), self.n)]
+        ends, columns = Growing(indptr, kinds[0]), Growing(indices, kinds[1])
         ends.append(np.zeros(1))
         for bucket in range(self.count):
             codes = np.fromfile(self.path(bucket), np.uint64) if self.path(bucket).exists() else np.zeros(0, np.uint64)
