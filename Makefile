@@ -2,11 +2,13 @@
 # Paths are relative and every cache stays in the tree, so folders with spaces and a read-only home are fine.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help install dev quickstart test lint imports types unit docs examples bench release-check test-all-pythons clean
+.PHONY: help install dev quickstart test lint imports types unit docs examples bench fuzz soak release-check test-all-pythons clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 WORKERS ?= auto
+CASES ?= 10000
+KILLS ?= 100
 PY := .venv/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check
 
@@ -23,6 +25,8 @@ help:
 	@echo "make quickstart  install, then classify nodes of the bundled graph"
 	@echo "make test        install the development extras, then ruff, the import rule, mypy, pytest, the docs, the examples"
 	@echo "make docs        build the documentation into site/, strictly"
+	@echo "make fuzz        damaged files of every kind, CASES=10000 new ones"
+	@echo "make soak        commands killed at random and at every write, KILLS=100 times"
 	@echo "make bench       print speed and memory of the hot paths"
 	@echo "make release-check     build, check and install the package, and run the quickstart from it"
 	@echo "make test-all-pythons  pytest under every supported Python this machine has"
@@ -74,6 +78,12 @@ docs: dev
 
 examples: dev
 	@for example in examples/*.py; do echo "$$example"; $(PY) "$$example" || exit 1; done
+
+fuzz: dev
+	FEWNODE_FUZZ_CASES=$(CASES) OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 tests/fuzz
+
+soak: dev
+	OMP_NUM_THREADS=1 $(PY) scripts/soak.py --kills $(KILLS)
 
 bench: install
 	@for benchmark in benchmarks/*.py; do echo "$$benchmark"; $(PY) "$$benchmark" || exit 1; done

@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +76,7 @@ class Soak:
                 os.dup2(out.fileno(), 1)
                 os.dup2(out.fileno(), 2)
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            sys.modules["__main__"] = ModuleType("__main__")  # workers shall not import this script
             if at:
                 end_at(at)
             code = main([str(word) for word in words])
@@ -227,13 +229,13 @@ def soak_all() -> None:
     print(f"seed {args.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
         soak = Soak(Path(folder), args.seed)
-        rounds = [soak_grid(soak), soak_training(soak), soak_own(soak)]
+        grid, training, own = soak_grid(soak), soak_training(soak), soak_own(soak)
         while sum(soak.kills.values()) < args.kills:
-            for round_ in rounds:
+            for round_ in (own, training, own, training, own, grid):  # workers take long to start
                 round_()
             print(f"{sum(soak.kills.values())} kills: {soak.kills}", flush=True)
         soak.run("run", "grid.toml", "--jobs", 2, "--results", "rows.jsonl")
-        rounds[2].last()  # type: ignore[attr-defined]
+        own.last()  # type: ignore[attr-defined]
         left = leftovers(Path())
         assert not [name for name in left if not name.startswith("model/")], f"left over: {left}"
         print(f"{sum(soak.kills.values())} kills, nothing lost, doubled, torn or left over: {soak.kills}")

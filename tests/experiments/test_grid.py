@@ -140,3 +140,39 @@ def test_sizes_of_a_file_and_the_reason_for_a_missing_one(tmp_path, tiny):
     found = sizes(str(tmp_path / "own.npz"))
     assert isinstance(found, list) and all(size >= 2 for size in found)
     assert "there is no file" in str(sizes(str(tmp_path / "other.npz")))
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (SMALL.replace('["a", "b"]', '"wordnet"'), "datasets: Expected `array`, got `str`"),
+        (SMALL + "seeds = 2000000000\n", "seeds: Expected `int` <= 10000"),
+        (SMALL + 'n_query = "x"\n', "n_query: Expected `int`, got `str`"),
+        (SMALL + "options = [{gamma = nan}]\n", "option gamma of tent is nan; expected a finite number"),
+        (SMALL + 'options = [{gamma = "x"}]\n', "option gamma of tent is 'x': Expected `float`"),
+        (SMALL + "block = 3\n", "block: Expected `array`, got `int`"),
+        (SMALL.replace("5w3s", "9" * 5000 + "w1s"), "write 5w3s"),
+    ],
+)
+def test_values_of_the_wrong_type_are_named_with_the_file(tmp_path, text, words):
+    with pytest.raises(InputError, match=words) as error:
+        grid(tmp_path, text).runs()
+    assert "own.toml" in str(error.value)
+
+
+def test_too_many_seeds_are_refused_before_they_are_listed(tmp_path):
+    with pytest.raises(InputError, match="2,000,000,000 seeds"):
+        grid(tmp_path, SMALL).runs(seeds=2_000_000_000)
+
+
+def test_a_replaced_file_is_run_again_and_old_rows_of_the_same_graph_count(tmp_path, tiny):
+    graph, file = tiny[0], str(tmp_path / "own.npz")
+    graph.save_npz(file)
+    run = Run(file, "probe", {}, 3, 2, 5)
+    (todo,) = make_plan([run], [], Sizes()).todo
+    assert todo.graph.startswith(graph.fingerprint[:16]) and todo.id != run.id and todo.settings()["graph"]
+    assert make_plan([run], [done(todo)], Sizes()).done == [todo]
+    old = done(run) | {"graph": graph.fingerprint[:16]}  # from before ids held a fingerprint
+    assert make_plan([run], [old], Sizes()).done == [todo]
+    graph.with_labels(graph.y.clone().clamp(max=9)).save_npz(file)
+    assert make_plan([run], [done(todo)], Sizes()).done == []

@@ -71,8 +71,14 @@ def test_a_grid_killed_half_way_goes_on_and_two_processes_share_it(own, tmp_path
     while not path.exists() or path.read_bytes().count(b"\n") < 2:
         assert first.poll() is None
         time.sleep(0.02)
+    workers = Path(f"/proc/{first.pid}/task/{first.pid}/children")
+    orphans = workers.read_text().split() if workers.exists() else []
     first.kill()
     first.wait()
+    until = time.monotonic() + 5
+    while alive := [orphan for orphan in orphans if Path(f"/proc/{orphan}/exe").exists()]:
+        assert time.monotonic() < until, f"{alive} outlived their parent by more than 5 s"
+        time.sleep(0.05)
     kept = {row["id"] for row in results.read(path)}
     both = [start(tmp_path, own), start(tmp_path, own)]
     told = [json.loads(process.communicate(timeout=240)[0]) for process in both]

@@ -201,3 +201,32 @@ def test_compare_on_other_tasks_is_unpaired():
     a, b = row(Run("d", "pn"), 0.6), row(Run("d", "pn"), 0.8) | {"pool": "other"}
     (change,) = compare([a], [b])["changes"]
     assert not change["paired"] and change["more_than_noise"]
+
+
+UGLY = "<script>alert(1)</script> a$\\frac$b | `x` \x1b[31m\n=1+1"
+
+
+def test_names_never_become_markup_formulas_or_escape_sequences():
+    from fewnode.experiments.grid import Run
+    from fewnode.report.cells import gather
+    from fewnode.report.contents import every_cell
+    from fewnode.report.figures import _classes
+    from fewnode.report.page import all_tables, page, svg
+    from report import made_up
+
+    rows = [made_up.row(Run(UGLY, "tent", {}, 5, 3, 10, seed), 0.6, tasks=12) for seed in (0, 1)]
+    for one in rows:
+        one |= {"per_class": {UGLY: [1, 2], "=1+1": [1, 2]}, "versions": {"fewnode": UGLY}}
+    cells = gather(rows)
+    tables = all_tables(cells)
+    drawn = svg(_classes(cells), "classes")
+    text = page(rows, cells, {"classes": ("Classes", drawn)}, tables)
+    assert "<script" not in text and "<script" not in drawn and "\x1b" not in drawn and "alert(1)" in text
+    for table in (table for group in tables.values() for table in group):
+        assert "<script" not in table.markdown() and "\x1b" not in table.markdown() + table.latex()
+        assert not any(cell.startswith("=") for line in csv.reader(io.StringIO(table.csv())) for cell in line)
+        assert re.fullmatch(r"[\w-]+", table.name)
+    assert "$" not in next(line for line in tables["leaderboard"][0].latex().splitlines() if "frac" in line).replace(
+        r"\$", ""
+    ).replace(r"$\pm$", "")
+    assert UGLY.splitlines()[0] in every_cell(cells)

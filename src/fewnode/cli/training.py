@@ -113,6 +113,9 @@ def _listeners(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
 
 def _usable(folder: Path, resume: bool) -> Path:
     """The folder to write to; one that holds a model or half a training is only touched if that is wanted."""
+    from ..storage.folders import check_place
+
+    check_place(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; name a folder")
     held = [name for name in ("model.json", "training.safetensors") if (folder / name).exists()]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..storage import PathLike, atomic_write
+from ..storage.folders import check_place
 from ..storage.spreadsheet import guarded
 from .formats import pyarrow
 
@@ -19,6 +20,7 @@ TEXT = (".csv", ".tsv", ".txt")
 def check_writable(path: PathLike, force: bool = False) -> Path:
     """``path`` if a table may be written there: to be asked before the work that fills it."""
     file = Path(path)
+    check_place(file)
     suffix = file.suffix.lower()
     if suffix not in TEXT + PARQUET:
         raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")

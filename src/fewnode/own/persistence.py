@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..methods.base import Method
 from ..storage import PathLike, write_json
 from ..storage.documents import Positive, parse_json
-from ..storage.folders import whole_folder
+from ..storage.folders import check_place, whole_folder
 from ..storage.manifest import Manifest
 from ..storage.tensors import check_finite, write_tensors
 from . import opening
@@ -66,6 +66,7 @@ def save(
 def check_folder(folder: PathLike, force: bool) -> Path:
     """The folder, if it may be written: it is new or empty, or it holds a model and ``force`` is given."""
     target = Path(folder)
+    check_place(target)
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; name a folder")
     if target.is_dir() and any(target.iterdir()):

@@ -107,7 +107,7 @@ def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 
         for node in ids.tolist():
             _check_node(graph, node, name, found, known)
             found[node] = name
-        nodes.append(ids)
+        nodes.append(ids.sort().values)  # the order in which they were given must not matter
     y = torch.repeat_interleave(torch.arange(len(nodes)), torch.tensor([len(ids) for ids in nodes]))
     return Support(torch.cat(nodes), y.to(graph.device), tuple(names), len(names))
 

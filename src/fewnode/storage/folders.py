@@ -111,6 +111,17 @@ def _in_two_steps(fresh: Path, target: Path) -> None:
     aside.rename(fresh)  # the caller removes it
 
 
+def check_place(target: Path) -> None:
+    """Refuse a file or folder that could not be written: to be asked before the work that fills it."""
+    try:
+        place = next(parent for parent in target.absolute().parents if parent.exists())
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({error.strerror or error}); choose another place") from error
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        why = "may not be written to" if place.is_dir() else "is a file, not a folder"
+        raise InputError(f"{target} cannot be written: {place} {why}; choose another place")
+
+
 def check_aside(folder: Path) -> None:
     """Say where a folder is that stepped aside for a writer who was then killed."""
     if not folder.exists() and _aside(folder).exists():

@@ -1,0 +1,55 @@
+"""What the command line does with a place it cannot write to, and with names that would be more than names."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+import own_graph
+from fewnode import cli
+from fewnode.cli.output import emit, printable, say
+from fewnode.storage import folders
+
+UGLY = "[/x] :smile: \x1b[31mred\x07 \u202e \ud800"
+
+
+def test_names_are_shown_as_they_are_and_never_as_markup_or_escape_sequences(capsys):
+    document = {"path": UGLY, "list": [UGLY], UGLY: 1}
+    emit(argparse.Namespace(json=False), document, lambda console, facts: console.print(facts["path"], soft_wrap=True))
+    say(UGLY)
+    out, err = capsys.readouterr()
+    assert out == err == "[/x] :smile: \\x1b[31mred\\x07 \\x202e \\xd800\n"
+    emit(argparse.Namespace(json=True), document, lambda *_: None)
+    text = capsys.readouterr().out
+    assert json.loads(text) == document and text.isprintable() is False and "\x1b" not in text
+    assert printable(("a\tb\n", 3)) == ["a\tb\n", 3]
+
+
+def test_a_complaint_holds_no_escape_sequences(capsys):
+    assert cli.main(["evaluate", "no\x1b[31mwhere"]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and "no\\x1b[31mwhere is not a saved model" in err
+
+
+@pytest.mark.parametrize("command", ["train", "fit-own", "predict"])
+def test_a_place_that_cannot_be_written_is_told_before_the_work(command, tmp_path, capsys, monkeypatch):
+    own_graph.write_tables(tmp_path)
+    monkeypatch.setattr(folders.os, "access", lambda *_: False)  # as for a read-only folder; root may write anywhere
+    tables = ["--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv")]
+    words = {
+        "train": ["train", "probe", "wordnet", "--out", str(tmp_path / "new" / "m")],
+        "fit-own": ["fit-own", *tables, "--out", str(tmp_path / "new" / "m")],
+        "predict": ["predict", "m", "--support", "s.csv", "--out", str(tmp_path / "new" / "p.csv")],
+    }
+    before = sorted(tmp_path.iterdir())
+    assert cli.main(words[command]) == 2
+    err = capsys.readouterr().err
+    assert f"cannot be written: {tmp_path} may not be written to; choose another place" in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_where_a_folder_should_be_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert cli.main(["train", "probe", "wordnet", "--out", str(tmp_path / "file" / "m")]) == 2
+    assert "is a file, not a folder" in capsys.readouterr().err and Path(tmp_path / "file").read_text() == "mine"
