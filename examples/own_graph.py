@@ -2,6 +2,7 @@
 
 The files are written here first: people who send each other money, nine known trades, and two new kinds of account
 that only a handful of examples exist of. Give a folder to keep them: python examples/own_graph.py my_folder
+What is made of them goes into my_folder/python, so that the commands can be tried beside it.
 """
 
 import csv
@@ -22,7 +23,8 @@ COLUMNS = ["age", "balance", "payments_per_week", "mean_amount", "night_share", 
 
 
 def write_files(folder: Path, each: int = 60, seed: int = 0) -> dict[str, str]:
-    """Write edges.csv, nodes.csv and support.csv; returns the true kind of every person, to check against."""
+    """Write edges.csv, nodes.csv and support.csv, the same as a bank would export it (accounts.csv, transfers.csv,
+    suspects.csv), and people who arrive later; returns the true kind of every person, to check against."""
     rng = np.random.default_rng(seed)
     kinds = TRADES + NEW
     kind = rng.permutation(np.repeat(np.arange(len(kinds)), each))
@@ -39,31 +41,40 @@ def write_files(folder: Path, each: int = 60, seed: int = 0) -> dict[str, str]:
         pairs += [(person, int(rng.integers(len(kind)))) for _ in range(2)]
     rows = [[names[i], labels[i], *np.round(values[i], 3)] for i in range(len(kind))]
     examples = [[names[i], kinds[k]] for k in (9, 10) for i in np.flatnonzero(kind == k)[: 4 if k == 9 else 3]]
-    for name, header, body in (
-        ("nodes.csv", ["id", "label", *COLUMNS], rows),
-        ("edges.csv", ["source", "target"], [[names[a], names[b]] for a, b in pairs]),
-        ("support.csv", ["id", "label"], examples),
+    late = {names[i]: f"q{i:04d}" for i in range(0, len(kind), 33)}  # twins of some, who arrive later
+    joined = [[names[a], names[b]] for a, b in pairs]
+    for name, header, body, mark in (
+        ("nodes.csv", ["id", "label", *COLUMNS], rows, ","),
+        ("edges.csv", ["source", "target"], joined, ","),
+        ("support.csv", ["id", "label"], examples, ","),
+        ("accounts.csv", ["account no", "trade", *COLUMNS], rows, ";"),
+        ("transfers.csv", ["payer", "payee"], joined, ";"),
+        ("suspects.csv", ["account no", "kind"], examples, ";"),
+        ("late_nodes.csv", ["id", *COLUMNS], [[late[row[0]], *row[2:]] for row in rows if row[0] in late], ","),
+        ("late_edges.csv", ["source", "target"], [[late[a], b] for a, b in joined if a in late and b not in late], ","),
     ):
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([header, *body])
+            csv.writer(file, delimiter=mark).writerows([header, *body])
     return {name: kinds[k] for name, k in zip(names, kind, strict=True)}
 
 
 def main(folder: Path) -> None:
     truth = write_files(folder)
+    made = folder / "python"
+    made.mkdir(exist_ok=True)
 
     # fewnode fit-own --edges edges.csv --nodes nodes.csv --out model
     source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
     classifier = fewnode.FewShotClassifier("vantage", seed=0).fit(source.read(), source=source)
     print("learned from", ", ".join(classifier.known.base), "| checked on", ", ".join(classifier.known.validation))
-    classifier.save(folder / "model", force=True)
+    classifier.save(made / "model", force=True)
 
     # fewnode predict model --support support.csv --out predictions.csv
-    loaded = fewnode.FewShotClassifier.load(folder / "model")
+    loaded = fewnode.FewShotClassifier.load(made / "model")
     loaded.attach(loaded.read())
     loaded.adapt(read_examples(folder / "support.csv"))
     found = loaded.predict_proba(loaded.unlabelled())
-    write_columns(folder / "predictions.csv", found.table(), force=True)
+    write_columns(made / "predictions.csv", found.table(), force=True)
     labels = found.labels()
     right = np.mean([label == truth[name] for label, name in zip(labels, found.names, strict=True)])
     expected = loaded.expect(found)
@@ -80,6 +91,11 @@ def main(folder: Path) -> None:
     candidates = loaded.find("mule", top=20)
     hits = sum(truth[name] == "mule" for name in candidates.names)
     print(f"the 20 likeliest mules: {hits} are, {candidates.expected(20):.1f} expected")
+
+    # fewnode predict model --support support.csv --new-nodes late_nodes.csv --new-edges late_edges.csv --out late.csv
+    arrived = loaded.append(folder / "late_nodes.csv", folder / "late_edges.csv")
+    same = sum(label == truth[f"p{name[1:]}"] for label, name in zip(arrived.labels(), arrived.names, strict=True))
+    print(f"{len(arrived)} people who arrived later: {same} right")
 
     # fewnode explain model --support support.csv --node p0003
     why = loaded.explain(candidates.names[0])

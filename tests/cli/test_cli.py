@@ -229,3 +229,13 @@ def test_a_reader_that_leaves_early_is_no_error():
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
     assert done.stderr == "" and done.stdout.startswith("name")
+
+
+def test_the_page_lists_every_command_once():
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `fewnode ([\w-]+)", page, re.MULTILINE)
+    commands = next(action for action in cli.build_parser()._actions if action.dest == "==SUPPRESS==" or action.choices)
+    assert sorted(listed) == sorted(commands.choices)

@@ -60,6 +60,17 @@ def test_a_dry_run_lists_and_does_nothing(run, own):
         assert words in text
 
 
+def test_rows_of_other_files_tell_how_long_it_takes(run, own):
+    (own / "results").mkdir()
+    (own / "results" / "earlier.jsonl").write_text(json.dumps(row(Run("a", "tent"), 0.5)) + "\n")
+    (own / "results" / "notes.jsonl").write_text("not a row\n")
+    _, text, _ = run("run", "own.toml", "--dry-run")
+    line = next(line for line in text.splitlines() if "tent" in line)
+    assert (
+        line.rstrip().endswith(" s") and "judged by earlier rows" in " ".join(text.split()) and "0 done before" in text
+    )
+
+
 def test_names_without_commas_are_answered_with_how_to_write_them(run, capsys):
     for words, hint in ((["--datasets", "cora", "wordnet"], "joined by commas: A,B"), (["--sedes", "3"], "--help")):
         with pytest.raises(SystemExit) as stop:

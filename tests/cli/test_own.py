@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode import cli
+from fewnode import FewShotClassifier, cli
 from fewnode.storage import files
 
 
@@ -280,3 +280,84 @@ def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
     code, out, err = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
     assert code == 0 and "recognised when left out" in " ".join(out.split())
     assert len(rows(Path("p.csv"))) == 235
+
+
+def test_a_killed_fit_own_goes_on_where_it_was(run, home, tmp_path, monkeypatch):
+    words = ["fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2]
+    words += ["--set", "steps=6", "--set", "check_every=2"]
+    assert run(*words, "--out", "whole")[0] == 0 and not (tmp_path / "whole.training").exists()
+    code, _, err = run(*words, "--out", "m", "--resume")
+    assert code == 2 and "there is no training to go on with at m.training" in err
+
+    def killed(self, *_: object, **__: object) -> None:
+        raise SystemExit(137)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FewShotClassifier, "save", killed)
+        with pytest.raises(SystemExit):
+            run(*words, "--out", "m")
+    assert (tmp_path / "m.training" / "training.safetensors").exists() and not (tmp_path / "m").exists()
+    assert run(*words, "--out", "m", "--resume")[0] == 0 and not (tmp_path / "m.training").exists()
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "m")]
+    assert weights[0] == weights[1]
+
+
+def test_an_own_model_is_evaluated_on_classes_it_did_not_learn(run, home):
+    words = ["evaluate", home / "m", "--tasks", 20, "--k-shot", 3, "--n-query", 5]
+    code, out, _ = run(*words)
+    assert code == 0 and "probe, your graph:" in out and "Tasks of validation classes: " in out
+    document = json.loads(run(*words, "--json")[1])
+    assert document["kind"] == "validation" and len(document["classes"]) == document["n_way"] == 2
+    assert 0.5 < document["accuracy"] <= 1 and len(document["per_task"]) == 20
+    code, _, err = run("evaluate", home / "m", "--n-query", 500)
+    assert code == 2 and "Ask for fewer (--n-query)" in err
+    assert run("evaluate", home / "m", "--pool", "tasks.npz")[0] == 2
+
+
+def later(home: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Ten nodes like the first ten of the graph, joined to the neighbours of these and to each other."""
+    nodes, edges = rows(home / "nodes.csv"), rows(home / "edges.csv")
+    named = {row["id"]: f"late{i}" for i, row in enumerate(nodes[:10])}
+    columns = [name for name in nodes[0] if name != "label"]
+    lines = [",".join([named[row["id"]], *(row[name] for name in columns[1:])]) for row in nodes[:10]]
+    own_graph.write(tmp_path / "n.csv", [",".join(columns), *lines])
+    pairs = [(row["source"], row["target"]) for row in edges]
+    pairs = [(named[a], b) for a, b in pairs if a in named and b not in named] + [("late0", "late1")]
+    own_graph.write(tmp_path / "e.csv", ["source,target", *(f"{a},{b}" for a, b in pairs)])
+    return tmp_path / "n.csv", tmp_path / "e.csv"
+
+
+def test_nodes_that_arrive_later_are_predicted_alone(run, home, tmp_path):
+    nodes, edges = later(home, tmp_path)
+    code, out, _ = run(*predict(home, "--new-nodes", nodes, "--new-edges", edges))
+    assert code == 0 and "10 predictions in p.csv." in out and "explain" not in out
+    found = rows(tmp_path / "p.csv")
+    assert [row["id"] for row in found] == [f"late{i}" for i in range(10)]
+    run(*predict(home, "--nodes-file", home / "nodes.csv", "--force"))
+    twins = {row["id"]: row["label"] for row in rows(tmp_path / "p.csv")}
+    same = [row["label"] == twins[node["id"]] for row, node in zip(found, rows(home / "nodes.csv"), strict=False)]
+    assert sum(same) >= 8  # they stand where their twins stand, but have fewer neighbours
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "words"),
+    [
+        ("late0,", "late0,late0\n", "n.csv"),
+        ("p000,1,2,3,4,5,6", "p000,p001\n", "p000"),
+        ("late0,1,2,3,4,5,6", "late0,nobody\n", "nobody"),
+    ],
+)
+def test_new_nodes_that_cannot_be_are_refused_with_their_place(run, home, tmp_path, nodes, edges, words):
+    header = (home / "nodes.csv").read_text().splitlines()[0].replace("label,", "")
+    first = (home / "nodes.csv").read_text().splitlines()[1].split(",")[0]
+    (tmp_path / "n.csv").write_text(f"{header}\n{nodes.replace('p000', first)}\n")
+    (tmp_path / "e.csv").write_text(f"source,target\n{edges.replace('p000', first)}")
+    code, _, err = run(*predict(home, "--new-nodes", tmp_path / "n.csv", "--new-edges", tmp_path / "e.csv"))
+    assert code == 2 and words.replace("p000", first) in err and "csv, row" in err
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_new_nodes_need_both_tables_and_no_page(run, home, tmp_path):
+    code, _, err = run(*predict(home, "--new-nodes", "n.csv"))
+    assert code == 2 and "--new-nodes FILE --new-edges FILE" in err
+    assert run(*predict(home, "--new-nodes", "n.csv", "--new-edges", "e.csv", "--report", "r.html"))[0] == 2

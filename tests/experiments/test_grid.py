@@ -63,6 +63,14 @@ def test_blocks_inherit_and_equal_runs_are_done_once(tmp_path):
     ]
 
 
+def test_a_product_above_the_blocks_is_run_too_if_it_is_whole(tmp_path):
+    block = 'floors = false\n[[block]]\nmethods = ["pn"]\ndatasets = ["c"]\n'
+    runs = grid(tmp_path, SMALL + block).runs()
+    assert [(run.dataset, run.method) for run in runs] == [("a", "tent"), ("b", "tent"), ("c", "pn")]
+    runs = grid(tmp_path, SMALL.replace('methods = ["tent"]', "") + block).runs()
+    assert [(run.dataset, run.method) for run in runs] == [("c", "pn")]
+
+
 def test_datasets_are_replaced_methods_chosen_seeds_counted(tmp_path):
     found = grid(tmp_path, SMALL.replace('["tent"]', '["tent", "probe"]'))
     runs = found.runs(datasets=["c"], methods=["tent"], seeds=2)

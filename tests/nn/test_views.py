@@ -3,7 +3,8 @@ import torch
 from scipy import sparse as sp
 
 from fewnode import Graph
-from fewnode.graph.operators import normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.relations import relation_names, relations
 from fewnode.nn.views import NEAR, VIEWS, Views, centred, reduced_links
 
 
@@ -61,3 +62,20 @@ def test_large_graphs_are_kept_in_half_precision(monkeypatch):
     monkeypatch.setattr("fewnode.nn.views.ROOM", 10)
     graph = Graph.from_edges([[0, 1], [1, 2]], sp.csr_matrix(np.eye(3, dtype=np.float32)))
     assert all(view.dtype == torch.float16 for view in Views(3, 4).fit(graph)(graph))
+
+
+def test_each_direction_and_kind_adds_two_views(small):
+    edges = small.edge_arrays()["edge_index"]
+    kinds = ["a", "b"] * edges.shape[1]
+    known = {"directed": True, "edge_kind": kinds[: edges.shape[1]]}
+    graph = Graph.from_edges(edges, small.features_scipy(), small.y, **known)
+    names = relation_names(graph)
+    plain, more = Views(graph.num_features, 8).fit(small)(small), Views(graph.num_features, 8, names).fit(graph)(graph)
+    assert len(more) == len(VIEWS) + 2 * len(names) == len(VIEWS) + 8
+    for one, same in zip(plain, more, strict=False):  # along all edges, whatever their direction and kind
+        assert torch.equal(one, same)
+    words = Views(graph.num_features, 8).fit(graph).features(graph)
+    beside = mean_adjacency(relations(graph)["a in"]) @ words
+    assert torch.allclose(more[len(VIEWS)][:, : words.shape[1]], centred(beside), atol=1e-6)
+    elsewhere = Views(graph.num_features, 8, names).fit(graph)(small)  # a graph that does not tell them apart
+    assert all(not view.any() for view in elsewhere[len(VIEWS) :])

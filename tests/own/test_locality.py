@@ -7,6 +7,7 @@ from scipy import sparse as sp
 
 from fewnode.graph import Graph
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.relations import union
 from fewnode.nn.features import rarities, tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, filled
 from fewnode.own.known_head import FAINT, SPREADS, label_matrix, scores
@@ -44,6 +45,7 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
 
 def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> tuple[torch.Tensor, ...]:
     """All views, opinions and facts on the cut graph, with the bases, means, head and others' answers of before."""
+    graph, cut = union(graph), union(cut)  # the open question looks at edges without their direction
     recipe, y = world.recipe, graph.y
     sources, head = recipe.sources, recipe.head
     sparse = graph.x.layout == torch.sparse_csr
@@ -120,3 +122,23 @@ def test_answers_are_labels_where_there_are_any():
     world = world_of(graph)
     labelled = graph.y >= 0
     assert torch.equal(world.recipe.answers[labelled], label_matrix(graph.y, CLASSES)[labelled])
+
+
+def test_walks_on_weighted_edges_without_some_of_them():
+    rng = np.random.default_rng(1)
+    graph = Graph.from_edges(rng.integers(0, 20, (2, 50)), num_nodes=20, edge_weight=rng.random(50) + 0.1)
+    node = int(graph.degree.argmax())
+    start, end = graph.indptr[node : node + 2].tolist()
+    gone = graph.indices[start:end].tolist()[:2]
+    walks = CutWalks(graph, node, [[], gone])
+    a = graph.to_scipy(scaled=True).toarray()
+    for column, others in enumerate(([], gone)):
+        a[node, others] = a[others, node] = 0
+        loops = a + np.eye(20)
+        normal = loops / np.sqrt(loops.sum(1)[:, None] * loops.sum(0))
+        mean = a / np.where(a.sum(1) > 0, a.sum(1), 1)[:, None]
+        h = np.eye(20)
+        for _ in range(4):
+            h = 0.8 * normal @ h + 0.2 * np.eye(20)
+        assert np.allclose(walks.smoothed([(4, 0.2)])[0][:, column], h[node], atol=1e-5)
+        assert np.allclose(walks.two_steps()[:, column], (mean @ mean)[node], atol=1e-5)

@@ -1,7 +1,9 @@
+import io
 import sys
 
 import pytest
 
+import fewnode
 from fewnode.errors import InputError
 from fewnode.training.callbacks import TensorBoardLog, TrainingProgress
 
@@ -22,3 +24,17 @@ def test_steps_and_checks_are_written(tmp_path):
     found = EventAccumulator(str(tmp_path)).Reload()
     assert [event.value for event in found.Scalars("loss")] == [0.5, 0.25]
     assert [(event.step, event.value) for event in found.Scalars("validation_accuracy")] == [(2, 0.75)]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_a_bar_unless_there_is_a_callback(tiny, monkeypatch):
+    seen = {}
+    for name, given in {"bar": {}, "silent": {"callback": lambda _: None}}.items():
+        monkeypatch.setattr(sys, "stderr", screen := Terminal())
+        fewnode.fit("pn", *tiny, n_way=2, k_shot=2, n_query=2, steps=4, check_every=2, **given)
+        seen[name] = screen.getvalue()
+    assert "training" in seen["bar"] and "4/4" in seen["bar"] and seen["silent"] == ""

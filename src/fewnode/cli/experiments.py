@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,11 +69,23 @@ def run_grid(args: argparse.Namespace) -> int:
         rows = read(path) if path.exists() else []
     runs = grid.runs(datasets=args.datasets, methods=args.methods, seeds=args.seeds)
     plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
+    rows += _beside(path)
     if args.dry_run:
         emit(args, _document(plan, rows, path), partial(_draw_plan, plan=plan, rows=rows))
         return 0
     _say_plan(plan, rows, args.jobs)
     return _perform(args, plan, rows, path)
+
+
+def _beside(path: Path) -> "list[Row]":
+    """Rows of the other files in the folder: they tell how long runs take. A file of other lines tells nothing."""
+    from ..experiments.results import read
+
+    found: list[Row] = []
+    for file in sorted(path.parent.glob("*.jsonl")):
+        with suppress(InputError, OSError):
+            found += read(file) if file != path else []
+    return found
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -45,6 +45,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("--device", default="auto", help="cpu, cuda, ... (auto)")
     fit.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
     fit.add_argument("--force", action="store_true", help="replace a model in DIR")
+    fit.add_argument("--resume", action="store_true", help="go on with a training for DIR that was stopped or killed")
     add_json(fit)
     fit.set_defaults(run=fit_own)
 
@@ -61,6 +62,10 @@ def add_commands(commands: Any) -> None:
     )
     predict.add_argument("--all-probabilities", action="store_true", help="add a column for every class")
     predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
+    predict.add_argument(
+        "--new-nodes", metavar="FILE", help="predict nodes that arrive later: a table like --nodes, ..."
+    )
+    predict.add_argument("--new-edges", metavar="FILE", help="... and how they are joined to the graph, like --edges")
     predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
     predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
     _add_raw_cells(predict)
@@ -194,6 +199,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 source,
                 args.out,
                 force=args.force,
+                resume=args.resume,
                 method=args.method,
                 settings={**shape, **options},
                 understood=understood,
@@ -202,7 +208,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 memory=_memory(args),
             )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped before there was a model; nothing is kept") from None
+        raise KeyboardInterrupt("stopped before there was a model; --resume goes on from the last check") from None
     emit(args, {**facts, **own_output.fitted(fitted.classifier, args.out, fitted.beside_probe)}, own_output.draw_fitted)
     return 130 if fitted.classifier.interrupted else 0
 
@@ -210,9 +216,12 @@ def fit_own(args: argparse.Namespace) -> int:
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import predict_tables
 
+    later = args.new_nodes is not None
     if args.report is not None:
         from ..report.own_page import check_page, write_own_page
 
+        if later:
+            raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
         check_page(args.report, args.force)
     started = time.perf_counter()
     threshold, thresholds = _thresholds(args.threshold)
@@ -224,6 +233,8 @@ def predict_nodes(args: argparse.Namespace) -> None:
         thresholds=thresholds,
         all_probabilities=args.all_probabilities,
         nodes_file=args.nodes_file,
+        new_nodes=args.new_nodes,
+        new_edges=args.new_edges,
         force=args.force,
         raw_cells=args.raw_cells,
         scoring=NodeBar(),
@@ -247,7 +258,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "expectation": None if found.expectation is None else found.expectation.to_json(),
         "calibration": None if done.classifier.calibration is None else done.classifier.calibration.to_json(),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": _explain_command(args, found.least_sure),
+        "next": None if later else _explain_command(args, found.least_sure),
     }
     emit(args, document, own_output.draw_predicted)
 

@@ -101,6 +101,7 @@ def fitted(classifier: "FewShotClassifier", folder: str, compared: tuple[float, 
         "method": card.method,
         "steps": card.stopped_at,
         "seconds": card.training_seconds,
+        "interrupted": classifier.interrupted,
         "notes": classifier.notes,
         "calibrations": [one.to_json() for one in classifier.calibrations],
         "beside_probe": compared,
@@ -111,7 +112,10 @@ def fitted(classifier: "FewShotClassifier", folder: str, compared: tuple[float, 
 def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
     from rich.table import Table
 
-    if facts["steps"]:
+    if facts["interrupted"]:
+        console.print(f"Stopped at step {facts['steps']:,}; the best weights so far are kept.")
+        console.print("The same command with --resume goes on from the last check.")
+    elif facts["steps"]:
         console.print(f"{facts['method']}: {facts['steps']:,} steps in {facts['seconds']:.1f} s")
     else:
         console.print(f"{facts['method']}: nothing to train")
@@ -155,12 +159,10 @@ def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
     console.print(table)
     for line in open_expectation(expected) if expected else [expectation(facts["calibration"])]:
         console.print(line, markup=False)
-    console.print(
-        f"{facts['nodes']:,} predictions in {facts['out']}. To see why a node got its class:",
-        soft_wrap=True,
-        markup=False,
-    )
-    console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
+    why = " To see why a node got its class:" if facts["next"] else ""
+    console.print(f"{facts['nodes']:,} predictions in {facts['out']}.{why}", soft_wrap=True, markup=False)
+    if facts["next"]:
+        console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
 def _shown_counts(facts: dict[str, Any]) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,8 @@ def add_commands(commands: Any) -> None:
     add_json(train)
     train.set_defaults(run=train_method)
 
-    test = commands.add_parser("evaluate", help="score a trained model on tasks of the novel classes")
-    test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` wrote")
+    test = commands.add_parser("evaluate", help="score a trained model on tasks of classes it did not learn")
+    test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` or `fewnode fit-own --out` wrote")
     tasks = test.add_mutually_exclusive_group()
     tasks.add_argument("--tasks", default="500", metavar="N", help="how many tasks to draw (500)")
     tasks.add_argument("--pool", metavar="FILE", help="an .npz of tasks to take instead (Tasks.save)")
@@ -156,9 +157,9 @@ def evaluate_model(args: argparse.Namespace) -> None:
 
     model = load(args.folder)
     card = model.card
-    if card.dataset is None:
-        raise InputError(f"{args.folder} does not say which data set it was trained on; evaluate it from Python")
     pool, n_tasks = _pool_or_number(args)
+    if card.dataset is None:
+        return _evaluate_own(args, pool, n_tasks)
     tasks = None if pool is None else Tasks.load(pool)
     graph, split = load_with_bar(card.dataset, args.data_dir)
     if graph.fingerprint != card.graph and not card.inductive:
@@ -181,6 +182,37 @@ def evaluate_model(args: argparse.Namespace) -> None:
     }
     line = printable(f"{card.method}, {card.dataset}: {found}")
     emit(args, document, lambda console, _: console.print(line, soft_wrap=True))
+
+
+def _evaluate_own(args: argparse.Namespace, pool: str | None, n_tasks: int) -> None:
+    from ..own.assessment import evaluate_tables
+
+    if pool is not None:
+        raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
+    shape = {key: getattr(args, key) for key in ("n_way", "k_shot", "n_query")}
+    done = evaluate_tables(args.folder, **shape, n_tasks=n_tasks, seed=args.seed, say=say)
+    found, kind = done.found, "unseen" if done.unseen else "validation"
+    document = {
+        "method": done.classifier.method,
+        "dataset": None,
+        "accuracy": found.accuracy,
+        "interval": found.interval,
+        "n_way": found.n_way,
+        "k_shot": found.k_shot,
+        "n_tasks": found.n_tasks,
+        "classes": list(done.classes),
+        "kind": kind,
+        "seed": args.seed,
+        "per_task": found.per_task.tolist(),
+    }
+    emit(args, document, partial(_draw_own_evaluation, found=str(found)))
+
+
+def _draw_own_evaluation(console: "Console", document: dict[str, Any], found: str) -> None:
+    console.print(f"{document['method']}, your graph: {found}", soft_wrap=True)
+    console.print(f"Tasks of {document['kind']} classes: {', '.join(document['classes'])}.", markup=False)
+    if document["kind"] == "validation":
+        console.print("No weight was trained on these, but the best weights were chosen on them: a little flattering.")
 
 
 def _pool_or_number(args: argparse.Namespace) -> tuple[str | None, int]:

@@ -39,6 +39,7 @@ class Block(msgspec.Struct):
 
 
 _KEYS = {*Block.__struct_fields__, "block"}
+_NEEDED = ("datasets", "methods", "settings")
 
 
 @dataclass(frozen=True)
@@ -139,13 +140,14 @@ def load_grid(name: str) -> Grid:
 
 def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
     common = {key: value for key, value in found.items() if key not in ("block", "description")}
-    given = convert(found.get("block", [{}]), list[dict[str, Any]], f"{where}, block")
-    blocks = tuple({**common, **block} for block in given)
+    given = convert(found.get("block", []), list[dict[str, Any]], f"{where}, block")
+    whole = not given or all(key in common for key in _NEEDED)  # what stands above blocks may be a product itself
+    blocks = tuple({**common, **block} for block in ([{}] if whole else []) + given)
     for block in (found, *blocks):
         for key in block:
             one_of(f"key in the grid {name}", key, _KEYS)
     for block in blocks:
-        for key in ("datasets", "methods", "settings"):
+        for key in _NEEDED:
             if not block.get(key):
                 raise InputError(f"the grid {name} does not say its {key}")
         convert(block, Block, where)

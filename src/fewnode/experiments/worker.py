@@ -19,7 +19,8 @@ from ..graph import Graph
 from ..inference import score_tasks
 from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, draw_tasks
-from ..training.loop import Callback, fit
+from ..training.callbacks import Callback
+from ..training.loop import fit
 from .grid import TASK_SEED, TASKS, Run
 from .plan import graph_fingerprint
 from .results import FORMAT, Row

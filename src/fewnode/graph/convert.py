@@ -1,45 +1,97 @@
-"""Graphs of other libraries, as the arguments of ``Graph.from_edges``, and back."""
+"""Graphs of NetworkX, igraph and SciPy as the arguments of ``Graph.from_edges``; none of them is imported."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from scipy import sparse as sp
 
 from ..errors import InputError
-
-if TYPE_CHECKING:
-    import networkx
-    from torch_geometric.data import Data
+from ..storage import PathLike, readable
+from .attributes import attribute_arguments, node_columns
 
 
-def pyg_arguments(data: "Data") -> dict[str, Any]:
-    """The arguments in a PyTorch Geometric ``Data``."""
-    return {"edge_index": data.edge_index, "x": data.x, "y": data.y, "num_nodes": data.num_nodes}
-
-
-def pyg_fields(indptr: Tensor, indices: Tensor, x: Tensor | None, y: Tensor) -> dict[str, Tensor | None]:
-    """The fields of a PyTorch Geometric ``Data``, from a CSR adjacency whose rows are the targets."""
-    nodes = torch.arange(len(indptr) - 1, device=indptr.device)
-    target = torch.repeat_interleave(nodes, (indptr[1:] - indptr[:-1]).long())
-    return {"x": x, "edge_index": torch.stack([indices.long(), target]), "y": y}
-
-
-def networkx_arguments(graph: "networkx.Graph", x: str | None, y: str | None) -> dict[str, Any]:
-    """The arguments in a NetworkX graph whose node attributes ``x`` and ``y`` hold features and labels."""
+def networkx_arguments(
+    graph: Any, x: str | None, y: str | None, weight: str | None, kind: str | None
+) -> dict[str, Any]:
+    """The arguments in a NetworkX graph; the names are those of node and edge attributes."""
     nodes = list(graph.nodes)
     position = {node: i for i, node in enumerate(nodes)}
-    edges = np.array([(position[a], position[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2).T
-    rows = [graph.nodes[node].get(x) for node in nodes]
-    missing = [node for node, row in zip(nodes, rows, strict=True) if row is None]
-    if missing and len(missing) < len(nodes):
-        raise InputError(f"node {missing[0]!r} has no attribute {x!r} but others have; give it to all or to none")
-    labels = [graph.nodes[node].get(y, -1) for node in nodes]
+    arcs = list(graph.edges(data=True))
+    edges = np.array([(position[a], position[b]) for a, b, _ in arcs], dtype=np.int64).reshape(-1, 2).T
+    ends = [(a, b) for a, b, _ in arcs]
+    carried = {name: [held.get(name) for *_, held in arcs] for name in (weight, kind) if name is not None}
+    columns = node_columns(nodes, [graph.nodes[node] for node in nodes])
     return {
         "edge_index": edges,
-        "x": None if missing or not nodes else np.array(rows, dtype=np.float32),
-        "y": np.array(labels) if labels else None,
-        "num_nodes": len(nodes),
-        "node_names": [str(node) for node in nodes],
-        "directed": graph.is_directed(),
+        **attribute_arguments(nodes, columns, x, y),
+        **edge_arguments(ends, carried.get(weight or "", []), carried.get(kind or "", [])),
+        "directed": bool(graph.is_directed()),
     }
+
+
+def igraph_arguments(graph: Any, x: str | None, y: str | None, weight: str | None, kind: str | None) -> dict[str, Any]:
+    """The arguments in an igraph graph; the attribute ``name`` of its vertices, if there is one, names the nodes."""
+    columns = {name: list(graph.vs[name]) for name in graph.vs.attributes()}
+    nodes = columns.pop("name", None) or list(range(graph.vcount()))
+    ends = graph.get_edgelist()
+    carried = {name: list(graph.es[name]) for name in (weight, kind) if name in graph.es.attributes()}
+    return {
+        "edge_index": np.array(ends, dtype=np.int64).reshape(-1, 2).T,
+        **attribute_arguments(nodes, columns, x, y),
+        **edge_arguments(ends, carried.get(weight, []), carried.get(kind, [])),
+        "directed": bool(graph.is_directed()),
+    }
+
+
+def edge_arguments(ends: Sequence[Any], weights: Sequence[Any], kinds: Sequence[Any]) -> dict[str, Any]:
+    """``edge_weight`` and ``edge_kind`` from what each edge carries: an edge without a weight weighs one, and either
+    all edges have a kind or none has."""
+    found: dict[str, Any] = {}
+    if any(weight is not None for weight in weights):
+        for pair, weight in zip(ends, weights, strict=True):
+            if weight is not None and not isinstance(weight, int | float | np.number):
+                raise InputError(f"the weight of the edge {pair} is {weight!r}; a weight is a number above zero")
+        found["edge_weight"] = np.array([1.0 if weight is None else weight for weight in weights], dtype=float)
+    if any(kind is not None for kind in kinds):
+        missing = [pair for pair, kind in zip(ends, kinds, strict=True) if kind is None]
+        if missing:
+            raise InputError(f"the edge {missing[0]} has no kind but others have; give one to all edges or to none")
+        found["edge_kind"] = np.array([str(kind) for kind in kinds])
+    return found
+
+
+def scipy_arguments(adjacency: Any) -> dict[str, Any]:
+    """The arguments in a sparse adjacency whose entry (i, j) is an edge from i to j; entries other than one are
+    weights."""
+    matrix = sp.coo_array(adjacency)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"an adjacency is square, this matrix has shape {matrix.shape}; features go in as x")
+    there = matrix.data != 0
+    weights = matrix.data[there]
+    plain = weights.dtype == bool or bool((weights == 1).all())
+    return {
+        "edge_index": np.stack([matrix.coords[0][there], matrix.coords[1][there]]).astype(np.int64),
+        "num_nodes": matrix.shape[0],
+        **({} if plain else {"edge_weight": weights}),
+    }
+
+
+def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
+    """The arguments in a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise InputError("GraphML is read by NetworkX, which is not installed; pip install networkx") from error
+    file = readable(path)
+    try:
+        graph = networkx.read_graphml(file)
+    except (networkx.NetworkXException, SyntaxError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is no GraphML that can be read: {error}") from error
+    names = networkx.get_node_attributes(graph, "name")
+    if len(names) == len(graph) == len(set(names.values())):
+        for held in graph.nodes.values():
+            del held["name"]
+        graph = networkx.relabel_nodes(graph, names)
+    usual: dict[str, str | None] = {"x": "x", "y": "label", "weight": "weight", "kind": "kind"}
+    return networkx_arguments(graph, **{**usual, **attributes})

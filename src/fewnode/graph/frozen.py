@@ -75,7 +75,7 @@ class FrozenGraph:
         """The features; for a graph without any, structural ones (``spectral.structural_features``), computed once."""
         if self.features is not None:
             return self.features
-        return self.cache.get(STRUCTURE, lambda: structural_features(self.to_scipy(scaled=True)).to(self.device))
+        return self.cache.get(STRUCTURE, self._structural)
 
     @property
     def degree(self) -> Tensor:
@@ -132,6 +132,23 @@ class FrozenGraph:
             cache=GraphCache(),
         )
 
+    def reversed(self) -> Self:
+        """The same graph with every arc turned round; kinds are left out."""
+        if not self.directed:
+            return self
+        turned = self.to_scipy().T.tocsr()
+        turned.sort_indices()
+        indptr, indices, weights = (torch.from_numpy(part) for part in (turned.indptr, turned.indices, turned.data))
+        return replace(
+            self,
+            indptr=indptr.to(self.indptr),
+            indices=indices.to(self.indices),
+            weights=None if self.weights is None else weights.to(self.weights),
+            kinds=None,
+            features=self.x,
+            cache=GraphCache(),
+        )
+
     def fresh(self) -> Self:
         """The same graph with an empty cache."""
         return replace(self, cache=GraphCache())
@@ -175,6 +192,10 @@ class FrozenGraph:
         }
         arrays = {name: part.cpu().numpy()[once] for name, part in known.items() if part is not None}
         return {"edge_index": np.stack([source[once], target[once]]), **arrays}
+
+    def _structural(self) -> Tensor:
+        arcs = self.to_scipy(scaled=True)
+        return structural_features((arcs + arcs.T).tocsr() if self.directed else arcs).to(self.device)
 
     def _kind_parts(self) -> tuple[Tensor | None, ...]:
         return () if self.kinds is None else (self.kinds.arc, self.kinds.kind, self.kinds.weight)

@@ -1,6 +1,6 @@
 """The graph everything works on: validated once, when it is made, and frozen from then on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,14 @@ from torch import Tensor
 
 from .. import storage
 from ..errors import InputError
+from .anything import arguments_of, frame_arguments
 from .arcs import edges_to_arcs
-from .convert import networkx_arguments, pyg_arguments, pyg_fields
+from .convert import graphml_arguments, igraph_arguments, networkx_arguments, scipy_arguments
 from .csr import to_tensor
+from .export import prediction_columns, to_networkx, write_graphml
 from .frozen import FrozenGraph
 from .npz import graph_arguments, graph_arrays
+from .typed import dgl_arguments, pyg_arguments, pyg_fields
 from .validation import (
     checked_edges,
     checked_features,
@@ -23,11 +26,12 @@ from .validation import (
     checked_names,
     checked_weights,
     count_nodes,
+    named_labels,
 )
 
 if TYPE_CHECKING:
     import networkx
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +98,7 @@ class Graph(FrozenGraph):
         Args:
             edge_index: node ids [2, E], sources above targets.
             x: features [N, F], of NumPy, torch (dense or sparse) or SciPy (sparse).
-            y: class ids [N], -1 for unknown.
+            y: class ids [N], -1 for unknown; or the names of the classes, None or "" for unknown.
             num_nodes: how many nodes there are, where nothing else tells.
             node_names: a name for each node.
             class_names: a name for each class.
@@ -110,6 +114,7 @@ class Graph(FrozenGraph):
         kind, kind_names = checked_kinds(edge_kind, kind_names, edges.shape[1])
         arcs = edges_to_arcs(edges, n, directed, weight, kind, kind_names)
         features = checked_features(x, n)
+        y, class_names = named_labels(y, class_names)
         return cls(
             indptr=torch.from_numpy(arcs.indptr),
             indices=torch.from_numpy(arcs.indices),
@@ -144,23 +149,111 @@ class Graph(FrozenGraph):
             return cls.from_edges(**graph_arguments(arrays))
 
     @classmethod
-    def from_pyg(cls, data: "Data") -> "Graph":
-        """A graph from a PyTorch Geometric ``Data``."""
-        return cls.from_edges(**pyg_arguments(data))
+    def of(cls, given: Any, nodes: Any = None, **options: Any) -> "Graph":
+        """A graph from whatever holds one: a table of edges (and one of ``nodes``) as DataFrames or files, a graph of
+        NetworkX, igraph, PyTorch Geometric or DGL, an adjacency, or edges [2, E].
+
+        Args:
+            given: the graph, or the edges.
+            nodes: a table of nodes beside one of edges.
+            options: those of ``from_files`` for tables, else those of ``from_edges``, such as ``x``, ``y`` and
+                ``directed``.
+        """
+        if isinstance(given, Graph) and nodes is None and not options:
+            return given
+        return cls.from_edges(**arguments_of(given, nodes, **options))
 
     @classmethod
-    def from_networkx(cls, graph: "networkx.Graph", *, x: str | None = "x", y: str | None = "y") -> "Graph":
-        """A graph from NetworkX; ``x`` and ``y`` name node attributes (a missing label is -1, features must be on
-        all nodes or on none). Node names are the nodes as text; a directed graph stays directed."""
-        return cls.from_edges(**networkx_arguments(graph, x, y))
+    def from_frames(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
+        """A graph from DataFrames of pandas or polars; columns are found and options named as in ``from_files``."""
+        return cls.from_edges(**frame_arguments(edges, nodes, **options))
+
+    @classmethod
+    def from_pyg(cls, data: "Data | HeteroData", *, directed: bool = False) -> "Graph":
+        """A graph from a PyTorch Geometric ``Data`` or ``HeteroData``.
+
+        ``edge_weight`` (or an ``edge_attr`` of one positive number) are weights, ``edge_type`` are kinds; what else
+        edges carry is said to be left out. Of several types of nodes and edges one graph is made: the types of edges
+        are its kinds, the type of a node is a feature beside those of its type.
+        """
+        return cls.from_edges(**pyg_arguments(data), directed=directed)
+
+    @classmethod
+    def from_dgl(cls, graph: Any, *, directed: bool = False) -> "Graph":
+        """A graph from DGL, as ``from_pyg``: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges."""
+        return cls.from_edges(**dgl_arguments(graph), directed=directed)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: "networkx.Graph",
+        *,
+        x: str | None = "x",
+        y: str | None = "y",
+        weight: str | None = "weight",
+        kind: str | None = "kind",
+    ) -> "Graph":
+        """A graph from NetworkX; a directed one stays directed. Node names are the nodes as text.
+
+        Args:
+            graph: the graph.
+            x: the node attribute that holds features, on all nodes; without it all others are features; None: none.
+            y: the node attribute that holds labels, on some nodes; by default also ``label`` or ``class``.
+            weight: the edge attribute that holds weights; an edge without one weighs one.
+            kind: the edge attribute that holds kinds.
+        """
+        return cls.from_edges(**networkx_arguments(graph, x, y, weight, kind))
+
+    @classmethod
+    def from_igraph(
+        cls,
+        graph: Any,
+        *,
+        x: str | None = "x",
+        y: str | None = "y",
+        weight: str | None = "weight",
+        kind: str | None = "kind",
+    ) -> "Graph":
+        """A graph from igraph, with attributes as in ``from_networkx``; the attribute ``name`` names the nodes."""
+        return cls.from_edges(**igraph_arguments(graph, x, y, weight, kind))
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> "Graph":
+        """A graph from a sparse adjacency whose entry (i, j) is an edge from i to j, weighted if entries are not all
+        one; options as in ``from_edges``."""
+        return cls.from_edges(**scipy_arguments(adjacency), x=x, y=y, **options)
+
+    @classmethod
+    def from_graphml(cls, path: storage.PathLike, **attributes: str | None) -> "Graph":
+        """A graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
+        return cls.from_edges(**graphml_arguments(path, **attributes))
 
     # --- ways out ---------------------------------------------------------------------------------------
 
     def to_pyg(self) -> "Data":
-        """The graph as a PyTorch Geometric ``Data`` (every undirected edge as two arcs)."""
+        """The graph as a PyTorch Geometric ``Data``, every undirected edge as two arcs, with ``edge_weight`` and
+        ``edge_type`` where there are weights and kinds."""
         from torch_geometric.data import Data
 
-        return Data(**pyg_fields(self.indptr, self.indices, self.features, self.y))
+        return Data(**pyg_fields(self.edge_arrays(both_ways=True), self.features, self.y))
+
+    def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
+        """The graph in NetworkX, as ``from_networkx`` reads it: the attributes ``y`` and, with ``features``, ``x`` of
+        nodes, ``weight`` and ``kind`` of edges (which are parallel if there are kinds)."""
+        return to_networkx(self, features)
+
+    def to_graphml(
+        self, path: storage.PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
+    ) -> None:
+        """Write a GraphML file for Gephi and the like: names, labels, weights and kinds.
+
+        Args:
+            path: the file.
+            predictions: what ``FewShotClassifier.predict_proba`` returned, as attributes of the nodes.
+            attributes: further ones by name, with a value for each node.
+        """
+        columns = {} if predictions is None else prediction_columns(self, predictions)
+        write_graphml(self, path, {**columns, **(attributes or {})})
 
     def save_npz(self, path: storage.PathLike) -> None:
         """Write the archive that ``from_npz`` reads."""

@@ -127,6 +127,22 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> np.ndar
     return labels
 
 
+def named_labels(y: Any, class_names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Labels as class ids: names of classes are numbered in their order, None, NaN and "" are unknown. Numbers stay."""
+    if y is None or class_names is not None or isinstance(y, torch.Tensor):
+        return y, class_names
+    values = y.to_numpy() if hasattr(y, "to_numpy") else to_numpy(y)
+    if values.ndim != 1 or values.dtype.kind not in "OUS":
+        return values, None
+    cells = [None if cell is None or cell != cell or str(cell) in ("", "<NA>") else cell for cell in values.tolist()]
+    known = [cell for cell in cells if cell is not None]
+    if all(isinstance(cell, int) and not isinstance(cell, bool) for cell in known):  # ids, with gaps
+        return np.array([-1 if cell is None else cell for cell in cells], dtype=np.int64), None
+    names = sorted({str(cell) for cell in known})
+    place = {name: i for i, name in enumerate(names)}
+    return np.array([-1 if cell is None else place[str(cell)] for cell in cells], dtype=np.int64), names
+
+
 def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
     """Edge weights as float64 [E], each finite and above zero."""
     if weight is None:

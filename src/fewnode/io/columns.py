@@ -100,11 +100,13 @@ def several(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     return files
 
 
-def read_columns(paths: PathLike | Sequence[PathLike]) -> Table:
+def read_columns(paths: PathLike | Sequence[PathLike] | Table) -> Table:
     """Read a table whose first row names the columns: CSV, TSV, Parquet, Excel or JSON lines, packed or not.
 
     Several files, or those of a pattern such as ``part-*.csv``, are parts of one table with the same columns.
     """
+    if isinstance(paths, Table):  # a DataFrame, which io.frames has made a table
+        return paths
     tables = [_read(path) for path in several(paths)]
     first = tables[0]
     if len(tables) == 1:

@@ -29,9 +29,9 @@ class EdgeTable:
         return next((role.column for role in self.roles if role.use == use), None)
 
 
-def read_edges(paths: PathLike | Sequence[PathLike]) -> list[Table]:
+def read_edges(paths: PathLike | Sequence[PathLike] | Table) -> list[Table]:
     """One table for each file."""
-    return [read_columns(path) for path in several(paths)]
+    return [paths] if isinstance(paths, Table) else [read_columns(path) for path in several(paths)]
 
 
 def understood_edges(tables: Sequence[Table], options: Mapping[str, Any], known: Collection[str]) -> list[EdgeTable]:

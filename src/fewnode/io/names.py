@@ -61,7 +61,8 @@ PAIRS = (
     ("x", "y"),
     ("left", "right"),
 )
-USUAL_NAMES = frozenset({*IDS, *LABELS, *GROUPS, *TEXTS, *WEIGHTS, *KINDS, *(name for pair in PAIRS for name in pair)})
+ALL = (*IDS, *LABELS, *GROUPS, *TEXTS, *WEIGHTS, *KINDS, *(name for pair in PAIRS for name in pair))
+USUAL_NAMES = frozenset(name for name in ALL if len(name) > 1)  # a single letter is as well the name of a node
 
 
 def plain(name: str) -> str:

@@ -12,7 +12,7 @@ from .columns import Table, close_name, read_columns
 from .edges import EdgeTable
 from .roles import FLAGS, Role, node_roles, share_known
 
-Files = PathLike | Sequence[PathLike]
+Files = PathLike | Sequence[PathLike] | Table
 FEW = 0.5  # if fewer of the ends of edges are among the node ids, these are not the ids the edges mean
 
 

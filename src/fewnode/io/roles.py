@@ -204,9 +204,8 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     likely = exact or [name for name in kinds if names.words_of(name) & set(names.LABELS) and _repeats(table, name)]
     if labelled:
         return Role(file, likely[0], "", "labels apart") if likely else None
-    likely = likely or [
-        name for name in kinds if names.words_of(name) & set(names.GROUPS) and kinds[name] == "category"
-    ]
+    strings = [name for name, kind in kinds.items() if kind in ("category", "names") and _repeats(table, name)]
+    likely = likely or [name for name in strings if names.words_of(name) & set(names.GROUPS)]
     if len(likely) == 1 or exact:
         return Role(file, likely[0], "label", "its name", FLAGS["label"])
     if likely:
@@ -229,8 +228,8 @@ def _repeats(table: Table, name: str) -> bool:
 
 
 def pair_roles(table: Table, options: Mapping[str, Any], known: Collection[str], remedy: str = "") -> tuple[Role, Role]:
-    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` what to do in
-    doubt, where no flag helps."""
+    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
+    do in doubt, where no flag helps."""
     file = table.path.name
 
     def only(use: str, found: Sequence[str], what: str) -> str:

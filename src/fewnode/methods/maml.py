@@ -37,6 +37,7 @@ class MAML(InnerLoopMethod):
         first_order: leave second derivatives out.
     """
 
+    reads_edges = ("weights",)
     training_settings = Training(
         learning_rate=1e-3, weight_decay=5e-4, steps=300, tasks_per_step=8, check_every=20, patience=5, clip=1.0
     )

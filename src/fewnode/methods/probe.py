@@ -28,6 +28,7 @@ class Probe(Method):
     """
 
     uses_labels: ClassVar[bool] = False
+    reads_edges = ("weights",)
     training_settings = None
 
     def __init__(

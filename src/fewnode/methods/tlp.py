@@ -38,6 +38,7 @@ class TLP(Method):
     """
 
     uses_labels: ClassVar[bool] = False
+    reads_edges = ("weights",)
     local: ClassVar[bool] = True
     training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 

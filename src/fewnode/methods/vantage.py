@@ -4,6 +4,7 @@ What it owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) are the three level
 equations.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -30,7 +31,8 @@ POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
 class Vantage(Method):
     """Nearest class mean; a node is its views side by side, each as long as the root of its gate.
 
-    *Node level*: a gate weighs the views (words or links, near or far), starting at that of the training-free floor.
+    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of each direction and kind,
+    if the graph tells these apart), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; the gate decides how much. *Task level*: the mean of a class is
     drawn towards its pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned
@@ -38,6 +40,7 @@ class Vantage(Method):
     further.
     """
 
+    reads_edges = ("weights", "kinds")
     training_settings = Training(
         learning_rate=0.05,
         weight_decay=0.0,
@@ -54,6 +57,7 @@ class Vantage(Method):
         in_channels: int,
         *,
         base_classes: tuple[int, ...],
+        relations: tuple[str, ...] = (),
         rank: int = 256,
         node_adaptation: bool = True,
         class_adaptation: bool = True,
@@ -62,11 +66,13 @@ class Vantage(Method):
         gate_penalty: float = 3e-4,
     ) -> None:
         super().__init__()
-        self.views = Views(in_channels, rank)
+        self.views = Views(in_channels, rank, relations if node_adaptation else ())
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
-        self.used = list(range(len(VIEWS))) if node_adaptation else [NEAR]
+        more = 2 * len(self.views.relations)  # together they start as one view
+        self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
-        self.first = [start if view == NEAR else 0.0 for view in self.used] + [0.0] * len(self.whitened)
+        level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more
+        self.first = [start if view == NEAR else level[view] for view in self.used] + [0.0] * len(self.whitened)
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))

@@ -139,8 +139,8 @@ BEYOND = CacheKey[tuple[Tensor, Tensor]]("features beyond the basis")
 
 
 def is_bag_of_words(x: Tensor) -> bool:
-    """Sparse and nowhere negative: counts or flags, for which rarity is meaningful. Rows of length one with other values
-    than flags have been weighted by whoever made them."""
+    """Sparse and nowhere negative: counts or flags, for which rarity is meaningful. Rows of length one with other
+    values than flags have been weighted by whoever made them."""
     if x.layout != torch.sparse_csr:
         return False
     values = x.values()

@@ -1,6 +1,8 @@
-"""Several views of every node, none of which needs a label: its words and its links, from near and far."""
+"""Several views of every node, none of which needs a label: its words and its links, from near and far, along all edges
+or along those of one direction or kind."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from ..graph.bounded import bounded_mean, bounded_normalized
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_tensor
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
+from ..graph.relations import relations, union
 from .features import ReducedFeatures, rarities, row_directions, tfidf
 from .view_blocks import Work
 
@@ -28,7 +31,8 @@ class ViewSources:
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
     smoothed rows of each view are centred on, ``columns [4, F]`` what the average node has of each feature column in
-    each of the views of words.
+    each of the views of words. ``lengths [N]`` of each view are those of its rows before they were made of length one;
+    nothing but what nodes hand on to new neighbours needs them, and they are not saved.
     """
 
     idf: Tensor
@@ -37,6 +41,7 @@ class ViewSources:
     links: Tensor
     means: tuple[Tensor, ...]
     columns: Tensor
+    lengths: tuple[Tensor, ...] = ()
 
 
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
@@ -50,10 +55,15 @@ class Views(nn.Module):
     restart 0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was
     fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
     products of links have a meaning across graphs.
+
+    Smoothing goes along all edges, whatever their direction and kind. Each of the ``relations`` (directions and kinds,
+    by the names of ``graph.relations``) adds two views: the mean of the words beside a node, and the links over steps
+    there and back, along its edges alone.
     """
 
-    def __init__(self, in_channels: int, rank: int = 256) -> None:
+    def __init__(self, in_channels: int, rank: int = 256, relations: Sequence[str] = ()) -> None:
         super().__init__()
+        self.relations = tuple(relations)
         self.rank = min(rank, max(in_channels, 64))
         self.features = ReducedFeatures(in_channels, self.rank)
 
@@ -73,19 +83,21 @@ class Views(nn.Module):
             source = self.features._source()
             return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
         words = self.features(graph)
-        return graph.cache.get(ALL_VIEWS, lambda: self._make(graph, words), source=words)
+        return graph.cache.get(ALL_VIEWS.of(*self.relations), lambda: self._make(graph, words), source=words)
 
-    def _make(self, graph: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
+    def _make(self, whole: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
+        graph = union(whole)
         normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
         words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
         lists, basis = reduced_links(graph, normal, self.rank, words)
         links = self._padded(lists @ basis)
-        half = 4 * len(VIEWS) * self.rank * graph.num_nodes > ROOM
-        means, full = [], []
+        half = 4 * (len(VIEWS) + 2 * len(self.relations)) * self.rank * graph.num_nodes > ROOM
+        means, full, lengths = [], [], []
 
         def keep(h: Tensor) -> Tensor:
             means.append(mean_row(h))
             full.append(filled(h).float())
+            lengths.append((h - means[-1]).norm(dim=1) * full[-1])
             return centred(h, means[-1]).half() if half else centred(h, means[-1])
 
         made = [
@@ -97,7 +109,21 @@ class Views(nn.Module):
             keep(ppr_smooth(normal, links, *NEAR_STEPS)),
         ]
         columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1), normal, mean)
-        return made, self._sources(graph, self._padded(basis), tuple(means), columns)
+        sources = self._sources(graph, self._padded(basis), tuple(means), columns)
+        sources = replace(sources, lengths=tuple(lengths))
+        return made + [keep(h) for h in self._along_relations(whole, words)], sources
+
+    def _along_relations(self, graph: Graph, words: Tensor) -> Iterator[Tensor]:
+        apart = relations(graph) if self.relations else {}
+        for name in self.relations:
+            if name not in apart:  # another graph than the one this was made for: nothing to see
+                yield from (torch.zeros_like(words[:, : self.rank]),) * 2
+                continue
+            there = mean_adjacency(apart[name])
+            back = mean_adjacency(apart[name].reversed())
+            lists, basis = reduced_links(apart[name], normalized_adjacency(apart[name]), self.rank, words)
+            yield there @ words
+            yield there @ (back @ self._padded(lists @ basis))
 
     def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
         features = self.features
@@ -138,6 +164,13 @@ class Views(nn.Module):
         return F.pad(h, (0, self.rank - h.shape[1]))
 
 
+def neighbour_lists(pattern: Operator) -> Tensor:
+    """The neighbour lists in the rows of ``pattern [N, N]`` as bags of words: TF-IDF, sparse."""
+    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
+    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=indices.device), pattern.shape)
+    return tfidf(lists, rarities(lists))
+
+
 def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> tuple[Tensor, Tensor]:
     """The neighbour lists, each with the node itself, as bags of words: TF-IDF ``[N, N]``, sparse, and the leading
     directions of its SVD ``[N, at most rank]``; the product of both are the reduced lists.
@@ -145,9 +178,7 @@ def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> 
     The search for their directions starts from random functions of the nodes' words rather than from random numbers for
     each node, so that another numbering of the nodes gives the same answer.
     """
-    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
-    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=graph.device), pattern.shape)
-    weighted = tfidf(lists, rarities(lists))
+    weighted = neighbour_lists(pattern)
     start = Waves.of(words.shape[1], min(rank + 16, graph.num_nodes)).to(graph.device)(words)
     return weighted, row_directions(weighted, rank, start)[1]
 

@@ -1,6 +1,7 @@
 """A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import Any, Literal, Self
 
@@ -9,12 +10,17 @@ import torch
 from .. import inference
 from ..errors import InputError, one_of
 from ..graph import Graph
+from ..graph.relations import union
 from ..methods.base import Method
 from . import calibration, opening
+from .arrivals import arrived
 from .calibration import Calibration
 from .expectation import Expectation
 from .explanation import Explainer, Explanation, embeddings_of
 from .fitted import FittedModel
+from .inputs import examples_of
+from .later import read_later
+from .newcomers import Newcomers
 from .open_explanation import OpenExplainer
 from .openworld import BATCH
 from .predictions import Candidates, Predictions
@@ -46,16 +52,18 @@ class FewShotClassifier(FittedModel):
 
     def adapt(
         self,
-        examples: Examples,
+        examples: Any,
         *,
         among: Literal["all", "new"] = "all",
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
         progress: Progress = lambda what, part: None,
     ) -> Self:
-        """Learn new classes from examples ``{class: [nodes by id or name]}``, one or more each.
+        """Learn new classes from examples, one or more each.
 
         Args:
+            examples: ``{class: [nodes]}``, or a DataFrame with the columns id and label. Nodes are given by their own
+                ids, where they have any, or by their numbers.
             among: "all" asks whether a node is of a known class, of a new one, or of none of these ("other"); "new" is
                 the closed choice of the literature, which forces every node into one of two or more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
@@ -64,7 +72,7 @@ class FewShotClassifier(FittedModel):
         """
         one_of("among", among, ("all", "new"))
         graph = self._graph()
-        support = resolve(examples, graph, self.known, least=2 if among == "new" else 1)
+        support = resolve(examples_of(examples), graph, self.known, least=2 if among == "new" else 1)
         if among == "new":
             if priors:
                 raise InputError("priors belong to the open question (among 'all'); the closed one has none")
@@ -117,6 +125,35 @@ class FewShotClassifier(FittedModel):
         """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
         return self.predict_proba(nodes).labels(threshold, thresholds)
 
+    def append(self, nodes: Any, edges: Any = ()) -> Predictions:
+        """Probabilities of nodes that arrive later, in the open question; only what they touch is computed.
+
+        Nodes appended before stay: new ones may be joined to them. The predictions of all other nodes stay as they are;
+        to take the new nodes into account there as well, ``attach`` the whole graph.
+
+        Args:
+            nodes: a graph of the new nodes, with names that the fitted graph does not have and its feature columns; or
+                a table of them, as a file or a DataFrame, like the one the model was fitted on.
+            edges: beside a graph, pairs of names (and a weight) that join new nodes to old ones; beside a table, a
+                table of edges.
+        """
+        self._support()
+        if self.question is None:
+            raise InputError("appended nodes are asked the open question: adapt(..., among='all') first")
+        if self._graph().space is not None:
+            raise InputError("nodes cannot be appended to a graph in a store; import it again with them")
+        world, graph = self._with_relay(), self._graph()
+        count = None
+        if not isinstance(nodes, Graph):
+            (nodes, count), edges = read_later(self.source, self.vocabulary, graph, nodes, edges), ()
+        came = Newcomers.of(graph, self._fitted()[1], world.classes, nodes, edges, self.newcomers, count)
+        count, self.newcomers = nodes.num_nodes if count is None else count, came
+        rows = arrived(graph, world, came.arrivals)
+        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
+        found = replace(self.question, model=rows).probabilities(ids).cpu()
+        names, question = list(came.names[-count:]), self.question
+        return Predictions((ids + graph.num_nodes).cpu(), names, question.classes, found, question.kinds)
+
     def find(self, label: str, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the new class ``label``."""
         one_of("class", label, self._support().classes)
@@ -145,7 +182,7 @@ class FewShotClassifier(FittedModel):
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
         if self.question is not None:
-            return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
+            return OpenExplainer(union(self._graph()), self.question, at).explain(n_neighbours)
         return Explainer(*self._adapted()).explain(at, n_neighbours)
 
     def unlabelled(self) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """A model fitted on a user's graph: how it gets there, to another graph, and into a folder and back."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +15,13 @@ from ..storage import PathLike
 from ..storage.manifest import Manifest
 from ..tasks import ClassSplit
 from ..training import loop
+from ..training.callbacks import Callback
 from . import calibration, opening, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
 from .features import FeatureSchema
+from .inputs import graph_of
+from .newcomers import Newcomers
 from .openworld import OpenQuestion, OpenWorldModel
 from .rehearsal import Progress
 from .support import Support
@@ -54,6 +58,7 @@ class FittedModel:
         self.support: Support | None = None
         self.calibration: Calibration | None = None
         self.question: OpenQuestion | None = None
+        self.newcomers: Newcomers | None = None
         self.folder: Path | None = None
         self.manifest: Manifest | None = None
         self.inputs: str | None = None
@@ -64,18 +69,41 @@ class FittedModel:
 
     def fit(
         self,
-        graph: Graph,
+        graph: Any = None,
         split: ClassSplit | None = None,
         *,
+        edges: Any = None,
+        nodes: Any = None,
+        x: Any = None,
+        y: Any = None,
         source: TableSource | None = None,
-        callback: loop.Callback | None = None,
+        resume: PathLike | None = None,
+        callback: Callback | None = None,
+        **columns: Any,
     ) -> Self:
         """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
-        trained and the method is ``probe``. ``source`` names the files the graph came from."""
+        trained and the method is ``probe``.
+
+        Args:
+            graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
+            split: the classes to learn from and to select on.
+            edges: instead of a graph, a DataFrame with a row for each edge, an adjacency, or edges [2, E].
+            nodes: a DataFrame with a row for each node, beside one of edges.
+            x: features [N, F], beside an adjacency or edges [2, E].
+            y: labels [N], likewise; None, "" or -1 for unknown.
+            source: the files the graph came from.
+            resume: a folder that keeps the state of the training, as in ``fewnode.fit``.
+            callback: told a ``TrainingProgress`` after every step.
+            columns: beside DataFrames, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
+        """
+        if not isinstance(split, ClassSplit | None):
+            raise InputError(f"split is a {type(split).__name__}; give a ClassSplit, and a table of nodes as nodes=")
+        graph, understood = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
+        source = source or understood
         split = choose_split(graph, self.min_size) if split is None else split
         if graph.space is not None:
             self._check_on_disk(split)
-        if source is not None and source.memory is None and not source.missing():
+        if source is not None and source.memory is None and source.files() and not source.missing():
             source = source.understood()[1]
         self.notes, self.folder, self.manifest = [], None, None
         method, options = self._trainable(split)
@@ -88,12 +116,14 @@ class FittedModel:
             usable,
             **self.shape,
             device=self.device,
+            resume=None if resume is None else Path(resume),
             callback=callback,
             **options,
         )
         self.notes += self.model.card.notes
         self.known, self.source = KnownClasses.of(graph, split), source
-        self.inputs = None if source is None or source.missing() else source.digest()
+        named = source is not None and source.files() and not source.missing()
+        self.inputs = source.digest() if source is not None and named else None
         self.vocabulary = None if source is None else source.words
         self._take(ready)
         self._own = True
@@ -137,9 +167,11 @@ class FittedModel:
         its = inference.score_tasks(other, graph, drawn[0], inference.embed(other, graph))
         return inference.accuracy(own, drawn[0]), inference.accuracy(its, drawn[0])
 
-    def attach(self, graph: Graph) -> Self:
-        """Work on another graph with the same features; examples given before belong to the old one and are dropped."""
+    def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, x: Any = None, y: Any = None) -> Self:
+        """Work on another graph with the same features, given as to ``fit``; DataFrames are read with the columns and
+        words of those the model was fitted on. Examples given before belong to the old graph and are dropped."""
         model, schema = self._fitted()
+        graph, _ = graph_of(graph, edges, nodes, self.source, x=x, y=y)
         own = graph is self._unchanged
         if not self.named_classes:  # numbers of classes, as a data set's model knows them, mean nothing elsewhere
             split = model.card.split if graph.fingerprint == schema.fingerprint else None
@@ -152,13 +184,13 @@ class FittedModel:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
-        self.support = self.calibration = self.question = self._state = self._open = None
+        self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
     def read(self, *, memory: int | None = None, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
         was fitted on; without any, those very files. ``memory`` bounds the work on a store."""
-        if self.source is None:
+        if self.source is None or not (self.source.files() or any(files.values())):
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
@@ -198,8 +230,9 @@ class FittedModel:
         here = own and self._graph().space is None  # what is made of a graph on disk stays in its store
         large = here and self._graph().num_nodes >= persistence.LARGE
         labelled = own and bool((self._graph().y >= 0).any())
-        world = self._open_world(progress) if labelled else None
-        world = world if here else None
+        world = self._with_relay(progress) if labelled and here else None
+        if labelled and not here:
+            self._open_world(progress)
         persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
 
     @classmethod
@@ -239,6 +272,18 @@ class FittedModel:
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
+
+    def _with_relay(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+        """The open-world model with what nodes that arrive later need."""
+        world = self._open_world(progress)
+        if world.relay is None and world.recipe is not None:
+            relay = None
+            if self.folder is not None and self.manifest is not None and self.on_own_graph():
+                relay = opening.load_relay(self.folder, self.manifest, world.x.device)
+            self._open = world = replace(
+                world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
+            )
+        return world
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:
         if self.model is None or self.schema is None:

@@ -2,7 +2,8 @@
 
 Every smoothing is a polynomial of the adjacency, so one node's row of it is that polynomial applied to the node's
 one-hot row from the left: a few products of the adjacency with a matrix of one column for each cut. That is exact.
-Held fixed, as they are on the whole graph, are: the bases of words and links, the rarities of both, the means the views
+Edges count by their weights, without direction and kind, as they do in the open question. Held fixed, as they are on
+the whole graph, are: the bases of words and links, the rarities of both, the means the views
 are centred on, the frame of the coordinates, the head of the known classes and its shares, and what every *other* node
 tells its neighbours (its label, or what the regression said of it).
 """
@@ -14,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.operators import adjacency
+from ..graph.csr import csr_parts
+from ..graph.operators import adjacency, weighted_adjacency
 from ..graph.passes import times_rows
+from ..graph.relations import union
 from ..nn.features import column_mass
 from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
 from .known_head import FAINT, SPREADS, scores
@@ -30,26 +33,27 @@ class CutWalks:
 
     def __init__(self, graph: Graph, node: int, cuts: Sequence[Sequence[int]]) -> None:
         self.graph, self.node, self.n_cuts = graph, node, len(cuts)
-        self.matrix = adjacency(graph)
+        self.matrix, self.pattern = weighted_adjacency(graph), adjacency(graph)
         device = graph.device
         self.cut = torch.tensor([i for i, part in enumerate(cuts) for _ in part], dtype=torch.long, device=device)
         self.other = torch.tensor([u for part in cuts for u in part], dtype=torch.long, device=device)
         self.at = torch.full_like(self.other, node)
         self.forth = self._arcs(self.at, self.other)  # a directed graph may have only one of the two arcs
         self.back = self._arcs(self.other, self.at)
-        rows, columns = (graph.degree + 1).float(), _column_counts(graph)
-        self.row_sums = self._less(rows, self.forth, self.back)
-        self.column_sums = self._less(columns, self.back, self.forth)
-        self.rarity = torch.log((1 + graph.num_nodes) / (1 + columns)) + 1  # of the links: as on the whole graph
+        one = torch.ones(graph.num_nodes, 1, device=device)
+        self.row_sums = self._less((self.matrix @ one)[:, 0] + 1, self.forth, self.back)
+        self.column_sums = self._less((self.matrix.T @ one)[:, 0] + 1, self.back, self.forth)
+        listed = _column_counts(graph)
+        self.rarity = torch.log((1 + graph.num_nodes) / (1 + listed)) + 1  # of the links: as on the whole graph
 
     def _arcs(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """1 where row lists column, else 0."""
-        indptr, indices = self.graph.indptr, self.graph.indices
-        there = [
-            bool((indices[indptr[r] : indptr[r + 1]] == c).any())
-            for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
-        ]
-        return torch.tensor(there, dtype=torch.float32, device=indptr.device)
+        """What the arc from column to row counts, 0 if there is none."""
+        indptr, indices, values = csr_parts(self.matrix.matrix)
+        found = torch.zeros(len(rows), device=indptr.device)
+        for place, (r, c) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+            at = slice(int(indptr[r]), int(indptr[r + 1]))
+            found[place] = values[at][indices[at] == c].sum()
+        return found
 
     def _less(self, whole: Tensor, at_node: Tensor, at_other: Tensor) -> Tensor:
         """``whole [N]`` for each cut, less what is given for every edge that is gone, at both of its ends."""
@@ -62,15 +66,18 @@ class CutWalks:
         first[self.node] = 1
         return first
 
-    def _handed_on(self, z: Tensor, keep: float = 0.0) -> Tensor:
-        """``A'^T z + keep z``: each row's mass handed to those it lists, of the adjacency without the edges."""
-        moved = torch.addmm(z, self.matrix.transpose, z, beta=keep)
-        moved.index_put_((self.other, self.cut), -self.forth * z[self.at, self.cut], accumulate=True)
-        return moved.index_put_((self.at, self.cut), -self.back * z[self.other, self.cut], accumulate=True)
+    def _handed_on(self, z: Tensor, keep: float = 0.0, *, listed: bool = False) -> Tensor:
+        """``A'^T z + keep z``: each row's mass handed to those it lists, of the adjacency without the edges; ``listed``
+        ones count one each, whatever their weights."""
+        forth, back = ((part > 0).to(part) if listed else part for part in (self.forth, self.back))
+        moved = torch.addmm(z, (self.pattern if listed else self.matrix).transpose, z, beta=keep)
+        moved.index_put_((self.other, self.cut), -forth * z[self.at, self.cut], accumulate=True)
+        return moved.index_put_((self.at, self.cut), -back * z[self.other, self.cut], accumulate=True)
 
     def two_steps(self) -> Tensor:
         """The row of the mean over two-step walks, without self-loops."""
-        share = (self.row_sums - 1).clamp(min=1).reciprocal()
+        mass = self.row_sums - 1
+        share = torch.where(mass > 1e-4, mass, 1.0).reciprocal()
         return self._handed_on(share * self._handed_on(share * self.start()))
 
     def smoothed(self, wanted: Sequence[tuple[int, float]]) -> list[Tensor]:
@@ -93,10 +100,11 @@ class CutWalks:
     def lists(self, *parts: Tensor) -> list[Tensor]:
         """Each of ``parts`` times the neighbour lists (TF-IDF, each with the node itself)."""
         squared = self.rarity.square()
-        lengths = (self.matrix @ squared[:, None])[:, 0] + squared
-        shares = self._less(lengths, self.forth * squared[self.other], self.back * squared[self.node])
+        lengths = (self.pattern @ squared[:, None])[:, 0] + squared
+        forth, back = (self.forth > 0).float(), (self.back > 0).float()
+        shares = self._less(lengths, forth * squared[self.other], back * squared[self.node])
         shares = shares.clamp(min=1e-24).rsqrt()
-        return [self._handed_on(z * shares, keep=1.0).mul_(self.rarity[:, None]) for z in parts]
+        return [self._handed_on(z * shares, keep=1.0, listed=True).mul_(self.rarity[:, None]) for z in parts]
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,7 @@ class Locality:
     """Makes the rows of one node again, by the recipe of the open-world model."""
 
     def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor) -> None:
-        self.graph, self.recipe, self.moments, self.y = graph, recipe, moments, y
+        self.graph, self.recipe, self.moments, self.y = union(graph), recipe, moments, y
 
     @torch.no_grad()
     def surroundings(self, node: int, cuts: Sequence[Sequence[int]]) -> Surroundings:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
-from ..nn.views import Views
+from ..nn.views import VIEWS, Views
 from ..storage import write_json
 from ..storage.documents import parse_json
 from ..storage.manifest import NAME, Manifest
@@ -25,8 +25,9 @@ from .openworld import OpenWorldModel
 from .predictions import NONE_OF_THESE, OTHER
 from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed
+from .relay import Relay
 
-MODEL, TENSORS = "open_world.json", "open_world.safetensors"
+MODEL, TENSORS, RELAY = "open_world.json", "open_world.safetensors", "relay.safetensors"
 
 
 def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tuple[str, ...]]:
@@ -53,9 +54,21 @@ def other_name(classes: Sequence[str]) -> str:
 def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenWorldModel:
     """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
     progress("making the views", 0.0)
+    views = _views(model, graph)
+    seen = views(graph)[: len(VIEWS)]  # those along single directions and kinds belong to the closed question
+    return OpenWorldModel.fit(graph, seen, y, classes, sources=views.sources(graph), progress=progress)
+
+
+def _views(model: Method, graph: Graph) -> Views:
     own = getattr(model, "views", None)
-    views = own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
-    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=views.sources(graph), progress=progress)
+    return own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
+
+
+def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
+    """What the nodes of the graph hand on to nodes that arrive later."""
+    assert world.recipe is not None
+    views = _views(model, graph)
+    return Relay.of(graph, views(graph)[: len(VIEWS)], views.sources(graph), world.y, world.recipe.answers)
 
 
 @torch.no_grad()
@@ -87,7 +100,9 @@ def open_world_on_disk(
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:
-    """Write the model so that nothing has to be made again."""
+    """Write the model so that nothing has to be made again; the relay in a file that is read only when it is needed."""
+    if model.relay is not None:
+        write_tensors(folder / RELAY, model.relay.tensors())
     parts = {"x": model.x.half(), "y": model.y, "log_known": model.log_known, "facts": model.facts}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
     if model.recipe is not None:
@@ -120,3 +135,11 @@ def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) 
         recipe = Recipe.from_tensors(kept) if kept else None
         x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
         return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe)
+
+
+def load_relay(folder: Path, manifest: Manifest, device: torch.device) -> Relay | None:
+    """The relay that was kept, or None if there is none. Its rows come from the disk when they are asked for."""
+    if RELAY not in manifest:
+        return None
+    with manifest.checking(folder, RELAY) as path:
+        return Relay.from_tensors(load_file(path, device=str(device)))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.bounded import smoother
+from ..graph.relations import union
 from ..nn.views import ViewSources
 from ..store.space import Space, by_rows
 from . import membership, priors
@@ -22,6 +23,7 @@ from .membership import Membership
 from .moments import Direction, Moments
 from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed, rehearse
+from .relay import Relay
 
 POOL = 20_000  # unlabelled nodes from which the shares of the classes are estimated
 BATCH = 1 << 16  # nodes scored at a time, and ...
@@ -34,7 +36,8 @@ class OpenWorldModel:
 
     ``x [N, d]`` are coordinates of the nodes, ``y [N]`` their known classes (-1 where unknown), named by ``classes``;
     ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``. With
-    the ``recipe``, which explanations need, all of these can be made again for one node.
+    the ``recipe``, which explanations need, all of these can be made again for one node; with the ``relay``, which is
+    read when it is needed, they can be made for nodes that arrive later.
     """
 
     classes: tuple[str, ...]
@@ -45,6 +48,7 @@ class OpenWorldModel:
     moments: Moments
     rehearsed: tuple[Rehearsed, ...]
     recipe: Recipe | None = None
+    relay: Relay | None = None
 
     @classmethod
     def fit(
@@ -64,7 +68,7 @@ class OpenWorldModel:
         ``sources`` of the views make explanations possible; ``space`` is where rows of all nodes go, if the graph is
         on disk. ``progress`` is told what is being done, and which part of it is done.
         """
-        edges = smoother(graph)
+        edges = smoother(union(graph))
         progress("joining the views", 0.0)
         frame = Frame.of(views, space)
         x = frame.all_coordinates(views, space)

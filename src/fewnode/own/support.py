@@ -20,6 +20,7 @@ from .classes import KnownClasses, class_name
 from .predictions import UNKNOWN
 
 Examples = Mapping[str, Iterable[Any]]
+WHOLE_IDS = CacheKey[bool]("whether names are whole numbers")
 NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 
 
@@ -150,7 +151,7 @@ def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known
         )
 
 
-def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, list[int]]:
+def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
     """The examples of new classes with some more, and without some."""
     found = {name: nodes.tolist() for name, nodes in support.examples().items()}
     for name, nodes in remove.items():
@@ -164,20 +165,26 @@ def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> 
             found[name].remove(node)
     for name, nodes in add.items():
         found.setdefault(str(name).strip(), []).extend(find_nodes(graph, nodes, f"class {name!r}").tolist())
-    return {name: nodes for name, nodes in found.items() if nodes}
+    return {name: torch.tensor(nodes) for name, nodes in found.items() if nodes}
 
 
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
-    """Ids [B] of nodes given by id or by name."""
-    values = nodes.tolist() if isinstance(nodes, Tensor | np.ndarray) else list(nodes)
-    if any(isinstance(value, str) for value in values):
-        index = _name_index(graph, values)
-        ids = [_numbered(index, value) if isinstance(value, str) else value for value in values]
+    """Numbers [B] of nodes given by their ids of any kind, as text or not. A tensor holds numbers of nodes; so do whole
+    numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
+    if hasattr(nodes, "columns") or isinstance(nodes, Mapping | str):
+        raise InputError(f"{where}: give a list of nodes, not a {type(nodes).__name__}")
+    try:
+        values = nodes.tolist() if hasattr(nodes, "tolist") else list(nodes)
+    except TypeError as error:
+        raise InputError(f"{where}: give a list of nodes, not {nodes!r}") from error
+    index = {} if isinstance(nodes, Tensor) else name_index(graph, values)
+    if isinstance(nodes, Tensor) or not (graph.node_names and _whole_ids(graph)):
+        ids = [value if _is_whole(value) else _numbered(index, str(value)) for value in values]
     else:
-        ids = values
+        ids = [_numbered(index, str(value)) for value in values]
     for value, node in zip(values, ids, strict=True):
-        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < graph.num_nodes:
-            raise InputError(f"{where}: {_unknown(graph, value)}")
+        if not 0 <= node < graph.num_nodes:
+            raise InputError(f"{where}: {unknown_node(graph, value)}")
     return torch.tensor(ids, dtype=torch.long, device=graph.device)
 
 
@@ -186,19 +193,28 @@ def _numbered(index: Mapping[str, int], name: str) -> int:
     return index.get(name, index.get(unguarded(name), -1))
 
 
-def _unknown(graph: Graph, value: Any) -> str:
-    if not isinstance(value, str):
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _whole_ids(graph: Graph) -> bool:
+    return graph.cache.get(WHOLE_IDS, lambda: all(name.isdecimal() for name in graph.node_names or ()))
+
+
+def unknown_node(graph: Graph, value: Any) -> str:
+    """That there is no such node, and which one may have been meant."""
+    if _is_whole(value) and not (graph.node_names and _whole_ids(graph)):
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = None if isinstance(graph.node_names, StoredNames) else close_name(value, _name_index(graph))
+    close = None if isinstance(graph.node_names, StoredNames) else close_name(str(value), name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 
-def _name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
-    """The numbers of nodes by name: of all, or on disk of those that are wanted."""
+def name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
+    """The id of every node by its name; on disk, of those that are wanted."""
     if isinstance(graph.node_names, StoredNames):
-        texts = [value for value in wanted if isinstance(value, str)]
+        texts = [str(value) for value in wanted]
         return graph.node_names.find([*texts, *map(unguarded, texts)])
 
     def build() -> dict[str, int]:

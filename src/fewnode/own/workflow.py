@@ -15,7 +15,7 @@ from ..io import check_writable, find_id, read_columns, write_columns
 from ..storage import PathLike, readable
 from ..store.names import StoredNames
 from ..tasks import ClassSplit
-from ..training.loop import Callback
+from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
 from .order import natural_order
@@ -25,6 +25,7 @@ from .rehearsal import Progress
 from .streaming import Answered, write_predictions
 from .support import find_nodes, read_examples
 from .tables import TableSource
+from .unfinished import forget, stopped_early, unfinished
 
 Say = Callable[[str], None]  # told in a line what is being done
 
@@ -44,6 +45,7 @@ def fit_tables(
     out: PathLike,
     *,
     force: bool = False,
+    resume: bool = False,
     method: str = "vantage",
     settings: Mapping[str, Any] | None = None,
     understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
@@ -56,6 +58,7 @@ def fit_tables(
     Args:
         source: the tables and the names of their columns.
         out, force: where the model goes; a model that is there already is only replaced with ``force``.
+        resume: go on with the training that was stopped or killed before it was whole, to the model it would have made.
         method, settings: the method and further arguments of ``FewShotClassifier``.
         understood: told the graph, the classes that will be learned from and what the tables were taken for, before the
             training starts.
@@ -63,6 +66,8 @@ def fit_tables(
         learning: told what is being learned of the known classes after that, and which part of it is done.
         memory: bytes that the work on a store may take.
     """
+    state = unfinished(out, resume)
+    force = force or (resume and stopped_early(out))
     check_folder(out, force)
     graph, source = source.understood(memory)
     classifier = FewShotClassifier(method, **(settings or {}))
@@ -70,8 +75,10 @@ def fit_tables(
     if understood is not None:
         understood(graph, split, source)
     with training or nullcontext() as callback:
-        classifier.fit(graph, split, source=source, callback=callback)
+        classifier.fit(graph, split, source=source, resume=state, callback=callback)
     classifier.save(out, force=force, progress=learning)
+    if not classifier.interrupted:
+        forget(state)
     worth = method != "probe" and not classifier.interrupted and not source.stored  # the probe holds all in memory
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
@@ -100,7 +107,8 @@ def load_adapted(
     classifier = FewShotClassifier.load(folder)
     readable(support)
     say("Reading the graph ...")
-    graph = _graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, memory, say)
+    given = {"edges": edges, "nodes": nodes, "features": features}
+    graph = remembered_graph(classifier, folder, given, say, memory)
     find_nodes(graph, wanted, "nodes asked for")
     examples = _examples(classifier, support, graph)
     classifier.attach(_without_examples(graph, classifier.known, examples))
@@ -142,17 +150,21 @@ def _said_once(say: Say) -> Progress:
     return progress
 
 
-def _graph(
-    classifier: FewShotClassifier, folder: PathLike, given: dict[str, PathLike | None], memory: int | None, say: Say
+def remembered_graph(
+    classifier: FewShotClassifier,
+    folder: PathLike,
+    given: Mapping[str, PathLike | None],
+    say: Say,
+    memory: int | None = None,
 ) -> Graph:
     """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
-    edges = given["edges"]
-    if edges is None and (given["nodes"] or given["features"]):
+    edges = given.get("edges")
+    if edges is None and any(given.values()):
         raise InputError("another graph needs its edges: name them with --edges")
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given["nodes"], given["features"]).read(limit=memory)
+            return TableSource.of(edges, given.get("nodes"), given.get("features")).read(limit=memory)
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
@@ -182,6 +194,8 @@ def predict_tables(
     thresholds: Mapping[str, float] | None = None,
     all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
+    new_nodes: PathLike | None = None,
+    new_edges: PathLike | None = None,
     force: bool = False,
     raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
@@ -189,25 +203,27 @@ def predict_tables(
 ) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
+    Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
     ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
     """
     check_writable(out, force)
+    if (new_nodes is None) != (new_edges is None):
+        raise InputError("nodes that arrive later need both: --new-nodes FILE --new-edges FILE")
     wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
-    graph, sure = classifier.graph, {"threshold": threshold, "thresholds": thresholds}
-    if graph is not None and graph.space is not None:
+    graph = classifier.graph
+    if graph is not None and graph.space is not None and new_nodes is None:
         nodes = classifier.unlabelled() if wanted is None else find_nodes(graph, wanted, "nodes to predict")
+        how: dict[str, Any] = {"threshold": threshold, "thresholds": thresholds, "all_probabilities": all_probabilities}
         with scoring or nullcontext() as progress:
-            how: dict[str, Any] = {
-                **sure,
-                "all_probabilities": all_probabilities,
-                "force": force,
-                "raw_cells": raw_cells,
-            }
-            return PredictedTables(classifier, write_predictions(classifier, nodes, out, **how, progress=progress))
-    with scoring or nullcontext() as progress:
-        found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-    found = found if wanted is not None else _by_name(found)
+            how |= {"force": force, "raw_cells": raw_cells, "progress": progress}
+            return PredictedTables(classifier, write_predictions(classifier, nodes, out, **how))
+    if new_nodes is not None and new_edges is not None:
+        found = classifier.append(new_nodes, new_edges)
+    else:
+        with scoring or nullcontext() as progress:
+            found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
+        found = found if wanted is not None else _by_name(found)
     write_columns(out, found.table(threshold, thresholds, all_probabilities=all_probabilities), force, raw_cells)
     return PredictedTables(classifier, Answered.of(classifier, found, threshold, thresholds), found)
 

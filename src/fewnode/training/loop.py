@@ -1,7 +1,7 @@
 """The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,14 @@ from .. import methods
 from ..card import ModelCard, versions
 from ..errors import InputError
 from ..graph import Graph
-from ..methods.base import Method, Training
+from ..graph.relations import relation_names
+from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..tasks import ClassSplit, Tasks, random_bits, training_view
 from . import distributed
-from .callbacks import TrainingProgress
+from .callbacks import Callback, TrainingProgress, shown
 from .episodes import Episodes, mix
 from .state import TrainingState
-
-Callback = Callable[[TrainingProgress], None]
 
 
 def fit(
@@ -53,7 +52,7 @@ def fit(
         device: "auto", "cpu", "cuda", ...
         inductive: take all nodes of novel classes out of the training graph.
         resume: a folder that keeps the state of the training; an interrupted one goes on from it to the same weights.
-        callback: told a ``TrainingProgress`` after every step.
+        callback: told a ``TrainingProgress`` after every step; without one, a terminal shows a bar.
         options: those of the method's constructor and of ``Training``.
 
     Returns:
@@ -78,13 +77,15 @@ def fit(
         context = _context(kind, seen, split, n_way, k_shot)
         model = kind(**context, **build).to(graph.device)
         model.card = _card(kind, seen, split, build, context, shape)
+        model.card = replace(model.card, notes=tuple(unread_edges(kind, seen)))
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
             settings = replace(model.training_settings, **overrides)
             model.card = replace(model.card, training=asdict(settings))
             episodes = Episodes(model.card, settings, view, seen, split)
-            _train(model, view, settings, episodes, TrainingState(model, settings, resume), callback)
+            with shown(callback) as told:
+                _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
     return model.eval()
 
 
@@ -98,7 +99,7 @@ def _train(
 ) -> None:
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does."""
-    started, first, notes = time.perf_counter(), state.step, list(episodes.notes)
+    started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
     try:
         if not state.curve:  # what training has to beat is where it starts
             state.check(distributed.agreed(episodes.validate(model)))
@@ -174,7 +175,9 @@ def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> 
 def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int) -> dict[str, Any]:
     """The facts about the problem that a constructor's signature asks for."""
     base = split.base if split is not None else ()
-    known = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    if names := relation_names(graph):
+        known["relations"] = names
     return {name: known[name] for name in constructor_parameters(kind) if name in known}
 
 

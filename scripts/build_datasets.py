@@ -1,0 +1,181 @@
+"""Build the data sets of the result tables that are not fetched by name, from public files.
+
+Usage: python scripts/build_datasets.py OUT [NAME ...] [--files FOLDER]
+
+Fetches the original files into FOLDER (OUT/files; those that are there already are taken), checks them, and writes
+OUT/NAME.npz in the plain layout, which is found with FEWNODE_DATA=OUT; what the names stand for is in
+docs/datasets.md. `coauthor_cs` is fetched by name already, `wordnet` is bundled.
+"""
+
+import argparse
+import ast
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse as sp
+from scipy.io import loadmat
+
+from fewnode.datasets import catalog
+from fewnode.datasets.download import fetch
+from fewnode.datasets.entry import File
+from fewnode.graph import Graph
+from fewnode.storage import write_npz
+
+_GITHUB = "https://raw.githubusercontent.com"
+_CORA = f"{_GITHUB}/Carryguo/Coattention/e27ce6a2f02e69210f65ffcef6eb787f04626aa2/data/coraml"
+_GPN = f"{_GITHUB}/kaize0409/GPN_Graph-Few-shot/40ef635aa2a81f175e56c5588e1d50688f6aa85e/few_shot_data"
+_LABELS = f"{_GITHUB}/jypcj/awesome-dm-project/9f0c3a402f0c3548b112797aa73f84d9c6f3c8c8/debug"
+_LASTFM = f"{_GITHUB}/benedekrozemberczki/FEATHER/045db7963fb367eb9aed6439ceea96320e8ac7cc/new_node_level_dataset"
+_SNAP = "https://snap.stanford.edu/data"
+
+FILES = {
+    "cora_full_knnfeat": (
+        File("coraml.edge", f"{_CORA}/coraml.edge", "9fcfb40f21803cd297c652c194ca2d79e08f6a48"),
+        File("coraml.label", f"{_CORA}/coraml.label", "b7a6ebb66177ed4322d633c7aa10a846e279ab7a"),
+        File("c9.txt", f"{_CORA}/knn/c9.txt", "e834c249bf39511b738b0854087b39f2d05fedea"),
+    ),
+    "amazon_clothing_test20": (
+        File("Amazon_clothing_network", f"{_GPN}/Amazon_clothing_network", "1d9cde48180cce0e9f9fc08628362e661d9e2b20"),
+        File(
+            "Amazon_clothing_test.mat", f"{_GPN}/Amazon_clothing_test.mat", "69b1b026da94e601cee465b44ac04457fd82d621"
+        ),
+    ),
+    "amazon_electronics_nofeat": (
+        File(
+            "Amazon_eletronics_network", f"{_GPN}/Amazon_eletronics_network", "79da2f1117c024987ef96fdc9382ac0c8b64c8ce"
+        ),
+        File("class_train_dict.txt", f"{_LABELS}/class_train_dict.txt", "fab31f6511e14434976cf2a88023018f82b5be03"),
+        File("class_valid_dict.txt", f"{_LABELS}/class_valid_dict.txt", "04c5cb78b27e3622dab38a097063c08173255255"),
+        File("class_test_dict.txt", f"{_LABELS}/class_test_dict.txt", "7bbfc0c10961f6bd9b4d3a4a4d02cfa240fba596"),
+    ),
+    "email_eu_core_nofeat": (
+        File("email-Eu-core.txt.gz", f"{_SNAP}/email-Eu-core.txt.gz"),
+        File("email-Eu-core-department-labels.txt.gz", f"{_SNAP}/email-Eu-core-department-labels.txt.gz"),
+    ),
+    "lastfm_asia_nofeat": (
+        File(
+            "lastfm_asia_edges.csv",
+            f"{_LASTFM}/edges/lastfm_asia_edges.csv",
+            "1e8268dea093d0e7d0ed9674de3d393681cc3b3a",
+        ),
+        File(
+            "lastfm_asia_target.csv",
+            f"{_LASTFM}/target/lastfm_asia_target.csv",
+            "9768d6bd952fa753c2591da9e02e0623a9f8cec0",
+        ),
+    ),
+}
+
+
+def pairs(path: Path) -> np.ndarray:
+    """Two numbers a line, [lines, 2]; a line of words above them is left out."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows = [line.replace(",", " ").split() for line in data.decode().splitlines()]
+    return np.array([row for row in rows if row and row[0].isdecimal()], np.int64)
+
+
+def labels(path: Path) -> np.ndarray:
+    table = pairs(path)
+    y = np.empty(len(table), np.int64)
+    y[table[:, 0]] = table[:, 1]
+    return y
+
+
+def cora(edge: Path, label: Path, nearest: Path) -> dict[str, Any]:
+    """x lists the nodes whose words are nearest; the file has each pair once."""
+    y = np.loadtxt(label, dtype=np.int64)
+    a, b = pairs(nearest).T
+    x = sp.csr_matrix((np.ones(2 * len(a), np.float32), (np.r_[a, b], np.r_[b, a])), shape=(len(y), len(y)))
+    x.data[:] = 1
+    return {"edge_index": np.unique(pairs(edge), axis=0).T, "y": y, "x": x}
+
+
+def clothing(network: Path, test: Path) -> dict[str, Any]:
+    """The part of the graph with the 20 classes of the test file, nodes in the order of their numbers."""
+    found = loadmat(test)
+    nodes, y = found["Index"].ravel().astype(np.int64), found["Label"].ravel().astype(np.int64)
+    order = np.argsort(nodes)
+    place = np.full(nodes.max() + 1, -1)
+    place[nodes[order]] = np.arange(len(nodes))
+    edges = pairs(network)
+    edges = edges[(edges <= nodes.max()).all(1)]
+    edges = place[edges].T
+    ids = np.unique(y)
+    return {
+        "edge_index": edges[:, (edges >= 0).all(0)],
+        "y": np.searchsorted(ids, y[order]),
+        "x": sp.csr_matrix(found["Attributes"])[order].astype(np.float32),
+        "class_names": [f"gpn_label_{c}" for c in ids],
+    }
+
+
+def electronics(network: Path, *dumps: Path) -> dict[str, Any]:
+    """The labels are dumps of dictionaries, class -> list of nodes."""
+    nodes: dict[int, int] = {}
+    for dump in dumps:
+        text = dump.read_text()
+        members: dict[float, list[int]] = ast.literal_eval(text[text.index("{") : text.rindex("}") + 1])
+        nodes |= {node: int(c) for c, part in members.items() for node in part}
+    y = np.array([nodes[i] for i in range(len(nodes))], np.int64)
+    return {"edge_index": pairs(network).T, "y": y, "x": None}
+
+
+def plain(edges: Path, target: Path) -> dict[str, Any]:
+    return {"edge_index": pairs(edges).T, "y": labels(target), "x": None}
+
+
+BUILDERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "cora_full_knnfeat": cora,
+    "amazon_clothing_test20": clothing,
+    "amazon_electronics_nofeat": electronics,
+    "email_eu_core_nofeat": plain,
+    "lastfm_asia_nofeat": plain,
+}
+
+
+def arrays(built: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The plain layout; a graph without features has a matrix of no columns."""
+    n = len(built["y"])
+    x = sp.csr_matrix((n, 0), dtype=np.float32) if built["x"] is None else built["x"]
+    x.sort_indices()
+    names = {} if "class_names" not in built else {"class_names": np.array(built["class_names"])}
+    return {
+        "edge_index": built["edge_index"].astype(np.int64),
+        "y": built["y"].astype(np.int64),
+        "x_data": x.data.astype(np.float32),
+        "x_indices": x.indices.astype(np.int32),
+        "x_indptr": x.indptr.astype(np.int64),
+        "x_shape": np.array(x.shape, np.int64),
+        **names,
+    }
+
+
+def build(name: str, out: Path, files: Path) -> Path:
+    """Write the data set ``name`` and count it as the catalog does."""
+    here = [fetch(file, files) for file in FILES[name]]
+    target = out / f"{name}.npz"
+    write_npz(target, arrays(BUILDERS[name](*here)))
+    graph, counts = Graph.from_npz(target), catalog.entry(name).counts
+    found = (graph.num_nodes, graph.num_edges, graph.num_classes)
+    if found != (counts.nodes, counts.edges, counts.classes):
+        raise SystemExit(f"{name}: built {found}, expected {(counts.nodes, counts.edges, counts.classes)}")
+    return target
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Build data sets from public files.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FILES))
+    parser.add_argument("--files", type=Path, help="where the original files go (OUT/files)")
+    args = parser.parse_args(argv)
+    for name in args.names or FILES:
+        if name not in FILES:
+            parser.error(f"{name}: one of {', '.join(FILES)}")
+        print(build(name, args.out, args.files or args.out / "files"), flush=True)
+
+
+if __name__ == "__main__":
+    main()

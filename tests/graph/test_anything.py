@@ -1,0 +1,234 @@
+"""Graphs of other libraries; those that are not installed are skipped, and DGL, which seldom is, is stood in for."""
+
+import uuid
+import warnings
+from types import SimpleNamespace
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from scipy import sparse as sp
+
+from fewnode import Graph
+from fewnode.errors import InputError
+
+
+def test_networkx_weights_kinds_attributes_and_ids_of_any_kind():
+    a, b = ("a", 1), uuid.UUID(int=7)
+    source = networkx.MultiDiGraph()
+    source.add_node(a, y="mail", age=3, colour="red")
+    source.add_node(b, age=4, colour="red")
+    source.add_node(5, y="news", age=9, colour="blue")
+    source.add_edge(a, b, weight=2.0, kind="writes")
+    source.add_edge(a, b, kind="cites")
+    source.add_edge(b, 5, weight=3, kind="cites")
+    graph = Graph.of(source)
+    assert graph.directed and graph.node_names == ("('a', 1)", str(b), "5")
+    assert graph.class_names == ("mail", "news") and graph.y.tolist() == [0, -1, 1]
+    assert graph.kinds.names == ("cites", "writes") and graph.weights.tolist() == [3.0, 3.0]
+    assert graph.feature_names[0] == "age"  # all attributes, read as the columns of a table of nodes
+
+
+def test_networkx_there_and_back(small):
+    again = Graph.from_networkx(small.to_networkx())
+    assert again.fingerprint == small.fingerprint and torch.equal(again.y, small.y)
+    kinds = Graph.from_edges(
+        [[0, 0, 2], [1, 1, 0]], y=["u", None, "v"], directed=True, edge_weight=[1, 2, 3], edge_kind=["a", "b", "a"]
+    )
+    again = Graph.of(kinds.to_networkx())
+    assert again.fingerprint == kinds.fingerprint and again.class_names == ("u", "v")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.edges["a", "b"].update(weight="heavy"), "the weight of the edge .* is 'heavy'"),
+        (lambda g: g.edges["a", "b"].update(weight=-1), r"edge_weight\[0\] is -1; .* above zero"),
+        (lambda g: g.edges["a", "b"].update(kind="likes"), r"the edge \('b', 'c'\) has no kind"),
+        (lambda g: networkx.set_node_attributes(g, {"a": [1], "b": [1, 2], "c": [1]}, "x"), "vectors .* of one length"),
+    ],
+)
+def test_what_networkx_carries_and_cannot_be_used_is_said(change, message):
+    source = networkx.Graph([("a", "b"), ("b", "c")])
+    change(source)
+    with pytest.raises(InputError, match=message):
+        Graph.of(source)
+
+
+def test_igraph():
+    igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+    source = igraph.Graph([(0, 1), (1, 2)], directed=True)
+    source.vs["name"], source.vs["label"], source.vs["x"] = ["a", "b", "c"], ["u", None, "v"], [[1.0], [2.0], [3.0]]
+    source.es["weight"], source.es["kind"] = [0.5, 2.0], ["p", "q"]
+    graph = Graph.of(source)
+    assert graph.node_names == ("a", "b", "c") and graph.y.tolist() == [0, -1, 1] and graph.directed
+    assert graph.weights.tolist() == [0.5, 2.0] and graph.kinds.names == ("p", "q") and graph.num_features == 1
+    assert Graph.of(igraph.Graph([(0, 1)])).node_names == ("0", "1")
+
+
+def test_scipy_and_arrays():
+    matrix = sp.csr_array(np.array([[0, 2.0, 0], [0, 0, 0], [0, 1.0, 0]]))
+    graph = Graph.of(matrix, x=np.eye(3), y=["u", "v", ""], directed=True)
+    assert graph.to_scipy().toarray().tolist() == matrix.T.toarray().tolist()  # a row lists whose messages arrive
+    assert graph.y.tolist() == [0, 1, -1]
+    for given in (matrix.toarray(), torch.from_numpy(matrix.toarray()).to_sparse(), sp.coo_matrix(matrix)):
+        assert Graph.of(given, x=np.eye(3), directed=True).fingerprint == graph.fingerprint
+    assert Graph.of(sp.csr_matrix(matrix > 0)).weights is None
+    assert Graph.of(np.array([[0, 1], [1, 2]])).num_edges == 2
+    assert Graph.of(graph) is graph
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (7, "a value of type int is no graph that is known here; give a Graph, DataFrames"),
+        (None, "a value of type NoneType"),
+        (sp.csr_array((2, 3)), r"an adjacency is square, this matrix has shape \(2, 3\)"),
+        (np.zeros((4, 3)), r"an array of shape \(4, 3\) and type float64 is neither"),
+        ([[1, 2], [3]], "is neither edges"),
+        (sp.csr_array(np.array([[0, -1.0], [0, 0]])), r"edge_weight\[0\] is -1"),
+        (networkx.Graph(), "the graph is empty"),
+    ],
+)
+def test_what_is_no_graph_is_refused_in_one_sentence(given, message):
+    with pytest.raises(InputError, match=message):
+        Graph.of(given)
+
+
+def test_nodes_beside_a_graph_are_refused():
+    with pytest.raises(InputError, match="nodes= belongs to a table of edges; a value of type Graph"):
+        Graph.of(networkx.path_graph(3), nodes=[1])
+
+
+# --- PyTorch Geometric ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pyg():
+    return pytest.importorskip("torch_geometric", reason="PyTorch Geometric is not installed").data
+
+
+def test_pyg_weights_and_kinds(pyg):
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    data = pyg.Data(edge_index=edges, x=torch.eye(3), y=torch.tensor([[0], [1], [-1]]))
+    assert Graph.from_pyg(data).y.tolist() == [0, 1, -1]
+    data.edge_attr = torch.tensor([[2.0], [2.0], [3.0], [3.0]])
+    assert Graph.of(data).weights.tolist() == [2, 2, 3, 3]
+    data.edge_attr = torch.ones(4, 2)
+    with pytest.warns(UserWarning, match=r"edge_attr of the graph \(shape \(4, 2\), float32\) is no positive weight"):
+        assert Graph.of(data).weights is None
+    data.edge_weight, data.edge_type = torch.tensor([1.0, 1.0, 5.0, 5.0]), torch.tensor([0, 0, 1, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = Graph.of(data)
+    assert graph.weights.tolist() == [1, 1, 5, 5] and graph.kinds.names == ("0", "1")
+    again = Graph.from_pyg(graph.to_pyg())
+    assert again.fingerprint == graph.fingerprint
+
+
+def test_a_pyg_graph_without_edge_index_is_refused(pyg):
+    with pytest.raises(InputError, match="has no edge_index"):
+        Graph.from_pyg(pyg.Data(x=torch.eye(3)))
+
+
+def hetero(held):
+    held["paper"].x, held["paper"].y = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0, 1, -1])
+    held["author"].num_nodes = 2
+    held["author", "writes", "paper"].edge_index = torch.tensor([[0, 1], [0, 2]])
+    held["author", "writes", "paper"].edge_weight = torch.tensor([2.0, 4.0])
+    held["paper", "cites", "paper"].edge_index = torch.tensor([[0], [1]])
+    return held
+
+
+def test_pyg_graphs_of_several_types(pyg):
+    check_hetero(Graph.of(hetero(pyg.HeteroData())))
+
+
+def check_hetero(graph):
+    assert graph.node_names == ("paper:0", "paper:1", "paper:2", "author:0", "author:1")
+    assert graph.kinds.names == ("writes", "cites") and graph.num_edges == 3
+    x = graph.features_scipy()
+    assert x[:, 1:].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2  # the type of each node ...
+    assert np.allclose(x[:, 0], [-(1.5**0.5), 0, 1.5**0.5, 0, 0])  # ... beside the features of its own
+    assert graph.y.tolist() == [0, 1, -1, -1, -1]
+    dense = graph.to_scipy().toarray()
+    assert (dense[0, 3], dense[2, 4], dense[0, 1]) == (2, 4, 1)
+
+
+# --- DGL: a stand-in with the interface that is read ----------------------------------------------------
+
+
+class Edges:
+    """``graph.edges(etype=...)`` and ``graph.edges[etype].data``."""
+
+    def __init__(self, ends, data):
+        self.ends, self.data = ends, data
+
+    def __call__(self, etype=None):
+        return self.ends[etype]
+
+    def __getitem__(self, etype):
+        return SimpleNamespace(data=self.data[etype])
+
+
+def test_dgl_of_one_type():
+    ends = torch.tensor([0, 1]), torch.tensor([1, 2])
+    graph = Graph.of(
+        SimpleNamespace(
+            ntypes=["_N"],
+            canonical_etypes=[("_N", "_E", "_N")],
+            num_nodes=lambda: 3,
+            edges=Edges({None: ends}, {}),
+            ndata={"feat": torch.eye(3), "label": torch.tensor([0, 1, -1])},
+            edata={"weight": torch.tensor([1.0, 2.0]), "etype": torch.tensor([1, 0])},
+        )
+    )
+    assert graph.y.tolist() == [0, 1, -1] and graph.num_features == 3
+    assert graph.weights.tolist() == [1, 1, 2, 2] and graph.kinds.names == ("0", "1")
+
+
+def test_dgl_of_several_types():
+    writes, cites = ("author", "writes", "paper"), ("paper", "cites", "paper")
+    ends = {writes: (torch.tensor([0, 1]), torch.tensor([0, 2])), cites: (torch.tensor([0]), torch.tensor([1]))}
+    paper = {"feat": torch.tensor([[1.0], [2.0], [3.0]]), "label": torch.tensor([0, 1, -1])}
+    check_hetero(
+        Graph.from_dgl(
+            SimpleNamespace(
+                ntypes=["paper", "author"],
+                canonical_etypes=[writes, cites],
+                num_nodes={"paper": 3, "author": 2}.get,
+                edges=Edges(ends, {writes: {"weight": torch.tensor([2.0, 4.0])}, cites: {}}),
+                nodes={"paper": SimpleNamespace(data=paper), "author": SimpleNamespace(data={})},
+            )
+        )
+    )
+
+
+# --- GraphML --------------------------------------------------------------------------------------------
+
+
+def test_graphml_there_and_back(tmp_path):
+    graph = Graph.from_edges(
+        [[0, 0, 2], [1, 1, 0]],
+        y=["u & v", None, "<w>"],
+        node_names=["a", "b\x01", "ç"],
+        directed=True,
+        edge_weight=[1, 2, 3],
+        edge_kind=["p", "q", "p"],
+    )
+    said = SimpleNamespace(
+        nodes=torch.tensor([1, 2]), table=lambda: {"id": ["b", "ç"], "label": ["u", "w"], "probability": [0.5, 0.25]}
+    )
+    graph.to_graphml(tmp_path / "g.graphml", predictions=said, attributes={"seen": [True, False, True]})
+    read = networkx.read_graphml(tmp_path / "g.graphml")
+    assert read.nodes["n2"] == {"name": "ç", "label": "<w>", "predicted": "w", "probability": 0.25, "seen": True}
+    assert read.nodes["n0"] == {"name": "a", "label": "u & v", "seen": True}
+    again = Graph.from_graphml(tmp_path / "g.graphml", x="seen")
+    assert again.kinds.names == ("p", "q") and again.weights.tolist() == graph.weights.tolist()
+    assert again.node_names == ("a", "b", "ç") and again.y.tolist() == [1, -1, 0]
+    with pytest.raises(InputError, match="'seen' has 1 values for 3 nodes"):
+        graph.to_graphml(tmp_path / "g.graphml", attributes={"seen": [1]})
+    (tmp_path / "bad.graphml").write_text("<graphml", encoding="utf-8")
+    with pytest.raises(InputError, match=r"bad.graphml is no GraphML that can be read"):
+        Graph.from_graphml(tmp_path / "bad.graphml")

@@ -1,0 +1,51 @@
+import numpy as np
+import torch
+
+from fewnode import Graph
+from fewnode.graph.relations import MOST, relation_names, relations, union
+
+EDGES = np.array([[0, 1, 2, 0], [1, 2, 0, 2]])
+
+
+def dense(graph):
+    return graph.to_scipy().toarray().tolist()
+
+
+def test_a_plain_graph_has_no_relations():
+    graph = Graph.from_edges(EDGES)
+    assert relation_names(graph) == () and relations(graph) == {} and union(graph) is graph
+
+
+def test_directions_are_apart_and_together():
+    graph = Graph.from_edges(EDGES, directed=True)
+    apart = relations(graph)
+    assert tuple(apart) == relation_names(graph) == ("in", "out")
+    assert dense(apart["in"]) == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]  # a row lists those with an edge to the node
+    assert dense(apart["out"]) == [[0, 1, 1], [0, 0, 1], [1, 0, 0]]
+    assert dense(union(graph)) == [[0, 1, 1], [1, 0, 1], [1, 1, 0]] and not union(graph).directed
+    assert dense(graph.reversed()) == dense(apart["out"])
+
+
+def test_kinds_with_weights_and_directions():
+    graph = Graph.from_edges(EDGES, directed=True, edge_weight=[1, 2, 3, 4], edge_kind=["b", "a", "a", "b"])
+    apart = relations(graph)
+    assert tuple(apart) == ("a in", "a out", "b in", "b out")
+    assert dense(apart["a in"]) == [[0, 0, 3], [0, 0, 0], [0, 2, 0]]
+    assert dense(apart["b out"]) == [[0, 1, 4], [0, 0, 0], [0, 0, 0]]
+    assert dense(union(graph)) == [[0, 1, 7], [1, 0, 2], [7, 2, 0]]
+    undirected = Graph.from_edges(EDGES, edge_kind=["b", "a", "a", "b"])
+    assert dense(relations(undirected)["b"]) == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    assert union(undirected).kinds is None
+
+
+def test_only_the_commonest_kinds_are_told_apart():
+    kinds = np.repeat(np.arange(MOST + 2), np.arange(MOST + 2, 0, -1))
+    ends = np.random.default_rng(0).permutation(200)[: 2 * len(kinds)].reshape(2, -1)
+    graph = Graph.from_edges(ends, edge_kind=kinds)
+    assert relation_names(graph) == tuple(map(str, range(MOST)))
+
+
+def test_structural_features_are_those_of_the_whole_graph():
+    graph = Graph.from_edges(np.random.default_rng(0).integers(0, 40, (2, 150)), directed=True)
+    for part in (union(graph), *relations(graph).values()):
+        assert torch.equal(part.x, graph.x)
