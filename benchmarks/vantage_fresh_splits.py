@@ -1,6 +1,7 @@
 """Does the design of vantage hold where it was not chosen? Other splits of every graph's classes, other planted graphs.
 
     python benchmarks/vantage_fresh_splits.py run [graph ...]   adds missing rows to rows/vantage_fresh_splits.jsonl
+    python benchmarks/vantage_fresh_splits.py whole [graph ...] only those of the whole method
     python benchmarks/vantage_fresh_splits.py table             prints them as Markdown
 
 Each row is one training at 5-way (fewer where a split has fewer novel classes), tested on 500 tasks of novel classes.
@@ -12,6 +13,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ TRAINED: dict[str, dict[str, Any]] = {
     "vantage": {},
     "without node level": {"node_adaptation": False},
     "without class level": {"class_adaptation": False},
+    "without taught view": {"taught": False},
     "without task level": {"task_adaptation": False},
     "cosines only": {},
     "gate starts level": {"start": 0.0},
@@ -62,7 +65,7 @@ class Cosines(Vantage):
         return products / lengths[:, None] * self.sharpness.exp()
 
 
-def run(graphs: list[str]) -> None:
+def run(graphs: list[str], wanted: Iterable[str] = (*FLOORS, *TRAINED)) -> None:
     """Add the rows that are missing."""
     done = {(row["graph"], row["split"], row["shots"], row["what"]) for row in read()}
     for name in graphs:
@@ -70,7 +73,7 @@ def run(graphs: list[str]) -> None:
         for number in SPLITS:
             split = random_split(graph.y, min_size=max(SHOTS) + QUERIES, seed=number)
             for shots in SHOTS:
-                for what in (*FLOORS, *TRAINED):
+                for what in wanted:
                     if (name, number, shots, what) not in done:
                         row = {"graph": name, "split": number, "shots": shots, "what": what}
                         keep(row | measure(graph, split, shots, what))
@@ -118,18 +121,19 @@ def table() -> str:
     for name in (*REAL, *MADE):
         for shots in SHOTS:
             cells = [found[name, shots, split] for split in SPLITS]
-            if not all(what in cell for cell in cells for what in (*FLOORS, *TRAINED)):
+            if not all(what in cell for cell in cells for what in (*FLOORS, "vantage")):
                 continue
             gains = [mean(cell["vantage"] - max(cell[floor] for floor in FLOORS) for cell in cells)]
-            gains += [mean(cell[what] - cell["vantage"] for cell in cells) for what in changes]
+            gains += [mean(cell.get(what, nan) - cell["vantage"] for cell in cells) for what in changes]
             every[shots].append(gains)
             lines.append(_line(name, shots, f"{mean(cell['vantage'] for cell in cells):.1f}", gains))
-    lines += [_line("mean", shots, "", map(mean, zip(*rows, strict=True))) for shots, rows in every.items()]
+    lines += [_line("mean", shots, "", map(mean, zip(*rows, strict=True))) for shots, rows in sorted(every.items())]
     return "\n".join(lines) + "\n"
 
 
 def _line(name: str, shots: int, whole: str, gains: Iterable[float]) -> str:
-    return f"| {name} | {shots} | {whole} | " + " | ".join(f"{gain:+.1f}" for gain in gains) + " |"
+    cells = ["–" if isnan(gain) else f"{gain:+.1f}" for gain in gains]  # a dash: not all rows are there
+    return f"| {name} | {shots} | {whole} | " + " | ".join(cells) + " |"
 
 
 def mean(values: Iterable[float]) -> float:
@@ -140,6 +144,8 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")  # tasks that had to be made smaller
     if sys.argv[1:2] == ["run"]:
         run(sys.argv[2:] or [*MADE, *REAL])
+    elif sys.argv[1:2] == ["whole"]:
+        run(sys.argv[2:] or [*REAL, *MADE], ["vantage"])
     elif sys.argv[1:] == ["table"]:
         print(table(), end="")
     else:

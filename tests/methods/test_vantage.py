@@ -17,9 +17,29 @@ def small():
     return planted(300, 12, features=60, difficulty=0.3, seed=1)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def a_few_classes_may_teach():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TEACHERS", 2)
+        yield
+
+
 @pytest.fixture(scope="module")
 def fitted(tiny):
     return fit("vantage", *tiny, n_way=3, k_shot=2, steps=0, rank=32)
+
+
+def test_it_takes_many_classes_to_teach_a_view(tiny, fitted, monkeypatch):
+    graph, split = tiny
+    monkeypatch.setattr(module, "TEACHERS", len(split.base) + 1)
+    untaught = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32)
+    asked = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, taught=False)
+    assert len(fitted.gate) == len(untaught.gate) + 1 and len(fitted.embed(graph)) == len(VIEWS) + 1
+    assert len(untaught.embed(graph)) == len(VIEWS) and not any(
+        "discriminant" in name for name in untaught.state_dict()
+    )
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 5, 0)
+    assert torch.equal(untaught(graph, tasks), asked(graph, tasks))
 
 
 @pytest.mark.parametrize("pseudo", [True, False])
@@ -33,7 +53,7 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
     tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
     plain = core.embed(graph)
     whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
-    views = [view.double() for view in (*plain, *whitened)]
+    views = [view.double() for view in (*plain[:-1], *whitened, plain[-1])]
     nearest = module._nearest(graph.num_nodes) if pseudo else 0
     assert nearest == (3 if pseudo else 0)
     for at, query in enumerate((5, 6)):
@@ -63,7 +83,7 @@ def test_a_trained_gate_is_not_served_another_ones_pool(tiny):
     tasks = draw_tasks(graph.y, split.novel, 3, 1, 4, 5, 0)
     with torch.no_grad():
         before = model(graph, tasks)
-        model.gate.add_(torch.arange(10.0))
+        model.gate.add_(torch.arange(11.0))
         after = model(graph, tasks)
         torch.testing.assert_close(model(graph.fresh(), tasks), after, atol=1e-4, rtol=1e-4)
     assert not torch.allclose(before, after)
@@ -86,12 +106,12 @@ def test_the_gate_starts_at_the_floors_look(fitted):
 
 
 def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
-    """A task cut down to the classes of one fold, scored with that fold's whitening, has the same loss."""
+    """A task cut down to the classes of one fold, scored as that fold sees its classes, has the same loss."""
     graph, split = tiny
     core, view = fitted, training_view(graph, split)
     tasks = draw_tasks(graph.y, split.base, 5, 2, 3, 1, 0)
     fold = core.whitening.fold_of_class[view.y]
-    state = core.embed(view)
+    state = core.views(view)
     plain = cross_entropy(explicit_scores(core, state, tasks), tasks)
     losses = []
     for f in fold[tasks.support[0]].unique().tolist():
@@ -100,7 +120,7 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
         query_y = tasks.query_y[0][keep_q].unique(return_inverse=True)[1]
         part = Tasks(tasks.support[:, keep_s], support_y[None], tasks.query[:, keep_q], query_y[None])
         whitened = [F.normalize(state[v] @ core.whitening.fold_matrices[f, v], dim=1) for v in range(len(WORDS))]
-        scores = explicit_scores(core, [*state, *whitened], part)
+        scores = explicit_scores(core, [*state, *whitened, core.discriminant.fold_rows], part)
         losses.append(F.cross_entropy(scores[0], part.query_y[0], reduction="sum"))
     within = sum(losses) / tasks.query.shape[1]
     torch.testing.assert_close(core.loss(view, tasks), (plain + 2 * within) / 3, atol=1e-4, rtol=1e-4)
@@ -122,7 +142,7 @@ def explicit_scores(core, views, tasks):
 def test_each_adaptation_can_be_left_out(tiny, switch):
     graph, split = tiny
     model = fit("vantage", graph, split, n_way=3, k_shot=2, steps=5, rank=32, **{switch: False})
-    expected = {"node_adaptation": 2, "class_adaptation": len(VIEWS), "task_adaptation": len(VIEWS) + len(WORDS)}
+    expected = {"node_adaptation": 3, "class_adaptation": len(VIEWS), "task_adaptation": len(VIEWS) + len(WORDS) + 1}
     assert len(model.gate) == expected[switch]
     assert model.task_adaptation == (switch != "task_adaptation")
     assert evaluate(model, graph, split.novel, n_way=3, k_shot=2).accuracy > 0.6

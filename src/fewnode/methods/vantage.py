@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.cache import CacheKey
+from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening
@@ -21,11 +22,14 @@ from .base import Method, Training, cross_entropy
 
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
-TASKS = 64  # scored at a time: a node is ten views wide
+TASKS = 64  # scored at a time: a node is eleven views wide
+TEACHERS = 10  # base classes that it takes to teach a view: with five or six the gate closes, whatever the graph
+UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
 
 POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
+TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 
 
 class Vantage(Method):
@@ -34,10 +38,10 @@ class Vantage(Method):
     *Node level*: a gate weighs the views (words or links, near or far, and along the edges of each direction and kind,
     if the graph tells these apart), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
-    which members of a class differ anyway count less; the gate decides how much. *Task level*: the mean of a class is
-    drawn towards its pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned
-    part of the score is the distance to that mean instead of the cosine, by which a class that is spread out reaches
-    further.
+    which members of a class differ anyway count less; and a view is taught by the base classes, in the directions that
+    told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
+    pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned part of the score is
+    the distance to that mean instead of the cosine, by which a class that is spread out reaches further.
     """
 
     reads_edges = ("weights", "kinds")
@@ -64,6 +68,7 @@ class Vantage(Method):
         task_adaptation: bool = True,
         start: float = 3.0,
         gate_penalty: float = 3e-4,
+        taught: bool = True,
     ) -> None:
         super().__init__()
         self.views = Views(in_channels, rank, relations if node_adaptation else ())
@@ -73,6 +78,10 @@ class Vantage(Method):
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
         level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more
         self.first = [start if view == NEAR else level[view] for view in self.used] + [0.0] * len(self.whitened)
+        self.taught = taught and len(self.whitened) > 0 and len(base_classes) >= TEACHERS
+        if self.taught:
+            self.first.append(UNTAUGHT)
+            self.discriminant = Discriminant(len(self.whitened), self.views.rank, len(base_classes))
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
@@ -82,10 +91,16 @@ class Vantage(Method):
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
+        if self.taught:
+            words = [views[view] for view in self.whitened]
+            self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class)
 
     def embed(self, graph: Graph) -> list[Tensor]:
         views: list[Tensor] = self.views(graph)
-        return views
+        if not self.taught:
+            return views
+        words = [views[view] for view in self.whitened]
+        return [*views, graph.cache.get(TAUGHT, lambda: self.discriminant(words), source=self.discriminant.matrix)]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
@@ -102,7 +117,7 @@ class Vantage(Method):
         classes, each whitened by what the other folds taught, as a novel class will be. Without pseudo-supports, for
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
-        among, across = self._products(self.embed(graph), tasks, fold)
+        among, across = self._products(self.views(graph), tasks, fold)
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
@@ -118,6 +133,8 @@ class Vantage(Method):
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
             yield self.whitening(view, state[view][nodes].float(), own)
+        if self.taught:
+            yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
 
     def _joined(self, parts: Iterable[Tensor]) -> Tensor:
         """The views side by side, each as long as the root of its gate."""
@@ -142,8 +159,9 @@ class Vantage(Method):
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
         """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
-        z, q = (torch.stack(list(self._parts(state, nodes, fold))) for nodes in (tasks.support, tasks.query))
-        return z @ z.mT, q @ z.mT
+        pairs = zip(*(self._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query)), strict=True)
+        among, across = zip(*((z @ z.mT, q @ z.mT) for z, q in pairs), strict=True)
+        return torch.stack(among), torch.stack(across)
 
     def _gated(self, among: Tensor, across: Tensor, tasks: Tasks) -> Tensor:
         """The scores without pseudo-supports from inner products: what is learned are a few weights of large products,
