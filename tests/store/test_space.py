@@ -74,6 +74,9 @@ def test_rows_are_made_at_once_or_by_chunks(tmp_path, monkeypatch):
     space = Space(tmp_path, 1 << 30)
     assert by_rows(space, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5
     assert by_rows(space, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5  # it was there
+    monkeypatch.setattr(spaces, "CHUNK", 4 * 500 * 10)
+    by_rows(space, "z", (1000, 3), torch.float32, make, width=10)
+    assert len(asked) == 7
 
 
 def test_a_matrix_in_blocks_of_columns(tmp_path):

@@ -46,6 +46,8 @@ class Frame:
         if space is None:
             return self.coordinates(views).half().float()
         shape = (len(views[0]), self.directions.shape[1])
-        return by_rows(
-            space, "x", shape, torch.half, lambda rows: self.coordinates([view[rows] for view in views]).half()
-        )
+
+        def made(rows: slice) -> Tensor:
+            return self.coordinates([view[rows] for view in views]).half()
+
+        return by_rows(space, "x", shape, torch.half, made, width=len(self.centre) + 2 * shape[1])

@@ -83,7 +83,8 @@ class OpenWorldModel:
             around = (mass[rows] for mass in masses)
             return membership.node_facts(x[rows].float(), moments, logits[rows], alone[rows], *around)
 
-        facts = by_rows(space, "facts", (len(y), len(membership.NODE_FACTS)), torch.float32, facts_of)
+        shape = (len(y), len(membership.NODE_FACTS))
+        facts = by_rows(space, "facts", shape, torch.float32, facts_of, width=4 * x.shape[1])
         log_known = by_rows(
             space, "log_known", (len(y), len(classes)), torch.float32, lambda rows: logits[rows].log_softmax(1)
         )

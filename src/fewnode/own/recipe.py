@@ -39,7 +39,8 @@ class Recipe:
             said = scores(x[rows].float(), head.weights).softmax(1)
             return torch.where((y[rows] >= 0)[:, None], label_matrix(y[rows], said.shape[1]), said).half()
 
-        answers = by_rows(space, "answers", (len(x), head.weights.shape[1]), torch.half, answered)
+        shape = (len(x), head.weights.shape[1])
+        answers = by_rows(space, "answers", shape, torch.half, answered, width=2 * x.shape[1])
         return cls(sources, frame, head, answers.float() if space is None else answers)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -129,14 +129,20 @@ def chunks(n: int, row_bytes: int) -> Iterator[slice]:
 
 
 def by_rows(
-    space: Space | None, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor]
+    space: Space | None,
+    name: str,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    make: Callable[[slice], Tensor],
+    width: int = 0,
 ) -> Tensor:
-    """``make(rows)`` for all rows: at once, or by chunks into an array of the ``space``, where memory is bounded."""
+    """``make(rows)`` for all rows: at once, or by chunks into an array of the ``space``, where memory is bounded.
+    ``width`` is how many numbers the making of a row takes, if they are more than it has."""
     if space is None:
         return make(slice(None))
     if not space.has(name):
         with space.writing(name, shape, dtype) as out:
-            for rows in space.rows(shape[0], 4 * shape[1]):
+            for rows in space.rows(shape[0], 4 * max(shape[1], width)):
                 out[rows] = make(rows)
     return space.open(name)
 
