@@ -48,6 +48,8 @@ help:
 .venv/dev.stamp: .venv/base.stamp
 	@echo "Installing the development extras"
 	$(PIP) --editable '.[dev]'
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then $(PIP) --quiet --editable '.[browser]'; \
+	  else echo "NO BROWSER: the page of \`fewnode label\` will not be tested; install chromium to test it"; fi
 	@touch $@
 
 install: .venv/base.stamp

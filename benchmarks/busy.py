@@ -56,7 +56,7 @@ def write_tables(folder: Path) -> None:
 def commands(folder: Path) -> dict[str, list[str]]:
     """In an order in which each finds what it needs; all of them can be repeated."""
     examples = ["--support", f"{folder}/support.csv"]
-    own = ["--edges", f"{folder}/edges.csv", "--nodes", f"{folder}/nodes.csv"]
+    own = ["--edges", f"{folder}/edges.csv", "--nodes", f"{folder}/nodes.csv", "--text-column", "text"]
     training = {
         f"train {method}": ["train", method, GRAPH, "--out", "OUT", "--set", "steps=50"]
         for method in ("tent", "vantage", "pn")

@@ -4,8 +4,8 @@
     python benchmarks/edge_information.py table             prints them as Markdown
 
 Each row is two trainings on the same split, with what is known of the edges and without, tested on the same 500 tasks
-of novel classes; the interval is that of the difference over tasks. Views have 128 columns instead of 256, for speed. How edges are used was chosen on validation classes
-of planted graphs with other seeds, and of macports.
+of novel classes; the interval is that of the difference over tasks. Views have 128 columns instead of 256, for speed.
+How edges are used was chosen on validation classes of planted graphs with other seeds, and of macports and Email-EU.
 """
 
 import json

@@ -109,8 +109,9 @@ def _sentence(found: Findings) -> str:
     precision = float((true[new] == called[new]).float().mean())
     recall = float((true == called)[true < n].float().mean())
     right = percent(float(found.right().float().mean()))
+    shots = len(next(iter(found.examples.values())))
     return (
-        f"From three examples of each of {n} new fields, {int(new.sum()):,} of {len(called):,} words without a label "
+        f"From {shots} examples of each of {n} new fields, {int(new.sum()):,} of {len(called):,} words without a label "
         f"were called one of them: {percent(precision)} of these are right, and {percent(recall)} of the words of "
         f"these fields were found. Over all words, known fields included, {right} are right; "
         f"{told(found.expected.right)} were expected before the truth was looked at."

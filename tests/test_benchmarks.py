@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[1]
         ("vantage_fresh_splits", "docs/vantage.md"),
         ("tent_recipe", "docs/tent.md"),
         ("open_world", "docs/open-world.md"),
+        ("labelling", "docs/label.md"),
         ("new_nodes", "docs/own-graph.md"),
+        ("edge_information", "docs/python-inputs.md"),
     ],
 )
 def test_the_table_of_a_benchmark_is_the_one_on_its_page(benchmark, page):

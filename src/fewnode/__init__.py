@@ -26,6 +26,7 @@ _HOMES = {
     "draw_tasks": "tasks",
     "evaluate": "evaluation",
     "fit": "training.loop",
+    "label": "labelling.serving",
     "load": "checkpoint",
     "load_dataset": "datasets",
     "planted": "datasets",
@@ -45,6 +46,7 @@ __all__ = [
     "draw_tasks",
     "evaluate",
     "fit",
+    "label",
     "load",
     "load_dataset",
     "planted",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .errors import InputError
     from .evaluation import evaluate
     from .graph import Graph
+    from .labelling.serving import label
     from .methods.base import Method, Training
     from .own.classifier import FewShotClassifier
     from .tasks import ClassSplit, Tasks, draw_tasks, random_split, training_view

@@ -192,7 +192,6 @@ def test_windows_line_ends_and_a_byte_order_mark_simply_work(run, home):
         ("id,label\nn6,a\nn6,b\n", "row 2 (line 3): gives class 'b' to node 'n6'"),
         ("id,label\nn6,a\nn6,a\nn7,b\n", "repeats node 'n6'"),
         ("id,label\nn6,a\nn7,A\n", "named twice"),
-        ("id,label\nn6,baker\nn7,b\n", "'baker' is no new class"),
         ("id,label\nn6,\nn7,b\n", "column 'label': it is empty"),
         ("id,label\n,a\nn7,b\n", "column 'id': it is empty"),
         ("id,label,note\nn6,,x\nn7,,y\n", "no row names a new class in column 'label'"),

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from fewnode import Graph
-from fewnode.graph.relations import MOST, relation_names, relations, union
+from fewnode.graph.relations import MOST, relation_names, relations, union, weights_tell
 
 EDGES = np.array([[0, 1, 2, 0], [1, 2, 0, 2]])
 
@@ -49,3 +49,16 @@ def test_structural_features_are_those_of_the_whole_graph():
     graph = Graph.from_edges(np.random.default_rng(0).integers(0, 40, (2, 150)), directed=True)
     for part in (union(graph), *relations(graph).values()):
         assert torch.equal(part.x, graph.x)
+
+
+def test_weights_tell_if_edges_within_classes_weigh_more():
+    rng = np.random.default_rng(0)
+    edges, y = rng.integers(0, 200, (2, 800)), np.arange(200) % 4
+    same = y[edges[0]] == y[edges[1]]
+    told = Graph.from_edges(edges, y=y, edge_weight=rng.gamma(2, 1, 800) * (1 + same))
+    assert weights_tell(told)
+    assert not weights_tell(Graph.from_edges(edges, y=y, edge_weight=rng.gamma(2, 1, 800)))
+    assert not weights_tell(Graph.from_edges(edges, y=y, edge_weight=rng.gamma(2, 1, 800) * (2 - same)))
+    assert weights_tell(Graph.from_edges(edges, edge_weight=rng.gamma(2, 1, 800)))  # nobody to ask
+    assert weights_tell(Graph.from_edges(edges, y=y))
+    assert told.without_weights().weights is None

@@ -612,3 +612,22 @@ def test_rows_of_several_blocks_have_the_length_one(tmp_path):
     together = next(case for case in CASES if case.name.endswith("together"))
     x = io.read_graph(**prepared(tmp_path, together.files, {})).arguments["x"]
     np.testing.assert_allclose(np.sqrt(x.multiply(x).sum(axis=1)), 1, atol=1e-5)
+
+
+def test_a_column_that_tells_the_label_is_no_feature(tmp_path):
+    kinds = ("cat", "dog", "fox")
+    rows = [f"n{i},{kinds[i % 3]},{i % 3},{kinds[i % 3].upper()},{i % 7}" for i in range(60)]
+    nodes = "\n".join(["id,label,label_id,in_capitals,days", *rows]) + "\n"
+    found = io.read_graph(**prepared(tmp_path, {"e.csv": "source,target\nn0,n1\n", "n.csv": nodes}, {}))
+    assert found.arguments["feature_names"] == ("days",)
+    assert {role.column: role.why for role in found.roles if not role.use} == dict.fromkeys(
+        ("label_id", "in_capitals"), "tells the label"
+    )
+
+
+def test_a_table_of_some_of_the_nodes_still_tells_the_ends(tmp_path):
+    edges = "port,needs,how\n" + "".join(f"n{i},m{i},{'lib' if i % 2 else 'run'}\n" for i in range(300))
+    nodes = "name,label\n" + "".join(f"n{i},{i % 3}\n" for i in range(300))
+    found = io.read_graph(**prepared(tmp_path, {"e.csv": edges, "n.csv": nodes}, {}))
+    assert found.columns["target_column"] == "needs" and found.arguments["num_nodes"] == 600
+    assert "300 nodes that only the edges name" in found.notes[0]

@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-from fewnode import Tasks, evaluate, fit, training_view
+import fewnode
+from fewnode import Graph, Tasks, evaluate, fit, training_view
 from fewnode.datasets import planted
 from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
@@ -190,3 +192,52 @@ def test_the_penalty_on_the_gate_counts_how_far_it_has_moved(tiny, fitted):
             model.gate.add_(moved)
         added = held.loss(view, tasks) - free.loss(view, tasks)
     torch.testing.assert_close(added, 3e-4 * moved.square().sum(), atol=1e-5, rtol=1e-3)
+
+
+def test_what_was_taught_holds_on_another_graph():
+    graph, split = planted(900, 30, features=100, difficulty=0.5, seed=0)
+    model = fit("vantage", graph, split, n_way=3, k_shot=3, steps=0, rank=32, inductive=True)
+    with torch.no_grad():
+        model.gate.fill_(-9.0)
+        model.gate[-1] = 9.0  # the taught view alone
+    assert evaluate(model, graph, split.novel, n_way=3, k_shot=3, n_query=5).accuracy > 0.6
+
+
+def test_directions_and_kinds_are_weighed_saved_and_loaded(tmp_path):
+    base, split = fewnode.planted(200, 9, difficulty=0.95, homophily=0.9, avg_degree=4, seed=1)
+    rng = np.random.default_rng(0)
+    true = base.edge_arrays()["edge_index"]
+    edges = np.hstack([true, rng.integers(0, base.num_nodes, (2, 4 * true.shape[1]))])
+    kinds = np.repeat(["true", "noise"], [true.shape[1], 4 * true.shape[1]])
+    graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), edge_kind=kinds)
+    plain = Graph.from_edges(edges, base.features_scipy(), base.y.numpy())
+    shape = {"n_way": 3, "k_shot": 3}
+    model = fewnode.fit("vantage", graph, split, **shape, rank=16, steps=40)
+    assert model.card.context["relations"] == ("noise", "true") and len(model.gate) == 6 + 4 + 4 + 1
+    known = fewnode.evaluate(model, graph, split.novel, **shape, n_tasks=100)
+    blind = fewnode.fit("vantage", plain, split, **shape, rank=16, steps=40)
+    unknown = fewnode.evaluate(blind, plain, split.novel, **shape, n_tasks=100)
+    assert known.accuracy > unknown.accuracy + 0.1
+    again = fewnode.load(fewnode.save(model, tmp_path / "model"))
+    assert fewnode.evaluate(again, graph.fresh(), split.novel, **shape, n_tasks=100).accuracy == known.accuracy
+
+
+def test_what_a_method_does_not_read_of_edges_is_noted():
+    base, split = fewnode.planted(120, 6, seed=1)
+    edges = base.edge_arrays()["edge_index"]
+    more = {"edge_weight": np.ones(edges.shape[1]), "edge_kind": np.zeros(edges.shape[1], int)}
+    graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), **more)
+    said = {name: fewnode.fit(name, graph, split, n_way=2, k_shot=2, steps=1).card.notes for name in ("pn", "gcn")}
+    assert "pn does not use the weights and kinds of edges; vantage does" in said["pn"]
+    assert "gcn does not use the kinds of edges; vantage does" in said["gcn"]
+    assert "vantage does" not in " ".join(fewnode.fit("vantage", graph, split, n_way=2, k_shot=2, steps=1).card.notes)
+
+
+def test_weights_drawn_by_lot_are_left_aside():
+    base, split = fewnode.planted(200, 9, seed=1)
+    edges = base.edge_arrays()["edge_index"]
+    weights = np.random.default_rng(2).gamma(2, 1, edges.shape[1])
+    graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), edge_weight=weights)
+    weighted, plain = (fit("vantage", each, split, n_way=2, k_shot=2, steps=1, rank=8) for each in (graph, base))
+    assert "the weights are not used" in weighted.card.notes[0]
+    assert all(torch.equal(one, two) for one, two in zip(weighted.embed(graph), plain.embed(base), strict=True))

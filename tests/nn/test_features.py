@@ -112,3 +112,15 @@ def test_the_fitted_graph_has_nothing_beyond_even_where_all_directions_are_alike
         noise = np.random.default_rng(0).normal(size=(500, size)).astype("float32")
         graph = Graph.from_edges([[0], [1]], noise)
         assert ReducedFeatures(size, size // 2).fit(graph).beyond(graph).shape == (500, 0)
+
+
+def test_rows_of_length_one_are_taken_as_they_are():
+    """Whoever made them has weighted them; flags, one in each row, are still a bag of words."""
+    weighted = Graph.from_edges([[0, 1], [1, 2]], x=sp.csr_matrix([[0.6, 0.8, 0], [0, 0.6, 0.8], [1, 0, 0]]))
+    assert not is_bag_of_words(weighted.x)
+    reduced = ReducedFeatures(3, 3).fit(weighted)
+    assert reduced.idf.tolist() == [1, 1, 1]
+    torch.testing.assert_close(
+        reduced(weighted) @ reduced(weighted).T, (weighted.x.to_dense() @ weighted.x.to_dense().T)
+    )
+    assert is_bag_of_words(Graph.from_edges([[0, 1], [1, 2]], x=sp.csr_matrix(np.eye(3))).x)

@@ -112,8 +112,8 @@ def test_one_class_is_enough_to_find_more_like_these(classifier):
     assert 0 < found.expected(1) <= 1 and found.expected(10) <= 10 and len(found) == 10
     with pytest.raises(InputError, match="top is 1000; there are 57 nodes"):
         classifier.find("mule", top=1000)
-    with pytest.raises(InputError, match="unknown class 'baker'"):
-        classifier.find("baker")
+    with pytest.raises(InputError, match="unknown class 'bakery'"):
+        classifier.find("bakery")
     with pytest.raises(InputError, match="the first 11; there are 10"):
         found.expected(11)
 
@@ -132,12 +132,12 @@ def test_examples_can_be_added_and_taken_back(classifier):
     assert classifier.classes_[0] == "mule" and "phisher" not in classifier.classes_
     classifier.partial_adapt(add={"phisher": ["n7"]}, remove={"mule": examples["mule"]})  # its prior goes with it
     assert classifier.classes_[0] == "phisher" and classifier.partial_adapt(add={"mule": examples["mule"]})
-    with pytest.raises(InputError, match="'other' is what nodes"):
-        classifier.partial_adapt(add={"other": ["n15"]})
+    assert "other" in classifier.partial_adapt(add={"other": ["n15"]}).support.classes
+    classifier.partial_adapt(remove={"other": ["n15"]})
     classifier.partial_adapt(remove={"phisher": ["n7"]})
     with pytest.raises(InputError, match="no example of 'mule'"):
         classifier.partial_adapt(remove={"mule": ["n0"]})
-    with pytest.raises(InputError, match="no new class 'phisher'"):
+    with pytest.raises(InputError, match="no class 'phisher'"):
         classifier.partial_adapt(remove={"phisher": ["n7"]})
     with pytest.raises(InputError, match="the graph labels it 'baker'"):
         classifier.partial_adapt(add={"mule": ["n0"]})
@@ -158,9 +158,8 @@ def test_priors_are_checked_and_belong_to_the_open_question(classifier):
         classifier.adapt(examples, among="new", priors={"mule": 0.1})
 
 
-def test_a_class_may_not_be_called_other_in_the_open_question(classifier):
-    with pytest.raises(InputError, match="'other' is what nodes of no class are called"):
-        classifier.adapt({"other": ["n6"]})
+def test_other_is_no_new_class_in_the_open_question_but_one_in_the_closed(classifier):
+    assert classifier.adapt({"other": ["n6"]}).classes_ == (*own_graph.TRADES, "other")
     assert classifier.adapt({"other": ["n6"], "b": ["n7"]}, among="new").classes_ == ("other", "b")
     edges, x, y = own_graph.arrays()
     named = Graph.from_edges(edges, x, np.where(y < 6, y, -1), class_names=[*own_graph.TRADES[:5], "other"])
@@ -492,3 +491,15 @@ def test_words_of_a_text_column_are_kept_and_used_on_the_next_table(tmp_path):
 def test_compare_says_what_training_is_worth(classifier):
     own, other = classifier.compare("probe", smooth=False)
     assert 0 < other <= 1 and 0 < own <= 1
+
+
+def test_examples_of_known_classes_and_of_other_are_labels_in_the_open_question(classifier):
+    examples = own_graph.examples()
+    classifier.adapt(examples)
+    before = classifier.predict_proba(["n15", "n23"])
+    classifier.adapt({"baker": ["n6"], **examples, "other": ["n14"]} | {"mule": ["n22", "n30"]})
+    assert classifier.support.n_new == 2 and classifier.support.classes == ("mule", "phisher", "baker", "other")
+    assert not {6, 14} & set(classifier.unlabelled().tolist())
+    assert classifier.classes_ == before.classes  # nothing is offered twice
+    assert classifier.partial_adapt(remove={"baker": ["n6"], "other": ["n14"]}).support.classes == ("mule", "phisher")
+    assert classifier.adapt({}).classes_ == (*own_graph.TRADES, "other")

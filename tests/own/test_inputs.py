@@ -37,7 +37,7 @@ def tables(graph, names, frame, first=0):
 
 
 def test_frames_are_fitted_adapted_and_attached(made, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(FewShotClassifier, "_open_world", lambda *_: None)  # which takes seconds and is not asked here
+    monkeypatch.setattr(FewShotClassifier, "_with_relay", lambda *_: None)  # which takes seconds and is not asked here
     graph, names, shown = made
     edges, nodes = tables(graph, names, frame)
     model = FewShotClassifier("probe").fit(edges=edges, nodes=nodes, weight_column="strength")

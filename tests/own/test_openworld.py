@@ -199,3 +199,26 @@ def test_assumed_shares_leave_room_for_what_is_known():
     found = Membership((0.0,) * 8, (0.0,) * 5, (0.6, 0.2, 0.05))
     assert found.assumed(1).tolist() == pytest.approx([0.75, 0.2, 0.05])
     assert float(found.assumed(10)[0]) > 0.04 and float(found.assumed(10)[1:-1].sum()) <= 0.51
+
+
+def test_nodes_shown_to_be_of_no_class_draw_their_like_to_other(planted):
+    examples, hidden = {"new": planted.examples(0)}, (planted.truth == 9 + 2).nonzero().flatten()
+    before = planted.model.ask(examples)
+    after = before.with_examples(examples, hidden[:3])
+    rest = hidden[3:]
+    assert after.classes == before.classes and after.kinds == before.kinds
+    assert float(after.probabilities(rest)[:, -1].mean()) > float(before.probabilities(rest)[:, -1].mean()) + 0.2
+    assert torch.allclose(after.probabilities(rest).sum(1), torch.ones(len(rest)), atol=1e-5)
+    again = after.with_examples(examples, hidden[:0])
+    assert torch.equal(again.probabilities(rest), before.probabilities(rest))
+    fixed = planted.model.ask(examples, others=hidden[:3], fixed={"other": 0.2})
+    assert float(fixed.shares[-2:].sum()) == pytest.approx(0.2)
+
+
+def test_without_any_example_nodes_are_known_or_other(planted):
+    question = planted.model.ask({})
+    p = question.probabilities(planted.unlabelled())
+    assert question.classes == (*"abcdefghi", "other") and torch.allclose(p.sum(1), torch.ones(len(p)), atol=1e-5)
+    assert question.expect(p, torch.ones(len(p), dtype=torch.bool)).classes == {}
+    known = (planted.truth[planted.unlabelled()] < 9).numpy()
+    assert float(p[known, -1].mean()) < float(p[~known, -1].mean())

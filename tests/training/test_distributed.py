@@ -79,3 +79,7 @@ def test_gradients_are_the_mean_of_all_processes(monkeypatch):
     monkeypatch.setattr(distributed.dist, "all_reduce", lambda joined: joined.add_(torch.tensor([5.0, 1.0])))
     distributed.average_gradients(model)
     assert model.weight.grad.tolist() == [[3.0, 2.0]]
+
+
+def test_on_one_machine_gradients_go_over_loopback():
+    assert distributed._loopback().startswith("lo")

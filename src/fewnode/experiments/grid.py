@@ -142,7 +142,8 @@ def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
     common = {key: value for key, value in found.items() if key not in ("block", "description")}
     given = convert(found.get("block", []), list[dict[str, Any]], f"{where}, block")
     whole = not given or all(key in common for key in _NEEDED)  # what stands above blocks may be a product itself
-    blocks = tuple({**common, **block} for block in ([{}] if whole else []) + given)
+    above: list[dict[str, Any]] = [{}] if whole else []
+    blocks = tuple({**common, **block} for block in above + given)
     for block in (found, *blocks):
         for key in block:
             one_of(f"key in the grid {name}", key, _KEYS)

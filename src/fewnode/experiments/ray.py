@@ -1,6 +1,7 @@
 """Runs on a Ray cluster: each is a task with its resources; one lost with its machine is done again elsewhere."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,9 +25,10 @@ def execute(
     ``resources`` are those of one run: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}``. fewnode and the data must be on every
     machine; rows come back to the caller.
     """
+    where = _start(address)
     ray = _ray()
     if not ray.is_initialized():
-        ray.init(**_start(address), log_to_driver=False, configure_logging=False, include_dashboard=False)
+        ray.init(**where, log_to_driver=False, configure_logging=False, include_dashboard=False)
     needs = {"cpu": 1.0, **(resources or {})}
     task = ray.remote(_do).options(**_options(needs))
     waiting: dict[Any, Run] = {}
@@ -62,7 +64,9 @@ def _start(address: str | None) -> dict[str, Any]:
     """
     if address is not None:
         return {"address": address}
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if "ray" not in sys.modules:  # Ray looks at these when it is imported
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on every system: no clusters, so loopback
     return {"address": "local", "_node_ip_address": "127.0.0.1"}
 
 

@@ -22,14 +22,7 @@ FINGERPRINT = CacheKey[str]("fingerprint")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrozenGraph:
-    """An attributed graph. ``Graph`` is what to use; this is the part of it that knows nothing of other forms.
-
-    ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
-    ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
-    belong to ``indices``, as do the ``kinds``; both are None where the graph has none. With a ``space``, the arrays are
-    on disk, and what is as long as the graph is made there.
-    """
+    """What ``Graph`` holds; that is the class to use."""
 
     indptr: Tensor
     indices: Tensor
@@ -131,6 +124,11 @@ class FrozenGraph:
             directed=self.directed if directed is None else directed,
             cache=GraphCache(),
         )
+
+    def without_weights(self) -> Self:
+        """The same graph with every edge counting one."""
+        kinds = None if self.kinds is None else replace(self.kinds, weight=None)
+        return self if self.weights is None else replace(self, weights=None, kinds=kinds, cache=GraphCache())
 
     def reversed(self) -> Self:
         """The same graph with every arc turned round; kinds are left out."""

@@ -219,8 +219,7 @@ class Graph(FrozenGraph):
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> "Graph":
-        """A graph from a sparse adjacency whose entry (i, j) is an edge from i to j, weighted if entries are not all
-        one; options as in ``from_edges``."""
+        """A graph from a sparse adjacency whose entry (i, j) is an edge from i to j; options as in ``from_edges``."""
         return cls.from_edges(**scipy_arguments(adjacency), x=x, y=y, **options)
 
     @classmethod
@@ -231,15 +230,13 @@ class Graph(FrozenGraph):
     # --- ways out ---------------------------------------------------------------------------------------
 
     def to_pyg(self) -> "Data":
-        """The graph as a PyTorch Geometric ``Data``, every undirected edge as two arcs, with ``edge_weight`` and
-        ``edge_type`` where there are weights and kinds."""
+        """The graph as a PyTorch Geometric ``Data``, each undirected edge as two arcs; ``edge_type`` are its kinds."""
         from torch_geometric.data import Data
 
         return Data(**pyg_fields(self.edge_arrays(both_ways=True), self.features, self.y))
 
     def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
-        """The graph in NetworkX, as ``from_networkx`` reads it: the attributes ``y`` and, with ``features``, ``x`` of
-        nodes, ``weight`` and ``kind`` of edges (which are parallel if there are kinds)."""
+        """The graph in NetworkX, as ``from_networkx`` reads it; edges of several kinds are parallel."""
         return to_networkx(self, features)
 
     def to_graphml(

@@ -11,6 +11,7 @@ from .cache import CacheKey, GraphCache
 from .frozen import STRUCTURE
 from .graph import Graph
 
+FEW = 30  # arcs within and between classes that are too few to ask
 MOST = 8  # kinds that are told apart: the commonest; the others count together with all edges
 
 UNION = CacheKey[Graph]("edges without direction or kind")
@@ -43,6 +44,23 @@ def union(graph: Graph) -> Graph:
         return _graph(graph, both, directed=False)
 
     return graph.cache.get(UNION, build)
+
+
+def weights_tell(graph: Graph) -> bool:
+    """Whether edges within a class weigh more than edges between classes, by Welch's test of their logarithms among
+    the labelled nodes. Weights that do not would only make neighbours fewer. Without labels to ask, the user is
+    believed."""
+    if graph.weights is None:
+        return True
+    rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
+    ends = graph.y[rows], graph.y[graph.indices.long()]
+    known = (ends[0] >= 0) & (ends[1] >= 0)
+    same, weight = (ends[0] == ends[1])[known], graph.weights[known].double().log()
+    within, between = weight[same], weight[~same]
+    if min(len(within), len(between)) < FEW:
+        return True
+    error = (within.var() / len(within) + between.var() / len(between)).sqrt()
+    return bool(within.mean() - between.mean() > 2 * error)
 
 
 def _apart(graph: Graph) -> Iterator[Graph]:

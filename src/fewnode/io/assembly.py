@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from ..storage import PathLike
 from .apart import FeatureFile, look_up, node_ids
 from .blocks import Block, Memory, combined, node_blocks
 from .columns import Table, read_columns
-from .edges import EdgeTable, edge_values, end_samples, read_edges, understood_edges
-from .labels import class_labels
+from .edges import edge_values, end_samples, read_edges, understood_edges
+from .labels import class_labels, pair_roles
 from .neighbours import nearest_edges
-from .nodes import Files, Nodes, listed_nodes, with_unlisted
-from .roles import FLAGS, Role, flagged, pair_roles
+from .nodes import Files, Nodes, all_nodes, listed_nodes
+from .roles import FLAGS, Role, flagged
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +80,11 @@ def read_graph(
     listed = listed_nodes(nodes, columns, samples, features is not None, labels is not None, again)
     joined = understood_edges(tables, columns, listed.index)
     file = None if features is None else FeatureFile(features, flagged(columns, "id"), [list(listed.index)[:2000]])
-    everyone, notes = with_unlisted(listed, joined, file, strict)
+    everyone, edge_index, notes = all_nodes(listed, joined, file, strict)
     apart = None if labels is None else _label_table(labels, columns, everyone)
     x, names, learned = _features(everyone, file, memory, decimal)
     found: dict[str, Any] = {"num_nodes": len(everyone.index), "node_names": tuple(everyone.index)}
-    found["edge_index"] = _edge_index(joined, everyone) if joined else _made_edges(x, knn, everyone)
+    found["edge_index"] = edge_index if joined else _made_edges(x, knn, everyone)
     found |= edge_values(joined, kind_per_file, decimal) | ({"directed": True} if directed else {})
     found |= _labels(everyone, apart, multi_label, notes)
     of_edges = list(dict.fromkeys(role for table in joined for role in table.roles))
@@ -111,15 +110,6 @@ def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int 
         if nodes is None and columns.get(name):
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} ({name}={columns[name]!r}) names a column of the node table, but none is given")
-
-
-def _edge_index(joined: Sequence[EdgeTable], nodes: Nodes) -> np.ndarray:
-    def numbers(side: int) -> np.ndarray:
-        parts = [table.ends[side] for table in joined]
-        count = sum(map(len, parts))
-        return np.fromiter(map(nodes.index.__getitem__, chain(*parts)), dtype=np.int64, count=count)
-
-    return np.stack([numbers(0), numbers(1)])
 
 
 def _made_edges(x: Any, knn: int | None, nodes: Nodes) -> np.ndarray:

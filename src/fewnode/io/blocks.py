@@ -6,6 +6,7 @@ length on average, times its ``SHARE``, then each row the length one, so that no
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .columns import Table
 from .roles import FLAGS, Role
 from .text import word_counts
 
-SHARE = {"text": 1.0, "counts": 1.0, "category": 0.5, "number": 0.5, "vectors": 1.0}  # benchmarks/blocks.py chose them
+SHARE = {"text": 1.0, "counts": 1.0, "category": 0.25, "number": 0.25, "vectors": 0.25}  # by benchmarks/blocks.py
 FAR = 5.0  # standard deviations: beside other blocks, what is further off counts as that far
 
 
@@ -98,12 +99,13 @@ def _category_block(table: Table, columns: list[str], more: list[str], learned: 
     for name in columns:
         cells = [*table.text(name, "categories"), *more]
         if name not in known:
-            known[name] = tuple(sorted({cell for cell in cells if not values.missing(cell)}))
+            known[name] = tuple(sorted(cell for cell in set(cells) if not values.missing(cell)))
         place = {value: i for i, value in enumerate(known[name])}
-        rows = [(row, place[cell]) for row, cell in enumerate(cells) if cell in place]
-        at = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-        ones = np.ones(at.shape[1], np.float32)
-        parts.append(sp.csr_array((ones, (at[0], at[1])), shape=(len(cells), len(place))))
+        at = np.fromiter(map(place.get, cells, repeat(-1)), dtype=np.int64, count=len(cells))
+        given = at >= 0
+        indptr = np.concatenate([[0], np.cumsum(given)])
+        ones = np.ones(indptr[-1], np.float32)
+        parts.append(sp.csr_array((ones, at[given], indptr), shape=(len(cells), len(place))))
         names += [f"{name}={value}" for value in known[name]]
     return Block("category", sp.csr_array(sp.hstack(parts, "csr")), tuple(names)), replace(learned, categories=known)
 
@@ -194,9 +196,9 @@ def combined(blocks: Sequence[Block], learned: Memory) -> tuple[Any, tuple[str, 
         x, learned = _of_length_one(block, f"{place}", learned)
         parts.append(SHARE[block.kind] * x)
     joined = sp.csr_array(sp.hstack(parts, "csr"), dtype=np.float32)
-    lengths = np.sqrt(joined.multiply(joined).sum(axis=1))
-    scale = sp.dia_array((1 / np.maximum(lengths, 1e-12)[None], [0]), shape=(joined.shape[0],) * 2)
-    return sp.csr_array(scale @ joined, dtype=np.float32), _distinct(blocks), learned
+    lengths = np.sqrt(np.asarray(joined.power(2).sum(axis=1)).ravel())
+    joined.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(joined.indptr)).astype(np.float32)
+    return joined, _distinct(blocks), learned
 
 
 def _of_length_one(block: Block, key: str, learned: Memory) -> tuple[Any, Memory]:

@@ -21,7 +21,7 @@ LIKELY = 500  # names that are compared letter by letter with a misspelt one
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a table by name: text as object arrays of ``str``, numbers of typed files as they were.
+    """The columns of a table by name: text as object arrays of stripped ``str``, numbers of typed files as they were.
 
     ``notes`` says what was unusual about the file; ``parts`` names each file with its first row, if there are several.
     """
@@ -47,13 +47,14 @@ class Table:
         )
 
     def text(self, name: str, role: str, flag: str | None = None) -> list[str]:
-        """The column as stripped strings, missing as ''; whole numbers without a decimal point."""
+        """The column as strings, missing as ''; whole numbers without a decimal point."""
         column = self.column(name, role, flag)
         if column.ndim > 1:
             raise InputError(f"{self.path}, column {name!r}: holds vectors, so it cannot be the {role}")
         if column.dtype.kind == "f":  # how Parquet gives integers with gaps
             return ["" if np.isnan(v) else str(int(v)) if v.is_integer() else str(v) for v in column.tolist()]
-        return [value.strip() for value in column.astype(object if column.dtype == object else str).tolist()]
+        values: list[str] = (column if column.dtype == object else column.astype(str)).tolist()
+        return values
 
     def place(self, row: int, column: str | None = None) -> str:
         """Where data row ``row`` (from 0) is, as a person would look for it."""

@@ -199,7 +199,7 @@ def read_text(file: Path, data: bytes, dialect: Dialect) -> dict[str, np.ndarray
             while block := list(islice(rows, 10_000)):  # few rows alive at once: a third of the memory
                 _check_lengths(file, data, dialect, block, len(columns[0]))
                 for column, values in zip(columns, zip(*block, strict=True), strict=True):
-                    column.extend(values)
+                    column.extend(map(str.strip, values))
     except csv.Error as error:
         reason = f"{error}. A quote may be left open or out of place."
         raise InputError(f"{file}, line {reader.line_num}: {reason}") from error

@@ -96,6 +96,7 @@ def find_ends(table: Table, options: Mapping[str, Any], known: Collection[str]) 
     """The two columns of an edge table that name nodes, and why. ``known`` are the node ids, if a table has them."""
     source, target = flagged(options, "source"), flagged(options, "target")
     rest = [name for name in table.columns if name not in (*source, *target)]
+    asked = (*flagged(options, "weight"), *flagged(options, "kind"))
     for use, given in (("source", source), ("target", target)):
         if given:
             table.column(given[0], f"{use} of each edge", FLAGS[use])
@@ -110,6 +111,8 @@ def find_ends(table: Table, options: Mapping[str, Any], known: Collection[str]) 
         found = [name for name in rest if share_known(sample(table, name), known) >= 0.5]
         if len(found) > 2:  # the few names of kinds of edges may be names of nodes too
             found = [name for name in found if len(sample(table, name)) > RARELY * min(len(table), SAMPLE)] or found
+        if len(found) == 1:  # a table of some of the nodes
+            found = _with_partner(table, found[0], [name for name in rest if name not in asked])
         if len(found) == 2:
             return found[0], found[1], "holds node ids"
         if len(found) > 2:
@@ -124,6 +127,15 @@ def find_ends(table: Table, options: Mapping[str, Any], known: Collection[str]) 
         f"them. Its first row names: {listed(table.columns)}. Say which they are with --source-column NAME and "
         "--target-column NAME; a file without column names needs a first row with them"
     )
+
+
+def _with_partner(table: Table, one: str, rest: Sequence[str]) -> list[str]:
+    """The column of ids and the only other one with as many different values of the same sort, if there is one."""
+    numeric = kind_of(table, one) == "number"
+    enough = RARELY * min(len(table), SAMPLE)
+    others = [name for name in rest if name != one and len(sample(table, name)) > enough]
+    others = [name for name in others if (kind_of(table, name) == "number") == numeric]
+    return [name for name in table.columns if name == one or name in others] if len(others) == 1 else [one]
 
 
 def _other_end(table: Table, one: str, rest: Sequence[str], known: Collection[str], use: str) -> str:

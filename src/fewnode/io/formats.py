@@ -55,7 +55,7 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
         raise InputError(
             f"{file}, column {name!r}: holds {kind} that is no text ({str(error).splitlines()[0]}); write it as text"
         ) from error
-    return np.array(["" if value is None else value for value in text.to_pylist()], dtype=object)
+    return np.array(["" if value is None else value.strip() for value in text.to_pylist()], dtype=object)
 
 
 def _beyond_float(column: Any) -> bool:
@@ -140,9 +140,9 @@ def _text(file: Path, name: str, row: int, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(part, str | int | float) for part in value):
-        return "|".join(map(str, value))
+        return "|".join(map(str, value)).strip()
     if isinstance(value, list | dict):
         raise InputError(f"{file}, row {row + 1}, column {name!r}: holds {value!r}, not a single value")
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return str(value).strip()

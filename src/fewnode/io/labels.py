@@ -1,14 +1,16 @@
-"""Cells of a label column as classes."""
+"""Where labels are, and their cells as classes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import InputError, one_of
+from . import names
 from .columns import Table
+from .roles import FLAGS, Role, doubt, flagged, listed, sample, share_known
 
 UNKNOWN = frozenset({"", "nan", "NaN", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>", "?"})
 DOUBTFUL = ("NA", "None", "none", "unknown", "Unknown", "other", "-")
@@ -25,15 +27,15 @@ def class_labels(
     whole = all(value.removeprefix("-").isdecimal() for value in found)
     if whole:
         found -= {"-1"}
-    names = sorted(found, key=(lambda value: (int(value), value)) if whole else None)
+    classes = sorted(found, key=(lambda value: (int(value), value)) if whole else None)
     notes += [
         f"label {odd!r} is taken for a class; leave the cells empty if it means unknown"
         for odd in DOUBTFUL
         if odd in found
     ]
-    index = {label: i for i, label in enumerate(names)}
+    index = {label: i for i, label in enumerate(classes)}
     y = np.fromiter(map(index.get, cells, repeat(-1)), dtype=np.int64, count=len(cells))
-    return y, tuple(names) or None
+    return y, tuple(classes) or None
 
 
 def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | None) -> Sequence[str]:
@@ -66,3 +68,29 @@ def _mark(found: set[str]) -> str | None:
         if any(all(cell) and again.issuperset(cell) for cell in several):
             return mark
     return None
+
+
+def pair_roles(table: Table, options: Mapping[str, Any], known: Collection[str], remedy: str = "") -> tuple[Role, Role]:
+    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
+    do in doubt, where no flag helps."""
+    file = table.path.name
+
+    def only(use: str, found: Sequence[str], what: str) -> str:
+        if len(found) == 1:
+            return found[0]
+        why = f"it is not clear which of {listed(table.columns)} holds the {what}"
+        raise InputError(f"{table.path}: {why}. {remedy}") if remedy else doubt(table, use, found or ["NAME"], why)
+
+    given = [name for name in flagged(options, "id") if name in table.columns]
+    by = given or [name for name in table.columns if names.plain(name) == "id"]
+    by = by or [name for name in table.columns if share_known(sample(table, name), known) >= 0.5]
+    by = by if len(by) == 1 else [name for name in by or table.columns if names.is_id(name)]
+    node = only("id", by, "node ids")
+    rest = [name for name in table.columns if name != node]
+    named = [name for name in flagged(options, "label") if name in rest]
+    named = named or [name for name in rest if names.plain(name) == "label"]
+    for usual in (names.LABELS, names.GROUPS):
+        named = named or [name for name in rest if names.words_of(name) & set(usual)]
+    label = only("label", named or rest, "labels")
+    why = "the other column" if len(rest) == 1 else "its name"
+    return Role(file, node, "id", "holds node ids", FLAGS["id"]), Role(file, label, "label", why, FLAGS["label"])

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
+
+import numpy as np
 
 from ..errors import InputError
 from ..storage import PathLike
@@ -43,43 +45,56 @@ def listed_nodes(
 
 def _node_index(table: Table, id_column: str) -> dict[str, int]:
     ids = node_ids(table, id_column)
-    index = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))  # the first of equal ids wins
+    index = {name: i for i, name in enumerate(ids)}
     if len(index) < len(ids):
-        again = next(i for i, name in enumerate(ids) if index[name] != i)
+        first = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+        again = next(i for i, name in enumerate(ids) if first[name] != i)
         raise InputError(
             f"{table.place(again, id_column)}: node id {ids[again]!r} is already used in row "
-            f"{index[ids[again]] + 1} ({len(ids) - len(index):,} repeated). Every node needs its own id; if another "
+            f"{first[ids[again]] + 1} ({len(ids) - len(index):,} repeated). Every node needs its own id; if another "
             f"column holds the ids, name it with {FLAGS['id']}"
         )
-    return {name: i for i, name in enumerate(ids)}
+    return index
 
 
-def with_unlisted(
+def all_nodes(
     listed: Nodes, joined: Sequence[EdgeTable], file: FeatureFile | None, strict: bool
-) -> tuple[Nodes, list[str]]:
-    """All nodes: those of the table, then those that only edges (or, without a table, features) name."""
-    index = dict(listed.index)
+) -> tuple[Nodes, np.ndarray, list[str]]:
+    """All nodes: those of the table, then those that only edges (or, without a table, features) name; the edges
+    ``[2, E]`` between them; and what to say about it."""
     if listed.table is None:
         more = file.ids or [] if file is not None else []
         names = dict.fromkeys(chain(*(end for table in joined for end in table.ends), more))
-        return Nodes(None, [], {name: i for i, name in enumerate(names)}, len(names)), []
+        listed = Nodes(None, [], {name: i for i, name in enumerate(names)}, len(names))
     if strict:
         for edges in joined:
             for role, end in zip(edges.roles, edges.ends, strict=False):
-                look_up(edges.table, role.column, end, index, listed.table)
-        return listed, []
-    for name in chain.from_iterable(end for table in joined for end in table.ends):
-        index.setdefault(name, len(index))
-    if len(index) == listed.listed:
-        return listed, []
+                look_up(edges.table, role.column, end, listed.index, listed.table)
+    index = dict(listed.index)
+    ends = [
+        [end for table in joined for end in table.ends[side]] if len(joined) > 1 else joined[0].ends[side]
+        for side in (0, 1)
+        if joined
+    ]
+    pairs = [np.fromiter(map(index.get, end, repeat(-1)), dtype=np.int64, count=len(end)) for end in ends]
+    for found, end in zip(pairs, ends, strict=True):
+        for row in np.flatnonzero(found < 0).tolist():
+            found[row] = index.setdefault(end[row], len(index))
+    everyone = Nodes(listed.table, listed.roles, index, listed.listed)
+    edge_index = np.stack(pairs) if pairs else np.empty((2, 0), dtype=np.int64)
+    return everyone, edge_index, _said_of_new(listed, index, joined)
+
+
+def _said_of_new(listed: Nodes, index: dict[str, int], joined: Sequence[EdgeTable]) -> list[str]:
+    if listed.table is None or len(index) == listed.listed:
+        return []
     _check_known(listed, joined)
     new = list(index)[listed.listed :]
     close = close_name(new[0], list(listed.index)) if listed.listed < 10_000 else None
-    note = (
+    return [
         f"{len(new):,} nodes that only the edges name, not {listed.table.path.name}, were added (the first: {new[0]!r}"
         f"{f', nearest id: {close!r}' if close else ''}); --strict refuses them"
-    )
-    return Nodes(listed.table, listed.roles, index, listed.listed), [note]
+    ]
 
 
 def _check_known(listed: Nodes, joined: Sequence[EdgeTable]) -> None:

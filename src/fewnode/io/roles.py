@@ -55,6 +55,9 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[Collection[str]])
         return named[0], "its name"
     if len(found) == 1:
         return found[0], "the edges' ids"
+    short = [name for name in unique if kind_of(table, name) == "names"]
+    if len(short) == 1 and not ends:
+        return short[0], "all differ"
     if len(found or named) > 1:
         raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
     raise InputError(
@@ -68,6 +71,9 @@ def _holds(ids: Collection[str], ends: Sequence[Collection[str]]) -> bool:
 
 
 def _unique(table: Table, name: str) -> bool:
+    start = Table(table.path, {name: table.columns[name][:SAMPLE]}).text(name, "node ids")
+    if "" in start or len(set(start)) < len(start):  # mostly the first rows tell
+        return False
     cells = table.text(name, "node ids")
     return "" not in cells and len(set(cells)) == len(cells)
 
@@ -140,6 +146,8 @@ def node_roles(
     for name in rest:
         if name not in roles:
             roles[name] = _feature_role(table, name, kinds[name], apart)
+            if label is not None and roles[name].use in ("category", "number") and _same(table, label.column, name):
+                roles[name] = Role(file, name, "", "tells the label", f"{FLAGS[roles[name].use]} {name}")
     return [roles[name] for name in table.columns if name in roles]
 
 
@@ -219,35 +227,21 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     return None
 
 
+def _same(table: Table, label: str, name: str) -> bool:
+    """Whether a column says the same as the label in other words, such as its number: no feature, but the answer."""
+    for rows in (slice(SAMPLE), slice(None)):  # mostly the first rows tell
+        part = Table(table.path, {column: table.columns[column][rows] for column in (label, name)})
+        cells = zip(part.text(label, "labels"), part.text(name, "values"), strict=True)
+        pairs = [pair for pair in cells if pair[0] and not values.missing(pair[1])]
+        distinct = set(pairs)
+        if len(pairs) < 20 or not len(distinct) == len({a for a, _ in distinct}) == len({b for _, b in distinct}) > 1:
+            return False
+    return True
+
+
 def _repeats(table: Table, name: str) -> bool:
     """Whether values occur again and again, as those of a class do."""
     if table.columns[name].ndim > 1:
         return False
     cells = [cell for cell in table.text(name, "labels") if cell]
     return len(cells) < 10 or len(set(cells)) <= len(cells) / 2
-
-
-def pair_roles(table: Table, options: Mapping[str, Any], known: Collection[str], remedy: str = "") -> tuple[Role, Role]:
-    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
-    do in doubt, where no flag helps."""
-    file = table.path.name
-
-    def only(use: str, found: Sequence[str], what: str) -> str:
-        if len(found) == 1:
-            return found[0]
-        why = f"it is not clear which of {listed(table.columns)} holds the {what}"
-        raise InputError(f"{table.path}: {why}. {remedy}") if remedy else doubt(table, use, found or ["NAME"], why)
-
-    given = [name for name in flagged(options, "id") if name in table.columns]
-    by = given or [name for name in table.columns if names.plain(name) == "id"]
-    by = by or [name for name in table.columns if share_known(sample(table, name), known) >= 0.5]
-    by = by if len(by) == 1 else [name for name in by or table.columns if names.is_id(name)]
-    node = only("id", by, "node ids")
-    rest = [name for name in table.columns if name != node]
-    named = [name for name in flagged(options, "label") if name in rest]
-    named = named or [name for name in rest if names.plain(name) == "label"]
-    for usual in (names.LABELS, names.GROUPS):
-        named = named or [name for name in rest if names.words_of(name) & set(usual)]
-    label = only("label", named or rest, "labels")
-    why = "the other column" if len(rest) == 1 else "its name"
-    return Role(file, node, "id", "holds node ids", FLAGS["id"]), Role(file, label, "label", why, FLAGS["label"])

@@ -1,6 +1,7 @@
 """What the cells of a column hold: numbers, dates, categories or texts."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,6 +11,7 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/
 Kind = Literal["number", "date", "text", "category", "names", "empty"]
 MOST = 0.5  # if more of the cells than this are numbers, the others are taken for mistakes
 WORDS = 3.0  # on average, from which a cell is a text
+SAMPLE = 2000  # cells that tell what a column holds
 CATEGORIES = 1000  # at most, and each on two nodes on average
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}([., ]\d{3})+")
@@ -101,19 +103,18 @@ def kind_of_cells(cells: Sequence[str], text: bool = False) -> Kind:
 
     Long strings are a text, few distinct ones a category, many distinct short ones names of something.
     """
-    given = [cell for cell in cells if not missing(cell)]
-    if not given:
+    sample = [cell for cell in cells[:: max(1, len(cells) // SAMPLE)] if not missing(cell)]
+    sample = sample or [cell for cell in cells if not missing(cell)][:SAMPLE]
+    if not sample:
         return "empty"
-    step = max(1, len(given) // 2000)
-    sample = given[::step]
-    numeric = sum(map(_like_number, sample))
-    if numeric > MOST * len(sample):
+    if sum(map(_like_number, sample)) > MOST * len(sample):
         return "number"
     if dates(sample) is not None:
         return "date"
     words = sum(len(cell.split()) for cell in sample) / len(sample)
-    distinct = len(set(given))
-    few = distinct <= min(CATEGORIES, len(given) / 2)
+    counts = Counter(cells)
+    given = {cell: count for cell, count in counts.items() if not missing(cell)}
+    few = len(given) <= min(CATEGORIES, sum(given.values()) / 2)
     if few and not (text and words >= WORDS):
         return "category"
     return "text" if text or words >= WORDS else "names"

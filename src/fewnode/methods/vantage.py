@@ -23,7 +23,7 @@ from .base import Method, Training, cross_entropy
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 TASKS = 64  # scored at a time: a node is eleven views wide
-TEACHERS = 10  # base classes that it takes to teach a view: with five or six the gate closes, whatever the graph
+TEACHERS = 30  # base classes that it takes to teach a view: with six the gate closes, with eighteen it gains little
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
@@ -62,6 +62,7 @@ class Vantage(Method):
         *,
         base_classes: tuple[int, ...],
         relations: tuple[str, ...] = (),
+        weighted: bool = True,
         rank: int = 256,
         node_adaptation: bool = True,
         class_adaptation: bool = True,
@@ -71,7 +72,7 @@ class Vantage(Method):
         taught: bool = True,
     ) -> None:
         super().__init__()
-        self.views = Views(in_channels, rank, relations if node_adaptation else ())
+        self.views = Views(in_channels, rank, relations if node_adaptation else (), weighted=weighted)
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
         more = 2 * len(self.views.relations)  # together they start as one view
         self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]

@@ -44,6 +44,7 @@ class ViewSources:
     lengths: tuple[Tensor, ...] = ()
 
 
+UNWEIGHTED = CacheKey[Graph]("edges without weights")
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
@@ -58,17 +59,19 @@ class Views(nn.Module):
 
     Smoothing goes along all edges, whatever their direction and kind. Each of the ``relations`` (directions and kinds,
     by the names of ``graph.relations``) adds two views: the mean of the words beside a node, and the links over steps
-    there and back, along its edges alone.
+    there and back, along its edges alone. Without ``weighted``, every edge counts one.
     """
 
-    def __init__(self, in_channels: int, rank: int = 256, relations: Sequence[str] = ()) -> None:
+    def __init__(
+        self, in_channels: int, rank: int = 256, relations: Sequence[str] = (), *, weighted: bool = True
+    ) -> None:
         super().__init__()
-        self.relations = tuple(relations)
+        self.relations, self.weighted = tuple(relations), weighted
         self.rank = min(rank, max(in_channels, 64))
         self.features = ReducedFeatures(in_channels, self.rank)
 
     def fit(self, graph: Graph) -> "Views":
-        self.features.fit(graph)
+        self.features.fit(self._seen(graph))
         return self
 
     def forward(self, graph: Graph) -> list[Tensor]:
@@ -78,7 +81,11 @@ class Views(nn.Module):
         """What the views of the graph were made from."""
         return self._made(graph)[1]
 
+    def _seen(self, graph: Graph) -> Graph:
+        return graph if self.weighted else graph.cache.get(UNWEIGHTED, graph.without_weights)
+
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
+        graph = self._seen(graph)
         if graph.space is not None:
             source = self.features._source()
             return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
@@ -135,7 +142,7 @@ class Views(nn.Module):
         features, x, n = self.features, graph.x, graph.num_nodes
         basis = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
         half = 4 * len(VIEWS) * self.rank * n > ROOM
-        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half}"
+        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None}"
         work = Work.of(graph, self.rank, basis, features.idf, features.centre, settings)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
             words = work.words(lambda rows: features.weighted_rows(x, rows) @ basis, basis.shape[1])

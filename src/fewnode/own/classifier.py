@@ -6,6 +6,7 @@ from inspect import signature
 from typing import Any, Literal, Self
 
 import torch
+from torch import Tensor
 
 from .. import inference
 from ..errors import InputError, one_of
@@ -26,6 +27,7 @@ from .openworld import BATCH
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
 from .rehearsal import Progress
+from .suggest import Suggester, Suggestions
 from .support import Examples, Support, changed, find_nodes, node_name, resolve
 
 
@@ -61,6 +63,10 @@ class FewShotClassifier(FittedModel):
     ) -> Self:
         """Learn new classes from examples, one or more each.
 
+        In the open question, examples of "other" show what is none of the classes; those of a known class are one more
+        label of it, which is not predicted but changes nothing else until the model is fitted again. Without any
+        example, nodes are of a known class or "other".
+
         Args:
             examples: ``{class: [nodes]}``, or a DataFrame with the columns id and label. Nodes are given by their own
                 ids, where they have any, or by their numbers.
@@ -72,8 +78,9 @@ class FewShotClassifier(FittedModel):
         """
         one_of("among", among, ("all", "new"))
         graph = self._graph()
-        support = resolve(examples_of(examples), graph, self.known, least=2 if among == "new" else 1)
+        examples = examples_of(examples)
         if among == "new":
+            support = resolve(examples, graph, self.known)
             if priors:
                 raise InputError("priors belong to the open question (among 'all'); the closed one has none")
             found = self._calibrated(support)
@@ -81,23 +88,24 @@ class FewShotClassifier(FittedModel):
             return self
         world = self._open_world(progress)
         other = opening.other_name(world.classes)
-        _check_other(other, support)
-        fixed = checked_priors(priors, support.classes, other)
+        support = resolve(examples, graph, self.known, least=0, other=other)
+        fixed = checked_priors(priors, support.classes[: support.n_new], other)
         nodes = None if pool is None else find_nodes(graph, pool, "pool")
-        self.question = world.ask(support.examples(), fixed=fixed, other=other, pool=nodes)
+        self.question = world.ask(support.examples(), others=support.of(other), fixed=fixed, other=other, pool=nodes)
         self.support, self.calibration = support, None
         return self
 
     def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> Self:
-        """Add examples to new classes (or a new class), or take some back: ``{class: [nodes]}``. In the open question
-        only what they touch is computed again; shares said with ``adapt`` stay."""
+        """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In the open question only
+        what they touch is computed again; shares said with ``adapt`` stay."""
         support, graph = self._support(), self._graph()
         examples = changed(support, graph, add or {}, remove or {})
         if self.question is None:
             return self.adapt(examples, among="new")
-        support = resolve(examples, graph, self.known, least=1)
-        _check_other(self.question.other, support)
-        self.question, self.support = self.question.with_examples(support.examples()), support
+        other = self.question.other
+        support = resolve(examples, graph, self.known, least=0, other=other)
+        self.question = self.question.with_examples(support.examples(), support.of(other))
+        self.support = support
         return self
 
     def predict_proba(
@@ -155,8 +163,8 @@ class FewShotClassifier(FittedModel):
         return Predictions((ids + graph.num_nodes).cpu(), names, question.classes, found, question.kinds)
 
     def find(self, label: str, top: int = 100) -> Candidates:
-        """The ``top`` nodes without a label that are likeliest of the new class ``label``."""
-        one_of("class", label, self._support().classes)
+        """The ``top`` nodes without a label that are likeliest of the class ``label``."""
+        one_of("class", label, self.classes_)
         nodes = self.unlabelled()
         if not 1 <= top <= len(nodes):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
@@ -166,6 +174,46 @@ class FewShotClassifier(FittedModel):
         chosen = nodes.cpu()[best.indices]
         names = [node_name(self._graph(), i) for i in chosen.tolist()]
         return Candidates(label, chosen, names, best.values)
+
+    def suggest(
+        self,
+        n: int = 10,
+        by: str = "teach",
+        label: str | None = None,
+        *,
+        among: Iterable[Any] | None = None,
+        told: Iterable[Any] = (),
+    ) -> Suggestions:
+        """The ``n`` nodes worth a look next.
+
+        Args:
+            by: "teach" (what a label would teach most), "margin" (the least sure), "doubtful" and "sure" (of the class
+                ``label``), "other" (likeliest none of the classes), "typical" (of each region) or "random".
+            label: the class for "doubtful" and "sure".
+            among: the nodes to choose from; by default all without a label.
+            told: nodes that were answered or skipped already: they are not asked about, and their like less often.
+
+        Example:
+            >>> import fewnode
+            >>> graph, split = fewnode.planted(300, 6, seed=0)
+            >>> classifier = fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split))
+            >>> len(classifier.suggest(4, by="typical"))  # before there is any example
+            4
+        """
+        graph, support = self._graph(), self.support
+        if among is not None:
+            nodes = find_nodes(graph, among, "nodes to ask about")
+        else:
+            nodes = (graph.y < 0).nonzero().flatten() if support is None else self.unlabelled()
+        found = None if support is None else self.predict_proba(nodes)
+        shots = {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
+        return Suggester(graph, self.coordinates(), nodes, found, shots).suggest(n, by, label, told)
+
+    def coordinates(self) -> Tensor:
+        """Where the nodes lie, ``[N, d]``: as the open question sees them, or as the method does, side by side."""
+        if self.question is not None:
+            return self.question.model.x
+        return torch.cat([part.float() for part in self.embeddings()], 1)
 
     def expect(
         self, found: Predictions, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
@@ -237,8 +285,3 @@ class FewShotClassifier(FittedModel):
         graph, state = self._attached()
         found = self.calibration or self._calibrated(support)
         return self._fitted()[0], graph, state, support, found
-
-
-def _check_other(other: str, support: Support) -> None:
-    if other in support.classes:
-        raise InputError(f"{other!r} is what nodes of no class are called; leave it out, or name it otherwise")

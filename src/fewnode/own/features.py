@@ -11,6 +11,7 @@ from ..card import ModelCard
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.csr import to_tensor
+from ..graph.frozen import FINGERPRINT
 from ..graph.passes import column_spread, standardised
 
 SHOWN = 8  # names in an error message
@@ -66,7 +67,9 @@ class FeatureSchema:
             torch.tensor(part, dtype=torch.float32, device=graph.device) for part in (self.centre, self.scale)
         )
         if graph.space is not None:
-            return graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names)
+            own = graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names)
+            own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
+            return own
         return graph.with_features((graph.features - centre).div_(scale), graph.feature_names)
 
     def _same_structure(self, graph: Graph) -> Graph:

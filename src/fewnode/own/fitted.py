@@ -89,11 +89,8 @@ class FittedModel:
             graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
             split: the classes to learn from and to select on.
             edges: instead of a graph, a DataFrame with a row for each edge, an adjacency, or edges [2, E].
-            nodes: a DataFrame with a row for each node, beside one of edges.
-            x: features [N, F], beside an adjacency or edges [2, E].
-            y: labels [N], likewise; None, "" or -1 for unknown.
-            source: the files the graph came from.
-            resume: a folder that keeps the state of the training, as in ``fewnode.fit``.
+            nodes, x, y: beside edges, a DataFrame with a row for each node; or features [N, F] and labels [N].
+            source, resume: the files the graph came from; a folder that keeps the state of the training.
             callback: told a ``TrainingProgress`` after every step.
             columns: beside DataFrames, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
@@ -186,6 +183,7 @@ class FittedModel:
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
+        graph = graph if model.card.context.get("weighted", True) else graph.without_weights()
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
@@ -270,8 +268,8 @@ class FittedModel:
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
             if graph.space is not None:
                 self._open = opening.open_world_on_disk(self._fitted()[0], graph, y, classes, progress)
-            elif self.folder is not None and self.manifest is not None and self.on_own_graph():
-                self._open = opening.load(self.folder, self.manifest, y, classes)
+            elif (kept := self._kept()) is not None:
+                self._open = opening.load(*kept, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
@@ -280,13 +278,16 @@ class FittedModel:
         """The open-world model with what nodes that arrive later need."""
         world = self._open_world(progress)
         if world.relay is None and world.recipe is not None:
-            relay = None
-            if self.folder is not None and self.manifest is not None and self.on_own_graph():
-                relay = opening.load_relay(self.folder, self.manifest, world.x.device)
-            self._open = world = replace(
-                world, relay=relay or opening.relay_of(self._fitted()[0], self._graph(), world)
-            )
+            kept = self._kept()
+            relay = None if kept is None else opening.load_relay(*kept, world.x.device)
+            relay = relay or opening.relay_of(self._fitted()[0], self._graph(), world)
+            self._open = world = replace(world, relay=relay)
         return world
+
+    def _kept(self) -> tuple[Path, Manifest] | None:
+        """The folder with what was made of the attached graph, if it was read from one."""
+        kept = self.folder is not None and self.manifest is not None and self.on_own_graph()
+        return (self.folder, self.manifest) if kept else None  # type: ignore[return-value]
 
     def _fitted(self) -> tuple[Method, FeatureSchema]:
         if self.model is None or self.schema is None:
@@ -301,8 +302,8 @@ class FittedModel:
 
     def _attached(self) -> tuple[Graph, Any]:
         graph = self._graph()
-        if self._state is None and self.folder is not None and self.manifest is not None and self.on_own_graph():
-            self._state = persistence.read_embedding(self.folder, self.manifest, graph.device)
+        if self._state is None and (kept := self._kept()) is not None:
+            self._state = persistence.read_embedding(*kept, graph.device)
         if self._state is None:
             self._state = inference.embed(self._fitted()[0], graph)
         return graph, self._state

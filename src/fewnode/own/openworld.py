@@ -26,6 +26,7 @@ from .rehearsal import Progress, Rehearsed, rehearse
 from .relay import Relay
 
 POOL = 20_000  # unlabelled nodes from which the shares of the classes are estimated
+USUAL_SHOTS = 3  # taken where there is no example yet
 BATCH = 1 << 16  # nodes scored at a time, and ...
 ROWS = 1 << 12  # ... rows of coordinates copied at a time, which stay in the processor's cache
 
@@ -96,16 +97,19 @@ class OpenWorldModel:
         self,
         examples: Mapping[str, Tensor],
         *,
+        others: Tensor | None = None,
         fixed: Mapping[str, float] | None = None,
         other: str = "other",
         pool: Tensor | None = None,
     ) -> "OpenQuestion":
         """The question with new classes shown by the nodes ``examples``; ``fixed`` shares are not estimated.
 
-        The shares of the others are estimated on the nodes ``pool``, by default all that have no label.
+        The nodes ``others`` are said to be of no class. The shares of the groups are estimated on the nodes ``pool``,
+        by default all that have no label.
         """
-        question = OpenQuestion(self, {}, {}, other, dict(fixed or {}), self._pool(pool), torch.empty(0))
-        return question.with_examples(examples)
+        pool = self._pool(pool)
+        question = OpenQuestion(self, {}, {}, other, dict(fixed or {}), pool, torch.empty(0), pool[:0])
+        return question.with_examples(examples, others)
 
     def _pool(self, pool: Tensor | None) -> Tensor:
         nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
@@ -122,7 +126,8 @@ class OpenWorldModel:
 class OpenQuestion:
     """New classes beside the known ones: ``examples`` and ``directions`` by name, and the ``shares`` of all groups.
 
-    Groups are: known (all together), each new class, other.
+    Groups are: known (all together), each new class, other. Where ``others`` were shown, what is like them has a
+    direction too, and a share before that of whatever else is of no class; the answer is the sum of both.
     """
 
     model: OpenWorldModel
@@ -132,6 +137,7 @@ class OpenQuestion:
     fixed: dict[str, float]
     pool: Tensor
     shares: Tensor
+    others: Tensor
     memberships: list[Membership] = field(default_factory=list)
 
     @property
@@ -146,44 +152,55 @@ class OpenQuestion:
         n_new = len(self.examples)
         return (*["new"] * n_new, *["known"] * (len(self.classes) - n_new - 1), "other")
 
-    def with_examples(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
-        """The same question with other examples: only classes whose examples changed get a new direction."""
-        return self.with_each([examples])[0]
+    def with_examples(self, examples: Mapping[str, Tensor], others: Tensor | None = None) -> "OpenQuestion":
+        """The same question with other examples: only classes whose examples changed get a new direction.
 
-    def with_each(self, several: Sequence[Mapping[str, Tensor]]) -> list["OpenQuestion"]:
+        ``others`` replaces the nodes that are said to be of no class, if it is given.
+        """
+        return self.with_each([examples], others)[0]
+
+    def with_each(self, several: Sequence[Mapping[str, Tensor]], others: Tensor | None = None) -> list["OpenQuestion"]:
         """The same question with each of several other examples; the pool is looked at once for all of them."""
-        asked = [self._showing(examples) for examples in several]
+        asked = [self._showing(examples, self.others if others is None else others) for examples in several]
         widths = [2 * len(one.directions) for one in asked]
         projections = self._projections(self.pool, [part for one in asked for part in one.directions.values()])
         facts, found = self.model.facts[self.pool], []
         for one, own in zip(asked, projections.split(widths, 1), strict=True):
-            groups = [None, *one.examples, self.other]
-            fixed = {groups.index(name): share for name, share in self.fixed.items() if name in groups}
-            free = ~torch.isin(self.pool, torch.cat(list(one.examples.values())))
+            free = ~torch.isin(self.pool, torch.cat([*one.examples.values(), one.others]))
             utilities = one._utilities(facts[free], own[free])
-            found.append(replace(one, shares=priors.estimate(utilities, one._assumed(), fixed)))
+            found.append(replace(one, shares=priors.estimate(utilities, one._assumed(), one._fixed())))
         return found
 
-    def _showing(self, examples: Mapping[str, Tensor]) -> "OpenQuestion":
+    def _fixed(self) -> dict[int, float]:
+        """The shares that were said, by group; both parts of other have half of it."""
+        groups = [None, *self.directions, self.other]
+        places = {name: [i for i, one in enumerate(groups) if one == name] for name in self.fixed}
+        return {i: self.fixed[name] / len(at) for name, at in places.items() for i in at}
+
+    def _showing(self, examples: Mapping[str, Tensor], others: Tensor) -> "OpenQuestion":
         """The question with these examples, before the shares are estimated."""
+        shown = {**examples, self.other: others} if len(others) else dict(examples)
+        before = {**self.examples, self.other: self.others}
         directions = {}
-        for name, nodes in examples.items():
-            same = name in self.examples and torch.equal(self.examples[name], nodes)
-            directions[name] = (
-                self.directions[name] if same else self.model.moments.direction(self.model.x[nodes].float())
-            )
-        shots = [len(nodes) for nodes in examples.values()]
-        taught = [self.model.nearest(shot).membership for shot in (*shots, sum(shots) / len(shots))]
-        return replace(self, examples=dict(examples), directions=directions, memberships=taught)
+        for name, nodes in shown.items():
+            same = name in self.directions and torch.equal(before[name], nodes)
+            rows = self.model.x[nodes].float()
+            directions[name] = self.directions[name] if same else self.model.moments.direction(rows)
+        shots = [len(nodes) for nodes in shown.values()]
+        usual = sum(shots) / len(shots) if shots else USUAL_SHOTS
+        taught = [self.model.nearest(shot).membership for shot in (*shots, usual)]
+        return replace(self, examples=dict(examples), others=others, directions=directions, memberships=taught)
 
     def _projections(self, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
         """``[B, 2 * directions]``: both weights of each in turn."""
+        if not directions:
+            return self.model.facts.new_zeros(len(nodes), 0)
         weights = torch.cat([part.weights for part in directions], 1)
         parts = [self.model.x[some].float() @ weights for some in nodes.split(ROWS)]
         return torch.cat(parts) - self.model.moments.mean @ weights
 
     def utilities(self, nodes: Tensor) -> Tensor:
-        """Log odds ``[B, G]`` of the groups against known, at the shares that rehearsals had."""
+        """Log odds of the groups against known, ``[B, G]`` (both parts of other), at the shares of rehearsals."""
         return self._utilities(self.model.facts[nodes], self._projections(nodes, list(self.directions.values())))
 
     def _utilities(self, facts: Tensor, projections: Tensor) -> Tensor:
@@ -197,7 +214,9 @@ class OpenQuestion:
     def groups(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, G]`` of known (all together), each new class, and other."""
         parts = [priors.with_shares(self.utilities(part), self._assumed(), self.shares) for part in nodes.split(BATCH)]
-        return torch.cat(parts) if parts else self.model.facts.new_zeros(0, len(self.examples) + 2)
+        found = torch.cat(parts) if parts else self.model.facts.new_zeros(0, len(self.directions) + 2)
+        n = 1 + len(self.examples)
+        return torch.cat([found[:, :n], found[:, n:].sum(1, keepdim=True)], 1)
 
     def probabilities(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, classes]`` in the order of ``classes``."""
@@ -218,8 +237,8 @@ class OpenQuestion:
 
     def expectation(self, tally: Tally) -> Expectation:
         """What is to be expected of the rows of a tally."""
-        shots = sum(len(nodes) for nodes in self.examples.values()) / len(self.examples)
-        taught = self.model.nearest(shots)
+        shots = sum(len(nodes) for nodes in self.examples.values())
+        taught = self.model.nearest(shots / len(self.examples) if self.examples else USUAL_SHOTS)
         return expectation(tuple(self.examples), tally, taught.gaps, taught.episodes)
 
     def _known(self, nodes: Tensor) -> Tensor:
@@ -230,7 +249,7 @@ class OpenQuestion:
 
     def _assumed(self) -> Tensor:
         """The shares at which the utilities were learned."""
-        n_new = len(self.examples)
+        n_new = len(self.directions)
         parts = [taught.assumed(n_new) for taught in self.memberships]
         shares = torch.stack([parts[-1][0], *(part[1] for part in parts[:-1]), parts[-1][-1]])
         return (shares / shares.sum()).to(self.model.facts)

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..io.columns import close_name, read_columns
-from ..io.roles import pair_roles
+from ..io.labels import pair_roles
 from ..storage import PathLike
 from ..storage.spreadsheet import unguarded
 from ..store.names import StoredNames
@@ -26,7 +26,10 @@ NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Example nodes ``nodes [S]`` with their classes ``y [S]``, named by ``classes``; the first ``n_new`` are new."""
+    """Example nodes ``nodes [S]`` with their classes ``y [S]``, named by ``classes``; the first ``n_new`` are new.
+
+    The others are known classes and "other", which the open question may be told nodes of.
+    """
 
     nodes: Tensor
     y: Tensor
@@ -36,6 +39,10 @@ class Support:
     def examples(self) -> dict[str, Tensor]:
         """The nodes of each new class."""
         return {name: self.nodes[self.y == c] for c, name in enumerate(self.classes[: self.n_new])}
+
+    def of(self, name: str) -> Tensor:
+        """The examples of a class; none, if it has none."""
+        return self.nodes[self.y == (self.classes.index(name) if name in self.classes else -1)]
 
     def shots(self) -> list[int]:
         """How many examples each class has."""
@@ -93,9 +100,13 @@ def read_examples(
     return found
 
 
-def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 2) -> Support:
-    """Check the examples of at least ``least`` new classes and find their nodes."""
-    names = _checked_names(examples, known, least)
+def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 2, other: str | None = None) -> Support:
+    """Check the examples of at least ``least`` classes and find their nodes.
+
+    In the open question, where nodes of no class are called ``other``, some may also be said to be of a known class, or
+    of none; without it known classes are refused.
+    """
+    names = _checked_names(examples, known, least, closed=other is None)
     found: dict[int, str] = {}
     nodes: list[Tensor] = []
     for key, name in zip(examples, names, strict=True):
@@ -109,11 +120,15 @@ def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 
             _check_node(graph, node, name, found, known)
             found[node] = name
         nodes.append(ids.sort().values)  # the order in which they were given must not matter
-    y = torch.repeat_interleave(torch.arange(len(nodes)), torch.tensor([len(ids) for ids in nodes]))
-    return Support(torch.cat(nodes), y.to(graph.device), tuple(names), len(names))
+    new = [i for i, name in enumerate(names) if other is None or name not in (*known.names(), other)]
+    order = [*new, *(i for i in range(len(names)) if i not in new)]
+    nodes = [nodes[i] for i in order]
+    y = torch.repeat_interleave(torch.arange(len(nodes)), torch.tensor([len(ids) for ids in nodes], dtype=torch.long))
+    ids = torch.cat([*nodes, torch.empty(0, dtype=torch.long, device=graph.device)])
+    return Support(ids, y.to(graph.device), tuple(names[i] for i in order), len(new))
 
 
-def _checked_names(examples: Examples, known: KnownClasses, least: int) -> list[str]:
+def _checked_names(examples: Examples, known: KnownClasses, least: int, closed: bool) -> list[str]:
     names = [str(name).strip() for name in examples]
     folded: dict[str, str] = {}
     for name in names:
@@ -123,13 +138,13 @@ def _checked_names(examples: Examples, known: KnownClasses, least: int) -> list[
             raise InputError(f"{UNKNOWN!r} is what nodes below the threshold are called; name the class otherwise")
         if (same := folded.setdefault(name.casefold(), name)) != name or names.count(name) > 1:
             raise InputError(f"class {same!r} is named twice (as {name!r}); write it one way")
-        if name in known.names():
+        if closed and name in known.names():
             part = "trained" if name in known.base else "validated"
             raise InputError(
                 f"{name!r} is no new class: the model was {part} on it. Leave its examples out and offer the "
                 "known classes beside the new ones instead (among 'all')"
             )
-    if not names and least < 2:
+    if not names and least == 1:
         raise InputError("the examples name no class; name at least one, with one node or more")
     if len(names) < least:
         what = f"only {names[0]!r}" if names else "none"
@@ -144,7 +159,7 @@ def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known
         other = "twice" if found[node] == name else f"and of {found[node]!r}"
         raise InputError(f"node {node_name(graph, node)!r} is an example of {name!r} {other}; name it once")
     label = int(graph.y[node])
-    if label >= 0 and (own := class_name(graph, label)) in known.names():
+    if label >= 0 and (own := class_name(graph, label)) != name and own in known.names():
         raise InputError(
             f"node {node_name(graph, node)!r} is an example of {name!r}, but the graph labels it {own!r}, a class "
             "the model knows; choose another example or correct the label"
@@ -152,11 +167,11 @@ def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known
 
 
 def changed(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
-    """The examples of new classes with some more, and without some."""
-    found = {name: nodes.tolist() for name, nodes in support.examples().items()}
+    """The examples with some more, and without some."""
+    found = {name: support.nodes[support.y == c].tolist() for c, name in enumerate(support.classes)}
     for name, nodes in remove.items():
         if name not in found:
-            raise InputError(f"there is no new class {name!r} to take examples from; there are {', '.join(found)}")
+            raise InputError(f"there is no class {name!r} to take examples from; there are {', '.join(found)}")
         for node in find_nodes(graph, nodes, f"class {name!r}").tolist():
             if node not in found[name]:
                 raise InputError(

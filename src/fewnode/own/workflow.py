@@ -83,6 +83,22 @@ def fit_tables(
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
 
+def load_attached(
+    folder: PathLike,
+    *,
+    edges: PathLike | None = None,
+    nodes: PathLike | None = None,
+    features: PathLike | None = None,
+    say: Say = lambda _: None,
+) -> FewShotClassifier:
+    """The classifier in ``folder``, on its graph or on the one in other tables."""
+    say(f"Loading the model in {folder} ...")
+    classifier = FewShotClassifier.load(folder)
+    say("Reading the graph ...")
+    tables = {"edges": edges, "nodes": nodes, "features": features}
+    return classifier.attach(remembered_graph(classifier, folder, tables, say))
+
+
 def load_adapted(
     folder: PathLike,
     support: PathLike,
@@ -223,12 +239,12 @@ def predict_tables(
     else:
         with scoring or nullcontext() as progress:
             found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
-        found = found if wanted is not None else _by_name(found)
+        found = found if wanted is not None else by_name(found)
     write_columns(out, found.table(threshold, thresholds, all_probabilities=all_probabilities), force, raw_cells)
     return PredictedTables(classifier, Answered.of(classifier, found, threshold, thresholds), found)
 
 
-def _by_name(found: Predictions) -> Predictions:
+def by_name(found: Predictions) -> Predictions:
     """In the order of the names: that of the graph is none a reader would know."""
     order = natural_order(found.names)
     names, probabilities = [found.names[i] for i in order], found.probabilities[order]

@@ -12,7 +12,7 @@ from .. import methods
 from ..card import ModelCard, versions
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.relations import relation_names
+from ..graph.relations import relation_names, weights_tell
 from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..tasks import ClassSplit, Tasks, random_bits, training_view
@@ -77,7 +77,7 @@ def fit(
         context = _context(kind, seen, split, n_way, k_shot)
         model = kind(**context, **build).to(graph.device)
         model.card = _card(kind, seen, split, build, context, shape)
-        model.card = replace(model.card, notes=tuple(unread_edges(kind, seen)))
+        model.card = replace(model.card, notes=tuple(unread_edges(kind, seen, context)))
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
@@ -178,6 +178,8 @@ def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: 
     known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
     if names := relation_names(graph):
         known["relations"] = names
+    if split is not None and not weights_tell(training_view(graph, split)):
+        known["weighted"] = False
     return {name: known[name] for name in constructor_parameters(kind) if name in known}
 
 

@@ -1,0 +1,99 @@
+// The node, or nodes, that are looked at: what is known, what is predicted, why, and the answers.
+import { count, el, percent, svg, user } from "./dom.js";
+import { colourOf } from "./colours.js";
+import { keyOf } from "./classes.js";
+import { get } from "./api.js";
+
+const BUTTONS = 12; // classes with a button of their own
+
+export function drawPanel(place, state, { rows, node, asking, acts }) {
+  if (!rows.length) { place.replaceChildren(...nothing(state, asking, acts)); return; }
+  place.replaceChildren(...(rows.length > 1 ? several(state, rows, acts) : single(state, rows[0], node, asking, acts)));
+}
+
+function nothing(state, asking, acts) {
+  const why = asking ? emptyQueue(state, asking) : null;
+  return [
+    el("h3", {}, why ? "No question left" : "What would you like to find?"),
+    el("p", { class: "hint" }, why ?? (state.classes.some((one) => one.kind === "new")
+      ? "Let yourself be asked: each answer is one key, and the whole map learns from it. Or choose a node on the map, or search for one."
+      : "Find one node of the class you are after (search, or click on the map), press C and name the class. If you have none in mind, be asked: you are shown a typical node of each region.")),
+    el("div", { class: "answers" }, el("button", { class: "main", onclick: () => acts.ask() }, "Ask me ", el("kbd", {}, "A"))),
+    ...state.notes.map((note) => el("p", { class: "hint user" }, note)),
+  ];
+}
+
+function emptyQueue(state, asking) {
+  if (asking.label) return `No node without a label is left to ask about ${asking.label}. Answer another queue, or show it another example.`;
+  return state.skipped ? `Every node without a label was answered or skipped (${state.skipped} skipped; undo brings them back).` : "Every node has a label already, so there is nothing to ask.";
+}
+
+function answers(state, acts, predicted, marked, like = null) {
+  const buttons = [];
+  state.classes.forEach((one, index) => {
+    if (one.kind === "known" || buttons.length >= BUTTONS) return;
+    const label = one.kind === "other" ? "none of these" : one.name;
+    buttons.push(el("button", { onclick: () => acts.give(one.name), "data-answer": one.name }, el("span", { class: "dot", color: colourOf(state.classes, index) }), user(label), keyOf(state.classes, index) ? el("kbd", {}, keyOf(state.classes, index)) : ""));
+  });
+  return el("div", { class: "answers" },
+    predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(state.classes.some((one) => one.kind === "other" && one.name === predicted) ? "none of these" : predicted), el("kbd", {}, "Enter")),
+    ...buttons,
+    el("button", { onclick: acts.other }, "Another class… ", el("kbd", {}, "C")),
+    marked ? el("button", { onclick: acts.take }, "Take back ", el("kbd", {}, "T")) : el("button", { onclick: acts.skip }, "Skip ", el("kbd", {}, "S")),
+    like);
+}
+
+function single(state, row, node, asking, acts) {
+  const name = state.classes[row.class]?.name, parts = [];
+  const like = el("button", { onclick: acts.like }, "More like this ", el("kbd", {}, "M"));
+  const text = row.marked ? el("p", { class: "given" }, "You gave it to ", user(name), ".")
+    : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph.")
+    : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(name === "other" && asking ? "none of these" : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
+    : el("p", { class: asking ? "question" : "hint" }, asking ? "What is this?" : "Nothing is predicted yet.");
+  if (asking) parts.push(el("p", { class: "quiet" }, asking.title));
+  parts.push(text, el("h3", { class: "user" }, row.name));
+  if (!row.given || row.marked) parts.push(answers(state, acts, name && !row.marked ? name : null, row.marked, like));
+  if (row.given && !row.marked) parts.push(el("div", { class: "answers" }, like));
+  if (!node) return [...parts, el("p", { class: "hint" }, "…")];
+  if (node.columns.length) parts.push(el("table", { class: "facts" }, node.columns.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, value)))));
+  if (node.probabilities.length) parts.push(el("h4", {}, "Probabilities"), ...node.probabilities.slice(0, 6).map(([label, p]) => bar(state, label, p)));
+  parts.push(el("div", { id: "why" }));
+  parts.push(el("h4", {}, `Neighbours (${count(node.degree)})`), rowsList(state, node.neighbours, acts));
+  return parts;
+}
+
+function bar(state, label, p) {
+  const index = state.classes.findIndex((one) => one.name === label);
+  const track = svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none" }, svg("rect", { width: 100 * p, height: 10, fill: colourOf(state.classes, index) }));
+  return el("div", { class: "bar" }, el("span", { class: "name user", title: label }, label), el("span", { class: "track" }, track), el("span", {}, percent(p, p < 0.1 ? 1 : 0)));
+}
+
+export function rowsList(state, rows, acts, drop) {
+  return el("ul", { class: "list" }, rows.map((row) => el("li", {},
+    el("span", { class: "swatch", color: colourOf(state.classes, row.class), title: state.classes[row.class]?.name ?? "nothing predicted" }),
+    el("button", { class: "plain user", onclick: () => acts.pick(row.id) }, row.name),
+    el("span", { class: "about user" }, row.about),
+    drop && el("button", { class: "plain", "aria-label": `Leave ${row.name} out`, onclick: () => drop(row.id) }, "✕"))));
+}
+
+function several(state, rows, acts) {
+  return [
+    el("h3", {}, `${count(rows.length)} nodes selected`),
+    el("p", { class: "hint" }, "Give all of them to a class at once; leave out (✕) those that do not belong."),
+    answers(state, acts, null, false),
+    rowsList(state, rows.slice(0, 100), acts, acts.drop),
+    rows.length > 100 && el("p", { class: "hint" }, `and ${count(rows.length - 100)} more`),
+  ];
+}
+
+export async function drawWhy(place, id, pick) {
+  const found = await get(`/api/why?id=${id}`);
+  if (!found || !place.isConnected) return;
+  const signed = (v) => (v === null ? "" : `${v >= 0 ? "for it" : "against"} ${Math.abs(v).toFixed(2)}`);
+  const lines = (title, rows) => (rows.length ? [el("h4", {}, title), el("ul", { class: "list" }, rows)] : []);
+  const alike = found.examples.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), ` · ${percent(Math.max(one.similarity, 0))} alike`)));
+  const around = found.neighbours.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), one.labelled ? " (labelled)" : "", one.evidence === null ? "" : ` · ${signed(one.evidence)}`)));
+  const columns = [...found.columns].sort((a, b) => Math.abs(b.evidence) - Math.abs(a.evidence)).slice(0, 5).map((one) => el("li", {}, user(one.name), el("span", { class: "about" }, `${one.more ? "more" : "less"} than usual · ${signed(one.evidence)}`)));
+  const changes = found.changes.map((one) => el("li", {}, `Without ${one.what === "edges" ? "the edge to" : one.what === "examples" ? "the example" : "the column"} `, user(one.without.join(", ")), " it would be ", user(one.label)));
+  place.replaceChildren(...lines("Why: examples it is like", alike), ...lines("Why: its neighbours say", around), ...lines("Why: words and columns", columns), ...lines("What would change it", changes));
+}

@@ -1,0 +1,134 @@
+"""Tables with a stranger's own column names: fitted, predicted and explained without naming one of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import own_graph
+from fewnode import cli
+
+WORDS = (
+    "bread oven",
+    "hair scissors",
+    "parcel van",
+    "field plough",
+    "rose bouquet",
+    "shelf till",
+    "cash run",
+    "fake mail",
+)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def _run(*argv: object) -> tuple[int, str, str]:
+        code = cli.main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return _run
+
+
+def write_strange(folder: Path, new_labels: bool = False) -> None:
+    """people.csv (person;trade;about;town;income) with gaps and decimal commas, payments.csv (payer;payee;how)."""
+    edges, _, y = own_graph.arrays()
+    rng = np.random.default_rng(3)
+    rows = []
+    for i, c in enumerate(y):
+        known = c < len(own_graph.TRADES) and i % 3
+        label = own_graph.TRADES[c] if known else ""
+        if new_labels and i in np.flatnonzero(y >= len(own_graph.TRADES))[:6]:
+            label = own_graph.NEW[c - len(own_graph.TRADES)]
+        income = "" if i % 10 == 0 else f"{1000 * c + rng.normal():.2f}".replace(".", ",")
+        rows.append(f"n{i};{label};works with {WORDS[c]} number {i};town {rng.integers(4)};{income}")
+    own_graph.write(folder / "people.csv", ["person;trade;about;town;income", *rows])
+    pairs = [f"n{a};n{b};{'cash' if a % 2 else 'card'}" for a, b in edges.T]
+    own_graph.write(folder / "payments.csv", ["payer;payee;how", *pairs])
+    examples = [f"{name};{node}" for name, nodes in own_graph.examples().items() for node in nodes]
+    own_graph.write(folder / "shown.csv", ["kind of account;who", *examples])
+
+
+FIT = (
+    "fit-own",
+    "--edges",
+    "payments.csv",
+    "--nodes",
+    "people.csv",
+    "--method",
+    "probe",
+    "--k-shot",
+    "3",
+    "--out",
+    "m",
+)
+
+
+def test_a_label_under_an_unusual_name_is_asked_about_then_all_goes_by_itself(run, tmp_path):
+    write_strange(tmp_path)
+    code, _, err = run(*FIT)
+    assert code == 2 and "--label-column trade" in err and "--category-column trade" in err
+    code, out, _ = run(*FIT, "--label-column", "trade", "--json")
+    taken = {(row["column"], row["use"]) for row in json.loads(out)["columns"]}
+    assert code == 0 and {("person", "id"), ("trade", "label"), ("about", "text"), ("town", "category")} <= taken
+    assert {("income", "number"), ("payer", "source"), ("payee", "target"), ("how", "")} <= taken
+    code, out, _ = run("predict", "m", "--support", "shown.csv", "--out", "p.csv")
+    lines = Path("p.csv").read_text().splitlines()
+    y = own_graph.arrays()[2]
+    right = [own_graph.NEW[y[int(line.split(",")[0][1:])] - 6] == line.split(",")[1] for line in lines[1:]
+             if y[int(line.split(",")[0][1:])] >= 6]  # fmt: skip
+    assert code == 0 and np.mean(right) > 0.9
+    code, out, _ = run("explain", "m", "--support", "shown.csv", "--node", "n8")
+    assert code == 0 and "speaks for" in out
+    kept = json.loads(Path("m/own.json").read_text())["source"]
+    assert {row["column"]: row["use"] for row in kept["roles"]}["about"] == "text"
+
+
+def test_the_table_of_nodes_is_itself_a_support(run, tmp_path):
+    write_strange(tmp_path)
+    assert run(*FIT, "--label-column", "trade")[0] == 0
+    write_strange(tmp_path, new_labels=True)
+    code, out, err = run("predict", "m", "--support", "people.csv", "--out", "p.csv", "--json")
+    document = json.loads(out)
+    assert code == 0, err
+    assert {name for name, kind in document["kinds"].items() if kind == "new"} == set(own_graph.NEW)
+    assert sum(document["examples"].values()) == 6
+
+
+def test_what_is_understood_is_shown_with_the_flag_that_changes_it(run, tmp_path):
+    write_strange(tmp_path)
+    code, out, _ = run(*FIT, "--label-column", "trade", "--edge-kind-column", "how", "--ignore-column", "income")
+    assert code == 0 and "taken for" in out and "--ignore-column about" in out
+    line = next(line for line in out.splitlines() if "income" in line)
+    assert "not used" in line and "you said so" in line
+
+
+def test_nodes_alone_and_labels_apart(run, tmp_path):
+    write_strange(tmp_path)
+    rows = [line.split(";") for line in Path("people.csv").read_text().splitlines()]
+    Path("labels.tsv").write_text("".join(f"{row[0]}\t{row[1]}\n" for row in rows if row[1]))
+    Path("people.csv").write_text("".join(";".join([row[0], *row[2:]]) + "\n" for row in rows))
+    words = ["--knn", "5", "--labels", "labels.tsv", "--ignore-column", "town"]
+    code, out, err = run("fit-own", "--nodes", "people.csv", *words, "--method", "probe", "--k-shot", "3", "--out", "m")
+    assert code == 0, err
+    assert "240 nodes (120 labelled" in out
+    code, out, err = run("predict", "m", "--support", "shown.csv", "--out", "p.csv")
+    assert code == 0, err
+    assert "115 predictions" in out
+    code, _, err = run("fit-own", "--nodes", "people.csv", "--out", "k")
+    assert code == 2 and "--edges" in err and "--knn" in err
+
+
+def test_edges_in_parts_are_remembered(run, tmp_path):
+    write_strange(tmp_path)
+    lines = Path("payments.csv").read_text().splitlines()
+    for part, some in (("a", lines[1:100]), ("b", lines[100:])):
+        Path(f"part-{part}.csv").write_text("\n".join([lines[0], *some]) + "\n")
+    words = [word if word != "payments.csv" else "part-*.csv" for word in FIT]
+    code, out, _ = run(*words, "--label-column", "trade")
+    assert code == 0 and out.count("payer") == 1
+    code, out, err = run("predict", "m", "--support", "shown.csv", "--out", "p.csv")
+    assert code == 0 and "changed" not in err

@@ -1,0 +1,58 @@
+"""Search by id and by words of any column, and what is shown of a node."""
+
+import numpy as np
+import pytest
+
+from fewnode.graph import Graph
+from fewnode.labelling.browsing import Browser, Lines
+from fewnode.own.classifier import FewShotClassifier
+from fewnode.own.tables import TableSource
+
+
+@pytest.fixture
+def browser(tmp_path):
+    rows = ["b,red apple,1", 'a,"blue ""whale""\nin two lines",2', "ab,red whale,3", "c,,4"]
+    (tmp_path / "nodes.csv").write_text("id,what,size\n" + "\n".join(rows) + "\n")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,ab\nab,c\n")
+    source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="what")
+    classifier = FewShotClassifier("probe")
+    classifier.graph, classifier.source = source.read(), source
+    return Browser(classifier)
+
+
+def found(browser, words):
+    return [browser.name(i) for i in browser.search(words)]
+
+
+def test_ids_come_first_the_exact_one_before_all(browser):
+    assert found(browser, "A")[:2] == ["a", "ab"] and found(browser, "b")[0] == "b"
+    assert found(browser, "zebra") == [] == found(browser, "  ")
+
+
+def test_words_of_any_column_in_any_order(browser):
+    assert found(browser, "whale RED") == ["ab"] and set(found(browser, "whale")) == {"a", "ab"}
+    assert found(browser, "two lines") == ["a"] and "ab" in found(browser, "3")
+    assert len(browser.search("e", most=1)) == 1
+
+
+def test_a_row_is_shown_by_its_columns(browser):
+    node = next(i for i in range(4) if browser.name(i) == "c")
+    assert browser.row(node) == [("size", "4")] and browser.summary(node) == "4"
+    assert browser.name(browser.neighbours(node)[0]) == "ab"
+
+
+def test_without_a_table_the_features_are_shown():
+    classifier = FewShotClassifier("probe")
+    edges = np.array([[0], [1]])
+    classifier.graph = Graph.from_edges(
+        edges, np.array([[1.5, 0.0], [0.0, 2.0]], np.float32), feature_names=("tall", "old")
+    )
+    assert Browser(classifier).row(0) == [("tall", "1.5"), ("old", "0")]
+    classifier.graph = Graph.from_edges(edges, np.ones((2, 1), np.float32))
+    assert Browser(classifier).row(0) == [] and Browser(classifier).search("1") == [1]
+
+
+def test_lines_are_found_by_their_start_and_end():
+    lines = Lines(["ab", "abc", "", "xab"])
+    assert list(lines.nodes_with("ab", 9)) == [0, 1, 3] and list(lines.nodes_with("\nab", 9)) == [0, 1]
+    assert list(lines.nodes_with("\nab\n", 9)) == [0] and list(lines.nodes_with("ab", 2)) == [0, 1]

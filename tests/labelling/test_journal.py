@@ -1,0 +1,83 @@
+"""The journal: what was said is on the disk, a cut-off end is set aside, and only one process writes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fewnode.errors import InputError
+from fewnode.labelling.journal import CUT, JOURNAL, Journal
+
+
+def lines(folder):
+    return (folder / JOURNAL).read_text().splitlines()
+
+
+def test_what_was_written_is_read_again(tmp_path):
+    journal = Journal(tmp_path, "g")
+    journal.append({"do": "class", "name": "木\u202e"})
+    journal.close()
+    again = Journal(tmp_path, "g")
+    assert again.entries == [{"do": "class", "name": "木\u202e"}] and again.notes == []
+    assert json.loads(lines(tmp_path)[0]) == {"fewnode": "labels", "format": 1, "graph": "g"}
+    again.close()
+    other = Journal(tmp_path, "another graph")
+    assert "has changed since" in other.notes[0] and len(other.entries) == 1
+    other.close()
+
+
+@pytest.mark.parametrize("tail", [b'{"do": "cl', b'{"do": "cl\n', b"\x00\x00", b"[]\n"])
+def test_a_cut_off_end_is_set_aside_and_nothing_else_is_lost(tmp_path, tail):
+    journal = Journal(tmp_path, "g")
+    journal.append({"do": "class", "name": "a"})
+    journal.close()
+    with (tmp_path / JOURNAL).open("ab") as file:
+        file.write(tail)
+    again = Journal(tmp_path, "g")
+    assert again.entries == [{"do": "class", "name": "a"}] and "was cut off" in again.notes[0]
+    again.append({"do": "class", "name": "b"})
+    again.close()
+    assert len(lines(tmp_path)) == 3 and (tmp_path / CUT).read_bytes().strip() == tail.strip()
+
+
+def test_damage_in_the_middle_is_named_by_its_line(tmp_path):
+    (tmp_path / JOURNAL).write_text('{"fewnode": "labels"}\noops\n{"do": "undo"}\n')
+    before = (tmp_path / JOURNAL).read_bytes()
+    with pytest.raises(InputError, match="line 2 is damaged"):
+        Journal(tmp_path, "g")
+    assert (tmp_path / JOURNAL).read_bytes() == before
+
+
+def test_a_line_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    journal = Journal(tmp_path, "g")
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        journal.append({"do": "class", "name": "a"})
+    monkeypatch.undo()
+    journal.append({"do": "class", "name": "b"})
+    journal.close()
+    assert [json.loads(line).get("name") for line in lines(tmp_path)] == [None, "b"]
+
+
+def test_a_second_process_is_refused_by_name_until_the_first_is_gone(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from fewnode.labelling.journal import Journal\n"
+        "journal = Journal(Path(sys.argv[1]), 'g'); journal.announce('http://127.0.0.1:1/')\n"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    first = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=here)
+    assert first.stdout.readline() == "open\n"
+    with pytest.raises(InputError, match=rf"process {first.pid} at http://127.0.0.1:1/: use that window"):
+        Journal(tmp_path, "g")
+    first.kill()
+    first.communicate()
+    Journal(tmp_path, "g").close()

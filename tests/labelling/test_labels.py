@@ -1,0 +1,107 @@
+"""What a person says: every step changes what it should, can be undone without end, and wrong ones are refused."""
+
+import pytest
+
+from fewnode.errors import InputError
+from fewnode.labelling.labels import Labels
+
+
+@pytest.fixture
+def labels():
+    return Labels(known=("baker", "barber"))
+
+
+def do(labels, kind, **step):
+    labels.apply(labels.change({"do": kind, **step}))
+
+
+def test_nodes_are_given_to_classes_and_taken_back(labels):
+    do(labels, "class", name="mule")
+    do(labels, "label", nodes=["a", "b"], **{"class": "mule"})
+    do(labels, "label", nodes=["c"], **{"class": "phisher"})  # a new name makes a class
+    do(labels, "label", nodes=["d"], **{"class": "baker"})
+    do(labels, "label", nodes=["e"], **{"class": "other"})
+    do(labels, "skip", nodes=["f", "a"])  # what has a class keeps it
+    assert labels.classes == ("mule", "phisher")
+    assert labels.examples() == {"mule": ["a", "b"], "phisher": ["c"], "baker": ["d"], "other": ["e"]}
+    assert labels.marks["f"] == "" and labels.answers() == 4
+    do(labels, "take", nodes=["b"])
+    do(labels, "label", nodes=["a"], **{"class": "phisher"})  # another class after all
+    assert labels.examples() == {"phisher": ["a", "c"], "baker": ["d"], "other": ["e"]}
+
+
+def test_classes_are_renamed_merged_and_removed(labels):
+    do(labels, "label", nodes=["a"], **{"class": "mule"})
+    do(labels, "label", nodes=["b"], **{"class": "phisher"})
+    do(labels, "rename", name="mule", to="Mule")  # only the case: the same class
+    do(labels, "rename", name="Mule", to="donkey")
+    assert labels.classes == ("donkey", "phisher") and labels.examples()["donkey"] == ["a"]
+    do(labels, "merge", name="donkey", into="phisher")
+    assert labels.classes == ("phisher",) and labels.examples() == {"phisher": ["a", "b"]}
+    do(labels, "remove", name="phisher")
+    assert labels.classes == () and labels.marks == {}
+
+
+def test_undo_and_redo_have_no_end_and_lead_to_the_same_places(labels):
+    states = []
+    for i in range(300):
+        states.append((labels.classes, dict(labels.marks)))
+        do(labels, "label", nodes=[f"n{i}", f"n{i // 2}"], **{"class": f"c{i % 7}"})
+    last = (labels.classes, dict(labels.marks))
+    for state in reversed(states):
+        labels.undo()
+        assert (labels.classes, labels.marks) == state
+    with pytest.raises(InputError, match="nothing to undo"):
+        labels.undo()
+    for _ in states:
+        labels.redo()
+    assert (labels.classes, labels.marks) == last
+    labels.undo()
+    do(labels, "class", name="fresh")
+    with pytest.raises(InputError, match="nothing to redo"):  # another step was taken since
+        labels.redo()
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ({"do": "dance"}, "unknown step 'dance'"),
+        ({}, "unknown step 'None'"),
+        ({"do": "class", "name": "  "}, "without a name"),
+        ({"do": "class", "name": 7}, "names are text"),
+        ({"do": "class", "name": "MULE"}, "there is a class 'mule' already"),
+        ({"do": "class", "name": "baker"}, "there is a class 'baker' already"),
+        ({"do": "class", "name": "Other"}, "'other' already"),
+        ({"do": "class", "name": "unknown"}, "'unknown' already"),
+        ({"do": "class", "name": "a\nb"}, "in one line"),
+        ({"do": "class", "name": "x" * 201}, "at most 200 letters"),
+        ({"do": "label", "nodes": [], "class": "mule"}, "no node is selected"),
+        ({"do": "label", "nodes": "n1", "class": "mule"}, "no node is selected"),
+        ({"do": "label", "nodes": [1], "class": "mule"}, "no node is selected"),
+        ({"do": "label", "nodes": ["a"], "class": "mule"}, "changes nothing"),
+        ({"do": "take", "nodes": ["z"]}, "changes nothing"),
+        ({"do": "rename", "name": "baker", "to": "b"}, "unknown class of your own 'baker'"),
+        ({"do": "merge", "name": "mule", "into": "mule"}, "unknown class 'mule'"),
+        ({"do": "remove", "name": "mul"}, "Did you mean 'mule'"),
+    ],
+)
+def test_wrong_steps_are_refused_and_change_nothing(labels, step, message):
+    do(labels, "label", nodes=["a"], **{"class": "mule"})
+    with pytest.raises(InputError, match=message):
+        labels.change(step)
+    assert labels.classes == ("mule",) and labels.marks == {"a": "mule"}
+
+
+def test_names_keep_strange_letters(labels):
+    for name in ("<script>alert(1)</script>", "=cmd()", "\u202egnp.exe", "木"):
+        do(labels, "label", nodes=[name], **{"class": name})
+        assert labels.examples()[name] == [name]
+    with pytest.raises(InputError, match="no class of your own"):
+        Labels().change({"do": "remove", "name": "x"})
+
+
+def test_a_class_with_too_few_labels_is_given_no_more():
+    labels = Labels(known=("baker", "barber"), small=("barber",))
+    with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to be learned from"):
+        labels.change({"do": "label", "nodes": ["n1"], "class": "barber"})
+    assert labels.change({"do": "label", "nodes": ["n1"], "class": "baker"}).nodes == {"n1": (None, "baker")}

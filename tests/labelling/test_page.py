@@ -1,0 +1,286 @@
+"""The page in a real browser: the whole conversation, by keys alone; kill and reopen; two windows; hostile texts."""
+
+import csv
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+import warnings
+from pathlib import Path
+
+import pytest
+
+import own_graph
+from fewnode.own.tables import TableSource
+from fewnode.own.workflow import fit_tables, predict_tables
+from labelling_data import members
+
+SRC = Path(__file__).parents[2] / "src"
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+HOSTILE = [
+    "<script>window.hacked=1</script>",
+    "=cmd|' /C calc'!A0",
+    "\u202egnp.exe",
+    "<img src=x onerror=window.hacked=1>",
+]
+WAIT = 60_000  # milliseconds: the machines that run this may be busy
+
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    sync_playwright = None
+
+if CHROMIUM is None or sync_playwright is None:
+    reason = "NO BROWSER: the page of `fewnode label` is not tested; install chromium (and the dev extras)"
+    warnings.warn(reason, stacklevel=1)
+    pytest.skip(reason, allow_module_level=True)
+
+
+class Server:
+    """``fewnode label`` as a process of its own."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        command = [sys.executable, "-m", "fewnode", "label", str(folder), "--no-browser", *words]
+        here = os.environ | {"PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=here)
+        self.said = []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.search(r"http://\S+", line):
+                self.url = found[0]
+                return
+        raise AssertionError("".join(self.said))
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(folder, *words):
+        servers.append(Server(folder, *words))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+def window(browser, url, **options):
+    page = browser.new_context(viewport={"width": 1280, "height": 720}, **options).new_page()
+    page.set_default_timeout(WAIT)
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
+    page.goto(url)
+    page.wait_for_selector("html[data-ready=true]")
+    return page
+
+
+def settle(page):
+    page.wait_for_function("() => fewnode.busy === 0")
+
+
+def examples(page):
+    settle(page)
+    return page.evaluate("Object.fromEntries(fewnode.state.classes.filter(c => c.count).map(c => [c.name, c.count]))")
+
+
+def find(page, name):
+    page.keyboard.press("/")
+    page.locator("#words").fill(name)
+    page.wait_for_selector("#hit0")
+    page.wait_for_function("name => document.querySelector('#hit0 .user')?.textContent === name", arg=name)
+    page.keyboard.press("Enter")
+    page.wait_for_function("name => fewnode.rows[0]?.name === name", arg=name)
+
+
+def name_class(page, name):
+    """Gives what is selected to a class by typing its name."""
+    page.keyboard.press("c")
+    page.locator("#dialog input").fill(name)
+    page.keyboard.press("Enter")
+    settle(page)
+
+
+def test_the_whole_conversation_by_keys_alone(browser, serve, folder, tmp_path):
+    server = serve(folder)
+    page = window(browser, server.url)
+    assert "token" not in page.url
+    mule, phisher = members(0), members(1)
+    find(page, mule[0])
+    name_class(page, "mule")
+    find(page, phisher[0])
+    name_class(page, "phisher")
+    find(page, mule[1])
+    page.keyboard.press("1")
+    assert examples(page) == {"mule": 2, "phisher": 1}
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")  # be asked; the answer is the truth
+    for _ in range(3):
+        page.wait_for_selector(".question")
+        settle(page)
+        asked = page.evaluate("fewnode.rows[0].name")
+        page.keyboard.press("1" if asked in mule else "2" if asked in phisher else "0")
+        page.wait_for_function("name => fewnode.rows[0]?.name !== name", arg=asked)
+    assert sum(examples(page).values()) == 6
+    page.keyboard.press("s")
+    settle(page)
+    assert page.evaluate("fewnode.state.skipped") == 1
+    for _ in range(2):
+        page.keyboard.press("z")
+    settle(page)
+    assert sum(examples(page).values()) == 5
+    page.keyboard.press("Shift+Z")
+    settle(page)
+    taught = examples(page)
+    assert sum(taught.values()) == 6 and "6 answers" in page.locator("#verdict").inner_text()
+    for name in ("support.csv", "predictions.csv"):
+        page.locator("#files").press("Enter")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=name).press("Enter")
+        saved.value.save_as(tmp_path / name)
+    predict_tables(folder, tmp_path / "support.csv", tmp_path / "theirs.csv")
+    assert (tmp_path / "theirs.csv").read_bytes() == (tmp_path / "predictions.csv").read_bytes()
+    assert len(list(csv.reader((tmp_path / "support.csv").open()))) == 7
+    assert page.problems == []
+    server.kill()  # at any moment ...
+    again = window(browser, serve(folder).url)
+    assert examples(again) == taught  # ... nothing is lost
+
+
+def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(browser, serve, folder):
+    server = serve(folder)
+    one, two = window(browser, server.url), window(browser, server.url)
+    find(one, members(0)[0])
+    name_class(one, "mule")
+    two.wait_for_selector("#own li[data-class=mule]")
+    find(two, members(1)[0])
+    name_class(two, "phisher")
+    one.wait_for_selector("#own li[data-class=phisher]")
+    one.locator("li[data-class=mule] .name").click()
+    one.locator("dialog input").fill("donkey")
+    one.get_by_role("button", name="Rename").click()
+    two.wait_for_selector("#own li[data-class=donkey]")
+    two.locator("li[data-class=donkey] .name").click()
+    two.locator("dialog select").select_option("phisher")
+    two.get_by_role("button", name="Merge", exact=True).click()
+    one.wait_for_function("() => fewnode.state.classes[0].name === 'phisher' && fewnode.state.classes[0].count === 2")
+    one.locator("li[data-class=phisher] .swatch").click()
+    assert one.evaluate("fewnode.map.hidden.has(0)")
+    one.locator("li[data-class=phisher] .name").click()
+    one.get_by_role("button", name="Remove the class").click()
+    two.wait_for_function("() => fewnode.state.classes[0].kind === 'known'")
+    assert one.problems == [] == two.problems
+    refused = subprocess.run(
+        [sys.executable, "-m", "fewnode", "label", str(folder), "--no-browser"],
+        env=os.environ | {"PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 2 and f"by process {server.process.pid} at http://127.0.0.1" in refused.stderr
+
+
+def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
+    page = window(browser, serve(folder).url)
+    box = page.locator("#points").bounding_box()
+    node = page.evaluate("async (name) => (await (await fetch('/api/search?q=' + name)).json())[0].id", members(0)[0])
+    at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(fewnode.map.ids.indexOf(i)))", node)
+    page.mouse.click(box["x"] + at[0], box["y"] + at[1])
+    page.wait_for_function("() => fewnode.rows.length === 1")
+    page.keyboard.press("m")
+    page.wait_for_function("() => fewnode.rows.length > 10")
+    page.keyboard.press("Escape")
+    page.keyboard.press("l")
+    corners = [(0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98), (0.02, 0.05)]
+    page.mouse.move(box["x"] + 0.02 * box["width"], box["y"] + 0.02 * box["height"])
+    page.mouse.down()
+    for x, y in corners:
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=3)
+    page.mouse.up()
+    page.wait_for_function("() => fewnode.rows.length > 100 && fewnode.rows[0].name.startsWith('n')")
+    zoom = page.evaluate("fewnode.map.view.zoom")
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("zoom => fewnode.map.view.zoom > zoom", arg=zoom)
+    page.locator("#points").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("f")
+    assert page.evaluate("fewnode.map.view.zoom") == 1 and page.problems == []
+
+
+def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
+    edges, _, y = own_graph.arrays()
+    names = [HOSTILE[i] if i < len(HOSTILE) else f"n{i}" for i in range(len(y))]
+    labels = [own_graph.TRADES[c] if c < 6 and i % 3 and i > 3 else "" for i, c in enumerate(y)]
+    labels = ["<b>baker</b>" if label == "baker" else label for label in labels]
+    for path, head, rows in (
+        (
+            "nodes.csv",
+            ["id", "label", "<i>text</i>"],
+            [[n, c, f"{HOSTILE[i % 4]} word{y[i]}"] for i, (n, c) in enumerate(zip(names, labels, strict=True))],
+        ),
+        ("edges.csv", ["source", "target"], [[names[a], names[b]] for a, b in edges.T]),
+    ):
+        with (tmp_path / path).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([head, *rows])
+    source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="<i>text</i>")
+    fit_tables(source, tmp_path / "model", method="probe", settings={"k_shot": 3})
+    page = window(browser, serve(tmp_path / "model").url)
+    for i, name in enumerate(HOSTILE):
+        find(page, name)
+        name_class(page, f"{name} {i}")
+    page.wait_for_selector("#why h4")
+    shown = page.evaluate("fewnode.state.classes.slice(0, 4).map(c => c.name)")
+    assert shown == [f"{name} {i}" for i, name in enumerate(HOSTILE)]
+    assert page.evaluate("window.hacked") is None and page.problems == []
+    assert page.evaluate("document.querySelectorAll('main b, main i, main img, main script').length") == 0
+
+
+def test_a_wrong_token_and_a_foreign_page_get_nothing(browser, serve, folder, tmp_path):
+    server = serve(folder)
+    base = server.url.partition("?")[0]
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(base)
+    page = window(browser, server.url)
+    foreign = page.context.new_page()
+    (tmp_path / "evil.html").write_text("<title>evil</title>")
+    foreign.goto(f"file://{tmp_path}/evil.html")
+    told = foreign.evaluate(
+        "async (url) => { try { const a = await fetch(url + 'api/step', {method: 'POST', credentials: 'include', "
+        "mode: 'no-cors', body: '{}'}); return a.type + (await a.text()); } catch (e) { return 'refused'; } }",
+        base,
+    )
+    assert told in ("refused", "opaque") and examples(page) == {}
+    assert page.evaluate("fetch('https://example.org/').then(() => 'sent', () => 'refused')") == "refused"
+
+
+@pytest.mark.parametrize(("scheme", "width", "height"), [("dark", 1280, 720), ("light", 820, 1180)])
+def test_dark_and_light_and_a_tablet(browser, serve, folder, scheme, width, height):
+    page = window(browser, serve(folder).url, color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": height})
+    find(page, members(0)[0])
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for part in ("#points", "#classes", "#node", "#words"):
+        box = page.locator(part).bounding_box()
+        assert box["width"] > 150 and box["x"] + box["width"] <= width + 1

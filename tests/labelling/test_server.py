@@ -1,0 +1,208 @@
+"""The server without a browser: what it answers, whom it refuses, and what it never does."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+import own_graph
+from labelling_data import members
+
+pytest.importorskip("starlette", reason="the extra `label` is not installed")
+from starlette.testclient import TestClient
+
+from fewnode.labelling import contents as contents_module
+from fewnode.labelling import server as server_module
+from fewnode.labelling.contents import Contents
+from fewnode.labelling.guard import Guard, is_loopback
+from fewnode.labelling.journal import JOURNAL
+from fewnode.labelling.layout import layout
+from fewnode.labelling.server import LabelServer
+from fewnode.own.support import find_nodes
+
+ORIGIN = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def guard():
+    return Guard("127.0.0.1", 8000, "secret")
+
+
+@pytest.fixture
+def served(opened, guard):
+    session = opened()
+    return LabelServer(Contents(session, layout(session.classifier.coordinates()), "model"), guard)
+
+
+@pytest.fixture
+def stranger(served):
+    return TestClient(served.app(), base_url=ORIGIN, follow_redirects=False)
+
+
+@pytest.fixture
+def client(stranger):
+    assert stranger.get("/?token=secret").status_code == 303
+    return stranger
+
+
+def ids(served, names):
+    return find_nodes(served.session.graph, names, "nodes").tolist()
+
+
+def step(client, origin=ORIGIN, **body):
+    return client.post("/api/step", json=body, headers={"origin": origin})
+
+
+def test_the_conversation(client, served):
+    state = client.get("/api/state").json()
+    assert state["nodes"] == 240 and state["open"] and state["classes"][-1]["name"] == "other"
+    mule = ids(served, members(0))
+    answer = step(client, do="label", ids=mule[:2], **{"class": "mule"})
+    assert answer.status_code == 200
+    first = answer.json()["classes"][0]
+    assert first["name"] == "mule" and first["count"] == 2 and len(first["examples"][0]["place"]) == 2
+    data = client.get("/api/scores").content
+    points = client.get("/api/map").content
+    n = struct.unpack("<I", points[:4])[0]
+    at = np.argsort(np.frombuffer(points, "<u4", n, 4))  # where each node is among the points
+    assert n == 240 and struct.unpack("<I", data[:4])[0] == 2 and len(data) == 4 + 4 * n
+    assert (np.frombuffer(data, "<i2", n, 4)[at[mule]] == 0).mean() > 0.8
+    found = client.get("/api/suggest?n=3&by=doubtful&class=mule").json()
+    assert len(found) == 3 and {"id", "name", "class", "place"} <= set(found[0])
+    node = client.get(f"/api/node?id={mule[5]}").json()
+    assert (
+        node["name"] == members(0)[5]
+        and node["columns"]
+        and node["neighbours"]
+        and node["probabilities"][0][0] == "mule"
+    )
+    assert client.get(f"/api/why?id={mule[5]}").json()["label"] == "mule"
+    assert len(client.get("/api/more?class=mule").json()) == 20 == len(client.get(f"/api/more?like={mule[0]}").json())
+    seven, three = ids(served, ["n7", "n3"])
+    assert [row["name"] for row in client.get(f"/api/rows?ids={seven},{three}").json()] == ["n7", "n3"]
+    found = [row["name"] for row in client.get("/api/search?q=N23").json()]
+    assert found[0] == "n23" and set(found[1:]) == {f"n23{i}" for i in range(10)}
+    assert step(client, do="undo").json()["redo"].startswith("label 2 nodes")
+    assert step(client, do="redo").json()["undo"].endswith("mule")
+
+
+def test_the_files(client, served):
+    assert client.get("/api/files/support.csv").status_code == 400
+    step(client, do="label", ids=ids(served, ["n6"]), **{"class": "=cmd"})
+    support = client.get("/api/files/support.csv")
+    assert support.text == "id,label\nn6,'=cmd\n" and "attachment" in support.headers["content-disposition"]
+    assert client.get("/api/files/predictions.csv").text.startswith("id,label,probability,runner_up,margin,kind\n")
+    assert client.get("/api/files/predictions.parquet").content[:4] == b"PAR1"
+    assert "there is no file" in client.get("/api/files/passwd").json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/api/node?id=999999", "there is no node 999999"),
+        ("/api/node?id=x", "by their numbers, not 'x'"),
+        ("/api/more", "by their numbers, not None"),
+        ("/api/rows?ids=1,-2", "not '1,-2'"),
+        ("/api/suggest?by=luck", "unknown way to suggest"),
+        ("/api/suggest?n=0", "ask for 1 to 200"),
+        ("/api/suggest?by=sure&class=no", "unknown class 'no'"),
+    ],
+)
+def test_wrong_questions_are_answered_with_a_sentence(client, path, message):
+    answer = client.get(path)
+    assert answer.status_code == 400 and message in answer.json()["error"]
+
+
+def test_wrong_steps_change_nothing(client, folder, monkeypatch):
+    before = (folder / JOURNAL).read_bytes()
+    assert "unknown step" in step(client, do="fly").json()["error"]
+    assert step(client, do="undo").json() == {"error": "there is nothing to undo"}
+    plain = client.post("/api/step", content="do=undo", headers={"origin": ORIGIN})
+    assert plain.status_code == 400 and "as JSON" in plain.json()["error"]
+    kind = {"origin": ORIGIN, "content-type": "application/json"}
+    for body in ("{", "[]"):
+        assert client.post("/api/step", content=body, headers=kind).status_code == 400
+    monkeypatch.setattr(server_module, "LARGEST", 10)
+    assert (
+        "too many nodes" in client.post("/api/step", content=json.dumps({"do": "undo"}), headers=kind).json()["error"]
+    )
+    assert (folder / JOURNAL).read_bytes() == before
+
+
+def test_a_full_disk_is_said_and_nothing_is_changed(client, served, monkeypatch):
+    def full(entry, sync=True):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(served.session.journal, "append", full)
+    answer = step(client, do="label", ids=ids(served, ["n6"]), **{"class": "mule"})
+    assert answer.status_code == 507 and "nothing was changed" in answer.json()["error"]
+    assert served.session.examples() == {} and client.get("/api/state").json()["version"] == 1
+
+
+def test_only_the_token_opens_the_page(stranger):
+    for path in ("/", "/api/state", "/page/main.js", "/?token=wrong", "/api/state?token=wrong"):
+        answer = stranger.get(path)
+        assert answer.status_code == 401 and "with its token" in answer.text
+    assert step(stranger, do="undo").status_code == 401
+    opened = stranger.get("/?token=secret")
+    assert opened.headers["location"] == "/" and "httponly" in opened.headers["set-cookie"].lower()
+    assert "samesite=strict" in opened.headers["set-cookie"].lower() and stranger.get("/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1:9", "127.0.0.1.evil.example:8000", "", "[::1"]
+)
+def test_other_hosts_are_refused(client, host):
+    assert client.get("/api/state", headers={"host": host}).status_code == 421
+
+
+def test_other_origins_are_refused(client, served):
+    for origin in ("http://evil.example", "null", "https://127.0.0.1:8000", "http://127.0.0.1:9"):
+        assert step(client, origin, do="label", ids=[6], **{"class": "mule"}).status_code == 403
+        assert client.get("/api/state", headers={"origin": origin}).status_code == 403
+    assert client.post("/api/step", json={"do": "undo"}).status_code == 403  # a step says where it comes from
+    assert client.get("/api/state", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert served.session.examples() == {}
+
+
+def test_every_answer_has_the_headers(client):
+    for path in ("/", "/page/style.css", "/api/state", "/nowhere"):
+        headers = client.get(path).headers
+        assert (
+            "default-src 'none'" in headers["content-security-policy"]
+            and "unsafe" not in headers["content-security-policy"]
+        )
+        assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+    for path in ("/page/../session.py", "/page/%2e%2e/session.py", "/page/..%2fsession.py"):
+        assert client.get(path).status_code == 404
+
+
+def test_which_names_are_this_machine():
+    assert is_loopback("127.0.0.5") and is_loopback("::1") and is_loopback("localhost")
+    assert not is_loopback("0.0.0.0") and not is_loopback("192.168.1.5") and not is_loopback("evil.example")
+    remote = Guard("0.0.0.0", 8000)
+    assert remote.knows_host("192.168.1.5:8000") and not remote.knows_host("evil.example:8000")
+    assert (
+        Guard("::1", 8000, "t").url() == "http://[::1]:8000/?token=t" and remote.url(False) == "http://127.0.0.1:8000/"
+    )
+
+
+def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, monkeypatch):
+    monkeypatch.setattr(contents_module, "SHOWN", 130)
+    session = opened()
+    session.do({"do": "label", "nodes": members(0)[:9], "class": "mule"})
+    shown = Contents(session, layout(session.classifier.coordinates())).shown
+    labelled = np.flatnonzero(session.scores()[2])
+    assert len(shown) == 130 and len(labelled) < 130 and set(labelled) <= set(shown.tolist())
+
+
+def test_the_page_is_one_folder_that_asks_nobody_else():
+    for file in server_module.PAGE.iterdir():
+        text = file.read_text(encoding="utf-8")
+        away = [
+            part for part in ("https://", "innerHTML", "insertAdjacentHTML", "eval(", "document.write") if part in text
+        ]
+        assert away == [], f"{file.name}: {away}"
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert own_graph.TRADES[0] not in text

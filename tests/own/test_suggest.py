@@ -1,0 +1,84 @@
+"""Which nodes are worth a look: every way gives what it says, and none asks twice."""
+
+import pytest
+import torch
+
+import own_graph
+from fewnode.errors import InputError
+from fewnode.own.classifier import FewShotClassifier
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
+
+
+def truth(names):
+    y = own_graph.arrays()[2]
+    return [(*own_graph.TRADES, *own_graph.NEW)[y[int(name[1:])]] for name in names]
+
+
+@pytest.fixture
+def adapted(fitted):
+    return fitted.adapt({"mule": own_graph.examples()["mule"]})
+
+
+def test_before_there_is_an_example_typical_nodes_of_each_region_come_up(fitted):
+    fitted.attach(own_graph.graph())
+    found = fitted.suggest(6)
+    assert len(set(found.names)) == 6 and found.labels == [] and found.by == "teach"
+    assert set(truth(found.names)) == set(own_graph.NEW)  # only these have no label
+
+
+def test_what_a_label_would_teach_is_of_several_kinds_and_never_asked_twice(adapted):
+    found = adapted.suggest(8)
+    assert len(set(found.names)) == 8 == len(found.labels) and not set(found.names) & set(own_graph.examples()["mule"])
+    again = adapted.suggest(8, told=found.names)
+    assert not set(again.names) & set(found.names)
+
+
+def test_doubtful_and_sure_nodes_of_a_class(adapted):
+    sure, doubtful = (adapted.suggest(5, by, "mule") for by in ("sure", "doubtful"))
+    assert min(sure.probabilities) >= max(
+        p for p, c in zip(doubtful.probabilities, doubtful.labels, strict=True) if c == "mule"
+    )
+    assert set(sure.labels) == {"mule"}
+    assert adapted.suggest(5, "sure", "baker").names  # none is sure of a class all of whose nodes have labels
+
+
+def test_the_least_margin_and_none_of_these(adapted):
+    found = adapted.predict_proba(adapted.unlabelled())
+    margin = found.probabilities.topk(2).values.diff().abs().flatten()
+    assert adapted.suggest(1, "margin").names == [found.names[int(margin.argmin())]]
+    likeliest = int(found.probabilities[:, -1].argmax())
+    assert adapted.suggest(1, "other").names == [found.names[likeliest]]
+    assert len(adapted.suggest(1000, "random")) == len(found)
+
+
+def test_in_the_closed_question_and_among_some_nodes(fitted):
+    closed = fitted.adapt(own_graph.examples(), among="new")
+    found = closed.suggest(3, among=["n15", "n23", "n31", "n38"], told=["n15"])
+    assert set(found.names) == {"n23", "n31", "n38"}
+    assert torch.equal(closed.suggest(3).nodes, closed.suggest(3).nodes)
+
+
+def test_without_a_new_class_what_looks_like_no_known_one_is_asked(fitted):
+    found = fitted.adapt({}).suggest(5)
+    assert len(set(found.names)) == 5
+    assert len(fitted.suggest(5, told=fitted.unlabelled())) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"by": "luck"}, "unknown way to suggest 'luck'"),
+        ({"n": 0}, "ask for 1 or more"),
+        ({"by": "sure"}, "needs a class"),
+        ({"by": "teach", "label": "mule"}, "takes no label"),
+        ({"by": "sure", "label": "mul"}, "Did you mean 'mule'"),
+        ({"told": ["x1"]}, "there is no node 'x1'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(adapted, arguments, message):
+    with pytest.raises(InputError, match=message):
+        adapted.suggest(**arguments)
