@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
         ("vantage_fresh_splits", "docs/vantage.md"),
         ("tent_recipe", "docs/tent.md"),
         ("open_world", "docs/open-world.md"),
+        ("scale", "docs/scale.md"),
         ("labelling", "docs/label.md"),
         ("new_nodes", "docs/own-graph.md"),
         ("edge_information", "docs/python-inputs.md"),

@@ -103,11 +103,14 @@ def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
 def _add_tables(parser: argparse.ArgumentParser, needed: bool) -> None:
     default = "" if needed else " (those the model was fitted on)"
     several: dict[str, Any] = {"nargs": "+", "action": "extend", "metavar": "FILE"}
-    parser.add_argument("--edges", **several, help=f"table of edges: source, target; or several files{default}")
+    parser.add_argument(
+        "--edges", **several, help=f"table of edges: source, target; or several files; or a store{default}"
+    )
     parser.add_argument(
         "--nodes", **several, help="table of nodes: id, label (may be empty), and what is known of them"
     )
     parser.add_argument("--features", metavar="FILE", help="features apart: a table, .npy, .npz or .parquet of vectors")
+    parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
 
 
 def _add_columns(parser: argparse.ArgumentParser) -> None:
@@ -202,6 +205,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 understood=understood,
                 training=TrainingBar(),
                 learning=stages(),
+                memory=_memory(args),
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; --resume goes on from the last check") from None
@@ -236,23 +240,25 @@ def predict_nodes(args: argparse.Namespace) -> None:
         scoring=NodeBar(),
         **_where(args),
     )
-    found = done.found
-    if args.report is not None:
-        say(f"Page in {write_own_page(done.classifier, found, args.report, threshold, thresholds)}")
+    found = done.answered
+    if args.report is not None and done.found is None:
+        say("note: a page shows predictions that are in memory; those of a store are not, so there is none")
+    elif args.report is not None and done.found is not None:
+        say(f"Page in {write_own_page(done.classifier, done.found, args.report, threshold, thresholds)}")
     document = {
         "out": str(args.out),
         "report": args.report,
-        "nodes": len(found),
-        "among": "new" if done.expectation is None else "all",
+        "nodes": found.rows,
+        "among": "new" if found.expectation is None else "all",
         "threshold": threshold,
         "thresholds": thresholds,
-        "counts": found.counts(threshold, thresholds),
+        "counts": found.counts,
         "kinds": dict(zip(found.classes, found.kinds or ["new"] * len(found.classes), strict=True)),
         "examples": _shots(done.classifier),
-        "expectation": None if done.expectation is None else done.expectation.to_json(),
+        "expectation": None if found.expectation is None else found.expectation.to_json(),
         "calibration": None if done.classifier.calibration is None else done.classifier.calibration.to_json(),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": None if later else _explain_command(args, own_output.least_sure(found.table(threshold, thresholds))),
+        "next": None if later else _explain_command(args, found.least_sure),
     }
     emit(args, document, own_output.draw_predicted)
 
@@ -290,7 +296,13 @@ def find_nodes(args: argparse.Namespace) -> None:
 
 def _where(args: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")}
-    return {**given, "priors": dict(args.prior), "say": say}
+    return {**given, "priors": dict(args.prior), "memory": _memory(args), "say": say}
+
+
+def _memory(args: argparse.Namespace) -> int | None:
+    from ..store.space import parsed_memory
+
+    return None if args.memory is None else parsed_memory(args.memory)
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
@@ -298,6 +310,7 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
     for name in ("edges", "nodes", "features"):
         given = getattr(args, name) or []
         words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
+    words += ["--memory", args.memory] if args.memory else []
     words += ["--among", args.among] if args.among else []
     for name, share in args.prior:
         words += ["--prior", f"{name}={share:g}"]

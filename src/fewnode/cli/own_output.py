@@ -141,11 +141,6 @@ def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
-def least_sure(table: dict[str, Any]) -> str:
-    """The node whose decision was closest: the one worth explaining."""
-    return str(table["id"][int(table["margin"].argmin())])
-
-
 def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text

@@ -1,6 +1,7 @@
 """What a graph is: its arrays, frozen, and what can be derived from them."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -9,6 +10,7 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 
+from ..store.space import Space
 from .arcs import EdgeKinds
 from .cache import CacheKey, GraphCache
 from .csr import csr_parts, to_scipy
@@ -26,7 +28,7 @@ class FrozenGraph:
     indices: Tensor
     y: Tensor
     features: Tensor | None = None
-    node_names: tuple[str, ...] | None = None
+    node_names: Sequence[str] | None = None
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     directed: bool = False
@@ -34,6 +36,7 @@ class FrozenGraph:
     duplicates: int = 0
     weights: Tensor | None = None
     kinds: EdgeKinds | None = None
+    space: Space | None = None
     cache: GraphCache = field(default_factory=GraphCache)
 
     # --- what it is -------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class Graph(FrozenGraph):
             None if features is None else features[chosen],
             self.y.cpu().numpy()[chosen],
             num_nodes=len(chosen),
-            node_names=None if names is None else [names[i] for i in chosen],
+            node_names=None if names is None else [names[int(i)] for i in chosen],
             class_names=self.class_names,
             feature_names=self.feature_names,
             directed=self.directed,

@@ -7,6 +7,7 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..store.space import Space
 from .cache import CacheKey
 from .csr import csr_parts, csr_tensor, gather_rows, transposed
 from .graph import Graph
@@ -34,6 +35,8 @@ def _product(matrix: Tensor, transpose: Tensor, dense: Tensor) -> Tensor:
 
 class Operator:
     """A sparse matrix kept with its transpose; ``operator @ dense`` is differentiable in the dense operand."""
+
+    space: Space | None = None  # where products that do not fit into memory are kept
 
     def __init__(self, matrix: Tensor, transpose: Tensor) -> None:
         self.matrix = matrix
@@ -67,6 +70,16 @@ class Operator:
     def __matmul__(self, dense: Tensor) -> Tensor:
         typed = self.to(dense.dtype)
         return _product(typed.matrix, typed.transpose, dense)
+
+    def smooth(self, h: Tensor, steps: int, restart: float) -> Tensor:
+        """See ``ppr_smooth``."""
+        z = h
+        for _ in range(steps):
+            if h.requires_grad:
+                z = (1 - restart) * (self @ z) + restart * h
+            else:  # one fused pass over memory instead of three
+                z = torch.addmm(h, self.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
+        return z
 
 
 ADJACENCY = CacheKey[Operator]("adjacency")
@@ -170,10 +183,4 @@ def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
 
 def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
     """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
-    z = h
-    for _ in range(steps):
-        if h.requires_grad:
-            z = (1 - restart) * (operator @ z) + restart * h
-        else:  # one fused pass over memory instead of three
-            z = torch.addmm(h, operator.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
-    return z
+    return operator.smooth(h, steps, restart)

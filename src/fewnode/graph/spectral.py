@@ -9,9 +9,11 @@ from torch import Tensor
 
 from .csr import to_tensor, transposed
 
+STEPS = 6  # of the subspace iteration
+
 
 def leading_eigenvectors(
-    apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = 6
+    apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = STEPS
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 

@@ -1,5 +1,7 @@
 """Features made ready without labels: words weighted by rarity, then a truncated SVD."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -7,7 +9,11 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, csr_tensor, transposed
+from ..graph.passes import bounding, column_means, feature_rows, gram_by_rows, mass_by_rows
 from ..graph.spectral import leading_eigenvectors, random_block
+from ..store.space import Space
+
+Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some columns
 
 CLEARLY = 1.25  # times as strong as anything the fitted graph has outside the basis
 NARROW = 8  # directions of a first, cheap search
@@ -37,20 +43,23 @@ class ReducedFeatures(nn.Module):
         """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
         size = self.basis.shape
-        fitted = graph.cache.get(REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x))
+        space = bounding(graph.x, size[1], graph.space)
+        fitted = graph.cache.get(
+            REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x, space)
+        )
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
         return self
 
-    def _learn(self, x: Tensor) -> "ReducedFeatures":
+    def _learn(self, x: Tensor, space: Space | None) -> "ReducedFeatures":
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
-            self.centre.copy_(x.mean(0))
-        weighted = self._weighted(x)
-        values, directions = row_directions(weighted, self.basis.shape[1])
+            self.centre.copy_(column_means(x, space))
+        gram, rank = self._gram(x, space), self.basis.shape[1]
+        values, directions = leading_eigenvectors(gram, random_block(x.shape[1], rank).to(self.basis), rank)
         self.basis.copy_(directions)
-        beyond = self._leftover(weighted, NARROW)[0]  # the search for the basis may have missed what is as strong
+        beyond = self._leftover(gram, NARROW)[0]  # the search for the basis may have missed what is as strong
         self.weakest.copy_(torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max())
         return self
 
@@ -70,7 +79,7 @@ class ReducedFeatures(nn.Module):
 
     def _weighted_beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
         self._check(graph)
-        return graph.cache.get(BEYOND, lambda: self._beyond(self._weighted(graph.x)), source=self._source())
+        return graph.cache.get(BEYOND, lambda: self._beyond(graph), source=self._source())
 
     def column_mass(self, graph: Graph, z: Tensor) -> Tensor:
         """How much of each weighted feature column the rows of ``z [N, B]`` bring, ``[F, B]``."""
@@ -84,23 +93,36 @@ class ReducedFeatures(nn.Module):
         copy, version, original = self.copied
         return original if copy is self.basis and copy._version == version else self.basis
 
-    def _beyond(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        gram = self._gram(graph.x, graph.space)
         for rank in (NARROW, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
-            values, directions = self._leftover(x, rank)
+            values, directions = self._leftover(gram, rank)
             strong = values > CLEARLY * self.weakest
             if int(strong.sum()) < rank:
                 break
-        return x @ directions[:, strong], directions[:, strong]
+        found = directions[:, strong]
+        if graph.space is not None:  # the coordinates are made with the others, in blocks
+            return found.new_zeros(0, found.shape[1]), found
+        return self._weighted(graph.x) @ found, found
 
-    def _leftover(self, x: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-        """Eigenvalues, and the leading right singular vectors of ``x`` orthogonal to the basis."""
+    def _leftover(self, gram: Gram, rank: int) -> tuple[Tensor, Tensor]:
+        """Eigenvalues, and the leading right singular vectors of the weighted features orthogonal to the basis."""
 
         def outside(v: Tensor) -> Tensor:
             return v - self.basis @ (self.basis.T @ v)
 
-        back = transposed(x) if x.layout == torch.sparse_csr else x.T
-        start = random_block(x.shape[1], rank).to(self.basis)
-        return leading_eigenvectors(lambda v: outside(back @ (x @ outside(v))), start, rank)
+        start = random_block(len(self.basis), rank).to(self.basis)
+        return leading_eigenvectors(lambda v: outside(gram(outside(v))), start, rank)
+
+    def _gram(self, x: Tensor, space: Space | None) -> Gram:
+        """``v -> X^T X v`` of the weighted features."""
+        if space is None:
+            return gram_product(self._weighted(x))
+        return gram_by_rows(lambda rows: self.weighted_rows(x, rows), x, space)
+
+    def weighted_rows(self, x: Tensor, rows: slice) -> Tensor:
+        """Some rows of the weighted features."""
+        return self._weighted(feature_rows(x, rows))
 
     def _check(self, graph: Graph) -> None:
         if graph.num_features != len(self.idf):
@@ -148,14 +170,22 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
 
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
     """``weighted features^T z``, ``[F, B]``, where the weighting is that of ``ReducedFeatures``."""
+    if graph.space is not None:
+        plain = graph.x.layout == torch.strided
+        mass = mass_by_rows(graph.x, z, graph.space, None if plain else lambda part: tfidf(part, idf))
+        return mass - centre[:, None] * z.sum(0) if plain else mass
     if graph.x.layout == torch.strided:
         return graph.x.T @ z - centre[:, None] * z.sum(0)
     back = graph.cache.get(WEIGHTED_COLUMNS, lambda: transposed(tfidf(graph.x, idf)), source=idf)
     return back @ z
 
 
-def row_directions(x: Tensor, rank: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def row_directions(x: Tensor, rank: int, start: Tensor) -> tuple[Tensor, Tensor]:
     """The squared singular values and the leading right singular vectors [F, rank] of a sparse or dense matrix."""
+    return leading_eigenvectors(gram_product(x), start, rank)
+
+
+def gram_product(x: Tensor) -> Gram:
+    """``v -> x^T x v``."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
-    start = random_block(x.shape[1], rank).to(x) if start is None else start
-    return leading_eigenvectors(lambda v: back @ (x @ v), start, rank)
+    return lambda v: back @ (x @ v)

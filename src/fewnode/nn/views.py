@@ -9,11 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
+from ..graph.bounded import bounded_mean, bounded_normalized
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_tensor
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..graph.relations import relations, union
 from .features import ReducedFeatures, rarities, row_directions, tfidf
+from .view_blocks import Work
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
@@ -84,6 +86,9 @@ class Views(nn.Module):
 
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
         graph = self._seen(graph)
+        if graph.space is not None:
+            source = self.features._source()
+            return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
         words = self.features(graph)
         return graph.cache.get(ALL_VIEWS.of(*self.relations), lambda: self._make(graph, words), source=words)
 
@@ -110,7 +115,7 @@ class Views(nn.Module):
             keep(mean @ (mean @ links)),
             keep(ppr_smooth(normal, links, *NEAR_STEPS)),
         ]
-        columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1))
+        columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1), normal, mean)
         sources = self._sources(graph, self._padded(basis), tuple(means), columns)
         sources = replace(sources, lengths=tuple(lengths))
         return made + [keep(h) for h in self._along_relations(whole, words)], sources
@@ -132,11 +137,33 @@ class Views(nn.Module):
         words = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
         return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half().float(), means, columns)
 
-    def _mean_columns(self, graph: Graph, full: Tensor) -> Tensor:
+    def _make_by_blocks(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
+        """The same for a graph on disk."""
+        features, x, n = self.features, graph.x, graph.num_nodes
+        basis = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
+        half = 4 * len(VIEWS) * self.rank * n > ROOM
+        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None}"
+        work = Work.of(graph, self.rank, basis, features.idf, features.centre, settings)
+        if not all(work.space.has(name) for name in (*VIEWS, "directions")):
+            words = work.words(lambda rows: features.weighted_rows(x, rows) @ basis, basis.shape[1])
+            waves, rows_of = Waves.of(basis.shape[1], min(self.rank + 16, n)), words.opened()
+            links = work.links(lambda rows: waves(rows_of(rows)), waves.width)
+            work.smooth(VIEWS[: len(WORDS)], words, (None, "two_steps", NEAR_STEPS, FAR_STEPS), half)
+            work.smooth(VIEWS[len(WORDS) :], links, ("two_steps", NEAR_STEPS), half)
+            work.clean()
+        made, means = [work.space.open(name) for name in VIEWS], [work.space.read(f"mean_{name}") for name in VIEWS]
+        if not work.space.has("columns"):
+            full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
+            work.space.write("columns", self._mean_columns(graph, full, bounded_normalized(graph), bounded_mean(graph)))
+        columns = work.space.read("columns")
+        idf, centre = features.idf.clone(), features.centre.clone()
+        return made, ViewSources(idf, centre, basis, work.space.open("directions"), tuple(means), columns)
+
+    def _mean_columns(self, graph: Graph, full: Tensor, normal: Operator, mean: Operator) -> Tensor:
         """The mean over the ``full [N, 4]`` rows of the weighted features, as each view of words smooths them: the
         smoothing is applied to the mean from the left, which takes one column instead of one for each feature."""
         plain, two, near, far = (full / full.sum(0).clamp(min=1)).split(1, 1)
-        normal, mean = normalized_adjacency(graph).T, mean_adjacency(graph).T
+        normal, mean = normal.T, mean.T
         near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
         return self.features.column_mass(graph, torch.cat([plain, mean @ (mean @ two), near, far], 1)).T
 
@@ -159,12 +186,32 @@ def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> 
     each node, so that another numbering of the nodes gives the same answer.
     """
     weighted = neighbour_lists(pattern)
-    generator = torch.Generator().manual_seed(0)
-    width = min(rank + 16, graph.num_nodes)
-    waves = torch.randn(words.shape[1], width, generator=generator).to(graph.device)
-    shift = (7 * torch.rand(width, generator=generator)).to(graph.device)
-    start = torch.cos(4 * F.normalize(words, dim=1) @ waves + shift)
+    start = Waves.of(words.shape[1], min(rank + 16, graph.num_nodes)).to(graph.device)(words)
     return weighted, row_directions(weighted, rank, start)[1]
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Random functions of the nodes' words: waves in random directions ``[W, width]``."""
+
+    directions: Tensor
+    shift: Tensor
+
+    @classmethod
+    def of(cls, words: int, width: int) -> "Waves":
+        generator = torch.Generator().manual_seed(0)
+        directions = torch.randn(words, width, generator=generator)
+        return cls(directions, 7 * torch.rand(width, generator=generator))
+
+    @property
+    def width(self) -> int:
+        return len(self.shift)
+
+    def to(self, device: torch.device) -> "Waves":
+        return Waves(self.directions.to(device), self.shift.to(device))
+
+    def __call__(self, words: Tensor) -> Tensor:
+        return torch.cos(4 * F.normalize(words, dim=1) @ self.directions + self.shift)
 
 
 def mean_row(h: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from .inputs import examples_of
 from .later import read_later
 from .newcomers import Newcomers
 from .open_explanation import OpenExplainer
+from .openworld import BATCH
 from .predictions import Candidates, Predictions
 from .priors import checked_priors
 from .rehearsal import Progress
@@ -147,6 +148,8 @@ class FewShotClassifier(FittedModel):
         self._support()
         if self.question is None:
             raise InputError("appended nodes are asked the open question: adapt(..., among='all') first")
+        if self._graph().space is not None:
+            raise InputError("nodes cannot be appended to a graph in a store; import it again with them")
         world, graph = self._with_relay(), self._graph()
         count = None
         if not isinstance(nodes, Graph):
@@ -165,10 +168,12 @@ class FewShotClassifier(FittedModel):
         nodes = self.unlabelled()
         if not 1 <= top <= len(nodes):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
-        found = self.predict_proba(nodes)
-        best = found.probabilities[:, found.classes.index(label)].topk(top)
-        chosen = best.indices.tolist()
-        return Candidates(label, found.nodes[best.indices], [found.names[i] for i in chosen], best.values)
+        at = self.classes_.index(label)
+        parts = nodes.split(BATCH) if self._graph().space is not None else [nodes]
+        best = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts]).topk(top)
+        chosen = nodes.cpu()[best.indices]
+        names = [node_name(self._graph(), i) for i in chosen.tolist()]
+        return Candidates(label, chosen, names, best.values)
 
     def suggest(
         self,

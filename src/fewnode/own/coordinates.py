@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..graph.passes import column_means
+from ..store.space import Space, by_rows
+
 WIDTH = 512  # principal directions that are kept: beyond them no class of the development graphs was told apart better
 SAMPLE = 20_000  # nodes the directions are learned from
 LENGTH = 3.0  # of each view's rows: brings the coordinates to the scale at which the penalties of the head are set
@@ -20,10 +23,11 @@ class Frame:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, views: Sequence[Tensor]) -> "Frame":
+    def of(cls, views: Sequence[Tensor], space: Space | None = None) -> "Frame":
         """The leading principal directions of the views of all nodes."""
         chosen = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(views[0].device)
-        centre = LENGTH * torch.cat([view.mean(0, dtype=torch.float32) for view in views])
+        means = [view.mean(0, dtype=torch.float32) if space is None else column_means(view, space) for view in views]
+        centre = LENGTH * torch.cat(means)
         sample = LENGTH * torch.cat([view[chosen].float() for view in views], 1) - centre
         return cls(centre, torch.linalg.eigh((sample.T @ sample).double())[1][:, -WIDTH:].float())
 
@@ -35,3 +39,15 @@ class Frame:
             total.addmm_(view.float(), self.directions[at : at + view.shape[1]], alpha=LENGTH)
             at += view.shape[1]
         return total
+
+    def all_coordinates(self, views: Sequence[Tensor], space: Space | None) -> Tensor:
+        """Those of all nodes, rounded to the half precision in which they are saved, so that a loaded model answers as
+        before; on disk in half precision where memory is bounded."""
+        if space is None:
+            return self.coordinates(views).half().float()
+        shape = (len(views[0]), self.directions.shape[1])
+
+        def made(rows: slice) -> Tensor:
+            return self.coordinates([view[rows] for view in views]).half()
+
+        return by_rows(space, "x", shape, torch.half, made, width=len(self.centre) + 2 * shape[1])

@@ -58,15 +58,46 @@ class Expectation:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Tally:
+    """Sums over rows from which the figures are made: so much of each group ``[G]`` was hit, called, and is there."""
+
+    hit: Tensor
+    call: Tensor
+    sizes: Tensor
+    right: Tensor
+    rows: Tensor
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(a.double() + b.double() for a, b in zip(self._parts(), other._parts(), strict=True)))
+
+    def _parts(self) -> tuple[Tensor, ...]:
+        return self.hit, self.call, self.sizes, self.right, self.rows
+
+    def figures(self) -> Figures:
+        precision, recall = (self.hit / self.call), (self.hit / self.sizes)  # nan where a class is not called at all
+        return {
+            "right": [float(self.right / self.rows)],
+            "known": [float(recall[0])],
+            "precision": precision[1:-1].tolist(),
+            "recall": recall[1:-1].tolist(),
+        }
+
+
+def tallied(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> Tally:
+    """The sums of rows with these probabilities; see ``expected``."""
+    confidence, choice = best.max(1)
+    confidence = confidence * accepted * weight
+    return _tally(confidence, choice, accepted * weight, (groups * weight[:, None]).sum(0), weight.sum())
+
+
 def expected(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> Figures:
     """What probabilities say of themselves.
 
     ``groups [n, G]`` are those of known, of each new class and of other; ``best [n, G]`` the same with that of the best
     known class in the first column; rows that are not ``accepted [n]`` get no label and are not right.
     """
-    confidence, choice = best.max(1)
-    confidence = confidence * accepted * weight
-    return _ratios(confidence, choice, accepted * weight, (groups * weight[:, None]).sum(0), weight.sum())
+    return tallied(best, groups, accepted, weight).figures()
 
 
 def achieved(best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> Figures:
@@ -74,19 +105,12 @@ def achieved(best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> Figu
     choice = best.argmax(1)
     hit = ((choice == truth) & (right | (truth > 0))) * weight
     sizes = torch.bincount(truth, weight, minlength=best.shape[1])
-    return _ratios(hit, choice, weight, sizes, weight.sum())
+    return _tally(hit, choice, weight, sizes, weight.sum()).figures()
 
 
-def _ratios(hits: Tensor, choice: Tensor, called: Tensor, sizes: Tensor, total: Tensor) -> Figures:
-    n_groups = len(sizes)
-    hit, call = (torch.bincount(choice, part, minlength=n_groups) for part in (hits, called))
-    precision, recall = (hit / call), (hit / sizes)  # nan where a class is not called at all
-    return {
-        "right": [float(hits.sum() / total)],
-        "known": [float(recall[0])],
-        "precision": precision[1:-1].tolist(),
-        "recall": recall[1:-1].tolist(),
-    }
+def _tally(hits: Tensor, choice: Tensor, called: Tensor, sizes: Tensor, total: Tensor) -> Tally:
+    hit, call = (torch.bincount(choice, part, minlength=len(sizes)) for part in (hits, called))
+    return Tally(hit, call, sizes, hits.sum(), total)
 
 
 def missed(true: Figures, told: Figures) -> Figures:
@@ -107,13 +131,10 @@ def estimated(value: float, gaps: Sequence[float], counted: float) -> Estimate:
     return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
 
 
-def expectation(
-    names: Sequence[str], best: Tensor, groups: Tensor, accepted: Tensor, gaps: Mapping[str, Sequence[float]], n: int
-) -> Expectation:
-    """What to expect of rows with the probabilities ``best`` and ``groups``; ``n`` rehearsals missed it by ``gaps``."""
-    told = expected(best, groups, accepted.float(), torch.ones_like(best[:, 0]))
-    choice, members = best.argmax(1), groups.sum(0).tolist()
-    called = torch.bincount(choice[accepted], minlength=best.shape[1]).tolist()
+def expectation(names: Sequence[str], tally: Tally, gaps: Mapping[str, Sequence[float]], n: int) -> Expectation:
+    """What to expect of rows with such a ``tally``; ``n`` rehearsals missed it by ``gaps``."""
+    told, members = tally.figures(), tally.sizes.tolist()
+    called, rows = [round(count) for count in tally.call.tolist()], round(float(tally.rows))
     classes = {
         name: ClassExpectation(
             estimated(told["precision"][i], gaps.get("precision", ()), called[i + 1]),
@@ -123,6 +144,6 @@ def expectation(
         )
         for i, name in enumerate(names)
     }
-    right = estimated(told["right"][0], gaps.get("right", ()), len(best))
+    right = estimated(told["right"][0], gaps.get("right", ()), rows)
     known = estimated(told["known"][0], gaps.get("known", ()), members[0])
-    return Expectation(len(best), right, known, classes, n)
+    return Expectation(rows, right, known, classes, n)

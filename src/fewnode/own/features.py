@@ -11,6 +11,8 @@ from ..card import ModelCard
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.csr import to_tensor
+from ..graph.frozen import FINGERPRINT
+from ..graph.passes import column_spread, standardised
 
 SHOWN = 8  # names in an error message
 
@@ -40,7 +42,7 @@ class FeatureSchema:
             return cls(**common, structural=True)
         if x.layout == torch.sparse_csr:
             return cls(**common, names=graph.feature_names, sparse=True)
-        spread, centre = torch.std_mean(x.double(), dim=0, correction=0)
+        spread, centre = column_spread(x, graph.space)
         scale = torch.where(spread > 1e-6 * (1 + centre.abs()), spread, 1.0)
         return cls(**common, names=graph.feature_names, centre=tuple(centre.tolist()), scale=tuple(scale.tolist()))
 
@@ -64,6 +66,10 @@ class FeatureSchema:
         centre, scale = (
             torch.tensor(part, dtype=torch.float32, device=graph.device) for part in (self.centre, self.scale)
         )
+        if graph.space is not None:
+            own = graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names)
+            own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
+            return own
         return graph.with_features((graph.features - centre).div_(scale), graph.feature_names)
 
     def _same_structure(self, graph: Graph) -> Graph:

@@ -13,6 +13,7 @@ from ..graph import Graph
 from ..methods.base import Method
 from ..storage import PathLike
 from ..storage.manifest import Manifest
+from ..store.space import Space
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
@@ -98,6 +99,8 @@ class FittedModel:
         graph, understood = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
         source = source or understood
         split = choose_split(graph, self.min_size) if split is None else split
+        if graph.space is not None:
+            self._check_on_disk(graph.space, graph.num_nodes, split)
         if source is not None and source.memory is None and source.files() and not source.missing():
             source = source.understood()[1]
         self.notes, self.folder, self.manifest = [], None, None
@@ -124,6 +127,18 @@ class FittedModel:
         self._own = True
         self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
         return self
+
+    def _check_on_disk(self, space: Space, n: int, split: ClassSplit) -> None:
+        if self.method != "vantage":
+            raise InputError(f"{self.method} holds the whole graph in memory; a store is for vantage")
+        if len(split.base) < 2:
+            raise InputError(
+                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train on. "
+                "Label more nodes, or ask for fewer with --min-size"
+            )
+        self.device = "cpu"
+        if not space.has_room(16 * n * len(split.base), n):  # the taught view of all nodes is in memory
+            self.options = {**self.options, "taught": False}
 
     def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
         if len(split.base) >= 2:
@@ -173,15 +188,15 @@ class FittedModel:
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
-    def read(self, **files: PathLike | None) -> Graph:
+    def read(self, *, memory: int | None = None, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
-        was fitted on; without any, those very files."""
+        was fitted on; without any, those very files. ``memory`` bounds the work on a store."""
         if self.source is None or not (self.source.files() or any(files.values())):
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
         source = self.source.elsewhere(**files)
-        graph = source.read(self.vocabulary)
+        graph = source.read(self.vocabulary, memory)
         self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
         return graph
 
@@ -213,9 +228,12 @@ class FittedModel:
             self.inputs,
         )
         own = self.graph is not None and self.on_own_graph()
-        large = own and self._graph().num_nodes >= persistence.LARGE
+        here = own and self._graph().space is None  # what is made of a graph on disk stays in its store
+        large = here and self._graph().num_nodes >= persistence.LARGE
         labelled = own and bool((self._graph().y >= 0).any())
-        world = self._with_relay(progress) if labelled else None
+        world = self._with_relay(progress) if labelled and here else None
+        if labelled and not here:
+            self._open_world(progress)
         persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
 
     @classmethod
@@ -248,7 +266,9 @@ class FittedModel:
         if self._open is None:
             graph = self._graph()
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-            if (kept := self._kept()) is not None:
+            if graph.space is not None:
+                self._open = opening.open_world_on_disk(self._fitted()[0], graph, y, classes, progress)
+            elif (kept := self._kept()) is not None:
                 self._open = opening.load(*kept, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)

@@ -7,19 +7,22 @@ counts is learned on labelled nodes that were held out, so no node ever hears it
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph.operators import Operator, ppr_smooth
+from ..store.space import CHUNK, Space
+from .spreading import FAINT as FAINT
+from .spreading import SPREADS as SPREADS
+from .spreading import logits_on_disk, opinions_at
 
-SPREADS = ((0.1, 10), (0.5, 4))  # restart and steps: far, near
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 HELD_OUT, MOST_HELD_OUT = 0.2, 4_000
 FEW, FOLDS = 1_000, 10  # up to so many labelled nodes every one is held out once, in so many parts
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
-FAINT = 1e-3  # mass of the class shares that stands beside what reaches a node, so that silence is no opinion
 OPINIONS = 1 + 2 * len(SPREADS)
 
 
@@ -38,16 +41,17 @@ class KnownHead:
         order = torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed))
         labelled, n_classes = labelled[order.to(x.device)], int(y.max()) + 1
         folds = _folds(labelled)
-        start = x.new_zeros(x.shape[1] + 1, n_classes)
+        start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
         tried = [[start] * len(folds)]
         losses: list[float] = []
         for penalty in PENALTIES:
             fitted = [
-                logistic(x[train], y[train], old, penalty) for (_, train), old in zip(folds, tried[-1], strict=True)
+                logistic(x[train].float(), y[train], old, penalty)
+                for (_, train), old in zip(folds, tried[-1], strict=True)
             ]
             tried.append(fitted)
             parts = [
-                F.cross_entropy(scores(x[held], w), y[held], reduction="sum")
+                F.cross_entropy(scores(x[held].float(), w), y[held], reduction="sum")
                 for (held, _), w in zip(folds, fitted, strict=True)
             ]
             losses.append(float(torch.stack(parts).sum()))
@@ -55,44 +59,76 @@ class KnownHead:
                 break
         best = losses.index(min(losses))
         mix = _learn_mix(x, edges, y, folds, tried[best + 1])
-        weights = logistic(x[labelled], y[labelled], tried[best + 1][0], PENALTIES[best])
+        weights = _final(x, y, labelled, tried[best + 1][0], PENALTIES[best], edges.space)
         return cls(weights, mix, PENALTIES[best])
 
     def refit(self, x: Tensor, y: Tensor, columns: Tensor, most: int = SELECTION) -> "KnownHead":
         """The head for other labels, started from the weights of its classes ``columns``; mix and penalty stay."""
         labelled = (y >= 0).nonzero().flatten()
         picked = labelled[torch.randperm(len(labelled), generator=torch.Generator().manual_seed(0)).to(x.device)][:most]
-        weights = logistic(x[picked], y[picked], self.weights[:, columns], self.penalty, steps=20)
+        weights = logistic(x[picked].float(), y[picked], self.weights[:, columns], self.penalty, steps=20)
         return KnownHead(weights, self.mix, self.penalty)
 
     @torch.no_grad()
     def logits(self, x: Tensor, edges: Operator, y: Tensor) -> tuple[Tensor, Tensor]:
         """Mixed logits ``[N, C]`` of all nodes, and those of the regression alone."""
+        if edges.space is not None:
+            return logits_on_disk(x, self.weights, self.mix, edges, y)
         alone = scores(x, self.weights)
         total = self.mix[0] * alone
         for weight, opinion in zip(self.mix[1:], spread_opinions(edges, y, alone), strict=True):
             total = total + weight * opinion
         return total, alone
 
+    @torch.no_grad()
+    def logits_of(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Both for some nodes ``[B]``."""
+        if edges.space is None:
+            total, alone = self.logits(x, edges, y)
+            return total[nodes], alone[nodes]
+        opinions = opinions_at(nodes, x, self.weights, edges, y)
+        return torch.einsum("o,onc->nc", self.mix, opinions), opinions[0]
+
 
 def scores(x: Tensor, weights: Tensor) -> Tensor:
     return torch.addmm(weights[-1], x, weights[:-1])
 
 
-def logistic(x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = 30) -> Tensor:
-    """Weights ``[d + 1, C]`` of multinomial logistic regression from ``start``; the bias is not penalised."""
+def logistic(
+    x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = 30, parts: Sequence[Tensor] | None = None
+) -> Tensor:
+    """Weights ``[d + 1, C]`` of multinomial logistic regression from ``start``; the bias is not penalised.
+
+    With ``parts``, of the rows in these, which are looked at one after the other.
+    """
+    pieces: Sequence[Any] = [slice(None)] if parts is None else parts
+    n = len(y) if parts is None else sum(map(len, parts))
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS([weights], max_iter=steps, history_size=10, line_search_fn="strong_wolfe")
 
     def closure() -> float:
         optimizer.zero_grad()
-        loss = F.cross_entropy(scores(x, weights), y) + penalty / (2 * len(y)) * weights[:-1].square().sum()
-        loss.backward()
-        return float(loss.detach())
+        total = 0.0
+        for number, rows in enumerate(pieces):
+            own = y[rows]
+            loss = F.cross_entropy(scores(x[rows].float(), weights), own) * (len(own) / n)
+            if number == len(pieces) - 1:
+                loss = loss + penalty / (2 * n) * weights[:-1].square().sum()
+            loss.backward()
+            total += float(loss.detach())
+        return total
 
     with torch.enable_grad():
         optimizer.step(closure)
     return weights.detach()
+
+
+def _final(x: Tensor, y: Tensor, labelled: Tensor, start: Tensor, penalty: float, space: Space | None) -> Tensor:
+    """The weights that all labelled nodes teach; in the order of the disk, where they are there."""
+    if space is None:
+        return logistic(x[labelled], y[labelled], start, penalty)
+    parts = labelled.sort().values.split(CHUNK // (8 * x.shape[1]))
+    return logistic(x, y, start, penalty, parts=parts)
 
 
 def label_matrix(y: Tensor, n_classes: int) -> Tensor:
@@ -134,8 +170,11 @@ def _learn_mix(
     for (held, _), weights in zip(folds, fitted, strict=True):
         hidden = y.clone()
         hidden[held] = -1
-        alone = scores(x, weights)
-        parts.append(torch.stack([alone[held], *(o[held] for o in spread_opinions(edges, hidden, alone))]))
+        if edges.space is None:
+            alone = scores(x, weights)
+            parts.append(torch.stack([alone[held], *(o[held] for o in spread_opinions(edges, hidden, alone))]))
+        else:
+            parts.append(opinions_at(held, x, weights, edges, hidden))
         targets.append(y[held])
     opinions, target = torch.cat(parts, 1), torch.cat(targets)
     first = torch.zeros(OPINIONS, device=x.device)

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..graph import Graph
 from ..graph.csr import csr_parts
 from ..graph.operators import adjacency, weighted_adjacency
+from ..graph.passes import times_rows
 from ..graph.relations import union
 from ..nn.features import column_mass
 from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
@@ -154,7 +155,7 @@ class Locality:
         two = walks.two_steps()
         views = torch.cat([walks.start(), two, near, far], 1)
         columns = column_mass(self.graph, views, sources.idf, sources.centre).T
-        links = torch.cat(walks.lists(two, near), 1).T @ sources.links
+        links = times_rows(torch.cat(walks.lists(two, near), 1).T, sources.links)
         said = torch.cat([labels_far, labels_near], 1)
         labelled = (self.y >= 0).nonzero().flatten()
         labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])
@@ -163,7 +164,7 @@ class Locality:
         return Surroundings(
             (columns @ sources.words).unflatten(0, (len(WORDS), n)),
             links.unflatten(0, (2, n)),
-            torch.cat([labels.T, said.T @ self.recipe.answers]).unflatten(0, (4, n)),
+            torch.cat([labels.T, times_rows(said.T, self.recipe.answers)]).unflatten(0, (4, n)),
             said[node].unflatten(0, (2, n)) * float(self.y[node] < 0),
             torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
             columns[::n],
@@ -178,7 +179,7 @@ class Locality:
         views = [centred(part, mean) for part, mean in h]
         x = self.recipe.frame.coordinates(views)
         alone = scores(x, head.weights)
-        own = alone.softmax(1) - self.recipe.answers[node]  # what it says itself has changed as well
+        own = alone.softmax(1) - self.recipe.answers[node].float()  # what it says itself has changed as well
         opinions = around.opinions.clone()
         opinions[2:] += around.say[:, :, None] * own
         count = torch.bincount(self.y[self.y >= 0], minlength=opinions.shape[2]).float()

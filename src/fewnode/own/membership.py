@@ -42,6 +42,11 @@ def node_facts(
     return torch.stack([best, energy, mass, nearest.clamp(min=0).sqrt(), known, length.sqrt()], 1)
 
 
+def masses_given(y: Tensor) -> tuple[Tensor, Tensor]:
+    """What labelled nodes and all nodes give: one each, ``[N]``."""
+    return (y >= 0).float(), torch.ones(len(y), device=y.device)
+
+
 def spread_mass(edges: Operator, given: Tensor) -> Tensor:
     """What reaches each node of the masses ``given [N]`` over the edges, near."""
     restart, steps = SPREADS[1]

@@ -45,11 +45,12 @@ class Moments:
         labelled = labelled[torch.randperm(len(labelled), generator=random)[:SAMPLE].to(x.device)]
         enough = len(labelled) >= LEAST
         nodes = labelled if enough else torch.randperm(len(x), generator=random)[:SAMPLE].to(x.device)
-        mean = x[nodes].mean(0)
-        z, own = x[nodes] - mean, y[labelled]
+        rows = x[nodes].float()
+        mean = rows.mean(0)
+        z, own = rows - mean, y[labelled]
         total = z.T @ z / len(z)
         count = torch.bincount(own, minlength=int(y.max()) + 1).float()
-        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, x[labelled] - mean)
+        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, x[labelled].float() - mean)
         means = means / count[:, None].clamp(min=1)
         within = total - (means.T * (count / len(own))) @ means if enough else total
         ridge = (total.diagonal().mean() + TINY) * torch.eye(len(total), device=x.device)

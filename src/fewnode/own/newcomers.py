@@ -74,7 +74,7 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         raise InputError(f"edges of {has} have weights, but those of {lacks} have none; give both weights or neither")
 
 
-def _check_new(graph: Graph, names: tuple[str, ...], earlier: tuple[str, ...]) -> None:
+def _check_new(graph: Graph, names: Sequence[str], earlier: tuple[str, ...]) -> None:
     index, came = name_index(graph), set(earlier)
     if there := [name for name in names if name in index or name in came]:
         more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""

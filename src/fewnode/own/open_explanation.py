@@ -127,9 +127,9 @@ class OpenExplainer:
     def _similarity(self, nodes: Tensor) -> Tensor:
         """Cosines of the node's coordinates with those of others ``[B]``."""
         x = self.question.model.x
-        own = F.normalize(x[self.node], dim=0)
-        parts = [F.normalize(x[some], dim=1) @ own for some in nodes.split(ROWS)]  # a hub has very many neighbours
-        return torch.cat(parts)
+        own = F.normalize(x[self.node].float(), dim=0)
+        hubs = nodes.split(ROWS)  # a hub has very many neighbours
+        return torch.cat([F.normalize(x[some].float(), dim=1) @ own for some in hubs])
 
     def _around(self) -> tuple[Tensor, Tensor]:
         """The neighbours and their weights, the likest first."""

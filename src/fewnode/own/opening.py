@@ -1,7 +1,9 @@
 """What the open question needs of a model and its graph: the labels that count, the views, a folder to stay in."""
 
+import hashlib
+import shutil
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,7 @@ from ..methods.base import Method
 from ..nn.views import VIEWS, Views
 from ..storage import write_json
 from ..storage.documents import parse_json
-from ..storage.manifest import Manifest
+from ..storage.manifest import NAME, Manifest
 from ..storage.tensors import check_finite, write_tensors
 from .classes import KnownClasses, class_name, class_sizes
 from .moments import Moments
@@ -67,6 +69,34 @@ def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
     assert world.recipe is not None
     views = _views(model, graph)
     return Relay.of(graph, views(graph)[: len(VIEWS)], views.sources(graph), world.y, world.recipe.answers)
+
+
+@torch.no_grad()
+def open_world_on_disk(
+    model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress
+) -> OpenWorldModel:
+    """The same for a graph on disk: kept in its store, under a name that belongs to the views and the labels."""
+    own = getattr(model, "views", None)
+    assert graph.space is not None and isinstance(own, Views)
+    sha = hashlib.sha256(f"{graph.fingerprint} {own.rank} {classes}".encode())
+    for part in (own.features.basis, own.features.idf, y):
+        sha.update(part.contiguous().numpy().data)
+    space = graph.space.within(f"world-{sha.hexdigest()[:16]}")
+    if (space.folder / NAME).exists():
+        found = load(space.folder, Manifest.read(space.folder), y, classes)
+        assert found is not None and found.recipe is not None
+        recipe = replace(found.recipe, answers=space.open("answers"), sources=own.sources(graph))
+        x, log_known, facts = (space.open(name) for name in ("x", "log_known", "facts"))
+        return replace(found, x=x, log_known=log_known, facts=facts, recipe=recipe)
+    progress("making the views", 0.0)
+    made = OpenWorldModel.fit(graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress)
+    shutil.rmtree(graph.space.within("scratch").folder, ignore_errors=True)
+    assert made.recipe is not None
+    none, links = made.facts.new_zeros(0), made.recipe.sources.links[:0]
+    bare = replace(made.recipe, answers=none, sources=replace(made.recipe.sources, links=links))
+    save(replace(made, x=none, log_known=none, facts=none, recipe=bare), space.folder)
+    Manifest.write(space.folder)
+    return made
 
 
 def save(model: OpenWorldModel, folder: Path) -> None:

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.operators import normalized_adjacency
+from ..graph.bounded import smoother
 from ..graph.relations import union
 from ..nn.views import ViewSources
+from ..store.space import Space, by_rows
 from . import membership, priors
 from .coordinates import Frame
-from .expectation import Expectation, expectation
+from .expectation import Expectation, Tally, expectation, tallied
 from .known_head import KnownHead
 from .membership import Membership
 from .moments import Direction, Moments
@@ -59,28 +60,38 @@ class OpenWorldModel:
         classes: tuple[str, ...],
         *,
         sources: ViewSources | None = None,
+        space: Space | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
     ) -> "OpenWorldModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``sources`` of the views make explanations possible. ``progress`` is told what is being done, and which part of
-        it is done.
+        ``sources`` of the views make explanations possible; ``space`` is where rows of all nodes go, if the graph is
+        on disk. ``progress`` is told what is being done, and which part of it is done.
         """
-        edges = normalized_adjacency(union(graph))
+        edges = smoother(union(graph))
         progress("joining the views", 0.0)
-        frame = Frame.of(views)
-        x = frame.coordinates(views).half().float()  # as they are saved, so that a loaded model answers as before
+        frame = Frame.of(views, space)
+        x = frame.all_coordinates(views, space)
         moments = Moments.of(x, y)
         progress("learning the known classes", 0.0)
         head = KnownHead.fit(x, edges, y, seed)
         logits, alone = head.logits(x, edges, y)
         found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
-        masses = [membership.spread_mass(edges, part) for part in ((y >= 0).float(), torch.ones_like(x[:, 0]))]
-        facts = membership.node_facts(x, moments, logits, alone, *masses)
-        recipe = None if sources is None else Recipe.of(sources, frame, head, x, y)
+        masses = [membership.spread_mass(edges, part) for part in membership.masses_given(y)]
+
+        def facts_of(rows: slice) -> Tensor:
+            around = (mass[rows] for mass in masses)
+            return membership.node_facts(x[rows].float(), moments, logits[rows], alone[rows], *around)
+
+        shape = (len(y), len(membership.NODE_FACTS))
+        facts = by_rows(space, "facts", shape, torch.float32, facts_of, width=4 * x.shape[1])
+        log_known = by_rows(
+            space, "log_known", (len(y), len(classes)), torch.float32, lambda rows: logits[rows].log_softmax(1)
+        )
+        recipe = None if sources is None else Recipe.of(sources, frame, head, x, y, space)
         progress("done", 1.0)
-        return cls(classes, x, y, logits.log_softmax(1), facts, moments, tuple(found), recipe)
+        return cls(classes, x, y, log_known, facts, moments, tuple(found), recipe)
 
     def ask(
         self,
@@ -173,7 +184,8 @@ class OpenQuestion:
         directions = {}
         for name, nodes in shown.items():
             same = name in self.directions and torch.equal(before[name], nodes)
-            directions[name] = self.directions[name] if same else self.model.moments.direction(self.model.x[nodes])
+            rows = self.model.x[nodes].float()
+            directions[name] = self.directions[name] if same else self.model.moments.direction(rows)
         shots = [len(nodes) for nodes in shown.values()]
         usual = sum(shots) / len(shots) if shots else USUAL_SHOTS
         taught = [self.model.nearest(shot).membership for shot in (*shots, usual)]
@@ -182,9 +194,9 @@ class OpenQuestion:
     def _projections(self, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
         """``[B, 2 * directions]``: both weights of each in turn."""
         if not directions:
-            return self.model.x.new_zeros(len(nodes), 0)
+            return self.model.facts.new_zeros(len(nodes), 0)
         weights = torch.cat([part.weights for part in directions], 1)
-        parts = [self.model.x[some] @ weights for some in nodes.split(ROWS)]
+        parts = [self.model.x[some].float() @ weights for some in nodes.split(ROWS)]
         return torch.cat(parts) - self.model.moments.mean @ weights
 
     def utilities(self, nodes: Tensor) -> Tensor:
@@ -202,7 +214,7 @@ class OpenQuestion:
     def groups(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, G]`` of known (all together), each new class, and other."""
         parts = [priors.with_shares(self.utilities(part), self._assumed(), self.shares) for part in nodes.split(BATCH)]
-        found = torch.cat(parts) if parts else self.model.x.new_zeros(0, len(self.directions) + 2)
+        found = torch.cat(parts) if parts else self.model.facts.new_zeros(0, len(self.directions) + 2)
         n = 1 + len(self.examples)
         return torch.cat([found[:, :n], found[:, n:].sum(1, keepdim=True)], 1)
 
@@ -213,14 +225,21 @@ class OpenQuestion:
 
     def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
         """What is to be expected of rows with these probabilities, of which only the ``accepted`` get a label."""
+        return self.expectation(self.tally(probabilities, accepted))
+
+    def tally(self, probabilities: Tensor, accepted: Tensor) -> Tally:
+        """The sums over some rows that expectations are made from."""
         n_new = len(self.examples)
         known, new, other = probabilities[:, n_new:-1], probabilities[:, :n_new], probabilities[:, -1:]
         best = known.max(1, keepdim=True).values if known.shape[1] else torch.zeros_like(other)
         groups = torch.cat([known.sum(1, keepdim=True), new, other], 1)
-        shots = sum(len(nodes) for nodes in self.examples.values()) / n_new if n_new else USUAL_SHOTS
-        taught = self.model.nearest(shots)
-        best = torch.cat([best, new, other], 1)
-        return expectation(tuple(self.examples), best, groups, accepted, taught.gaps, taught.episodes)
+        return tallied(torch.cat([best, new, other], 1), groups, accepted.float(), torch.ones_like(other[:, 0]))
+
+    def expectation(self, tally: Tally) -> Expectation:
+        """What is to be expected of the rows of a tally."""
+        shots = sum(len(nodes) for nodes in self.examples.values())
+        taught = self.model.nearest(shots / len(self.examples) if self.examples else USUAL_SHOTS)
+        return expectation(tuple(self.examples), tally, taught.gaps, taught.episodes)
 
     def _known(self, nodes: Tensor) -> Tensor:
         """Which known class, if any; a class that is shown by examples now is no longer among them."""
@@ -233,4 +252,4 @@ class OpenQuestion:
         n_new = len(self.directions)
         parts = [taught.assumed(n_new) for taught in self.memberships]
         shares = torch.stack([parts[-1][0], *(part[1] for part in parts[:-1]), parts[-1][-1]])
-        return (shares / shares.sum()).to(self.model.x)
+        return (shares / shares.sum()).to(self.model.facts)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..nn.views import VIEWS, ViewSources
+from ..store.space import Space, by_rows
 from .coordinates import Frame
 from .known_head import KnownHead, label_matrix, scores
 
@@ -23,11 +24,24 @@ class Recipe:
     answers: Tensor
 
     @classmethod
-    def of(cls, sources: ViewSources, frame: Frame, head: KnownHead, x: Tensor, y: Tensor) -> "Recipe":
+    def of(
+        cls,
+        sources: ViewSources,
+        frame: Frame,
+        head: KnownHead,
+        x: Tensor,
+        y: Tensor,
+        space: Space | None = None,
+    ) -> "Recipe":
         """The recipe for nodes with the coordinates ``x [N, d]`` and the labels ``y [N]``."""
-        said = scores(x, head.weights).softmax(1)
-        answers = torch.where((y >= 0)[:, None], label_matrix(y, said.shape[1]), said).half().float()
-        return cls(sources, frame, head, answers)
+
+        def answered(rows: slice) -> Tensor:
+            said = scores(x[rows].float(), head.weights).softmax(1)
+            return torch.where((y[rows] >= 0)[:, None], label_matrix(y[rows], said.shape[1]), said).half()
+
+        shape = (len(x), head.weights.shape[1])
+        answers = by_rows(space, "answers", shape, torch.half, answered, width=2 * x.shape[1])
+        return cls(sources, frame, head, answers.float() if space is None else answers)
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a file."""

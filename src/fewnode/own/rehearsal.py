@@ -16,7 +16,7 @@ from torch import Tensor
 from ..graph.operators import Operator
 from . import expectation, priors
 from .known_head import KnownHead
-from .membership import USUAL, Episode, Membership, class_facts, learn, node_facts, spread_mass
+from .membership import USUAL, Episode, Membership, class_facts, learn, masses_given, node_facts, spread_mass
 from .moments import Moments
 
 SHOTS = (1, 3, 5, 10, 20)
@@ -119,13 +119,14 @@ def _world(
     number[columns] = torch.arange(len(columns), device=y.device)
     left = number[left]
     moments, fitted = Moments.of(x, left), head.refit(x, left, columns)
-    logits, alone = fitted.logits(x, edges, left)
     nodes, weight = _sample(y, blanked, hidden, random)
-    best = logits[nodes].log_softmax(1).max(1)
-    masses = (spread_mass(edges, given)[nodes] for given in ((left >= 0).float(), torch.ones_like(x[:, 0])))
-    facts = node_facts(x[nodes], moments, logits[nodes], alone[nodes], *masses)
+    logits, alone = fitted.logits_of(nodes, x, edges, left)
+    best = logits.log_softmax(1).max(1)
+    masses = (spread_mass(edges, given)[nodes] for given in masses_given(left))
+    own = x[nodes].float()
+    facts = node_facts(own, moments, logits, alone, *masses)
     right = columns[best.indices] == y[nodes]
-    return World(tuple(hidden), x[nodes] - moments.mean, y[nodes], facts, weight, best.values.exp(), right, moments)
+    return World(tuple(hidden), own - moments.mean, y[nodes], facts, weight, best.values.exp(), right, moments)
 
 
 def _sample(y: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """A user's examples of new classes: looked up, checked, and made the support of one task."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..io.columns import close_name, read_columns
 from ..io.labels import pair_roles
 from ..storage import PathLike
 from ..storage.spreadsheet import unguarded
+from ..store.names import StoredNames
 from .classes import KnownClasses, class_name
 from .predictions import UNKNOWN
 
@@ -191,10 +192,11 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
         values = nodes.tolist() if hasattr(nodes, "tolist") else list(nodes)
     except TypeError as error:
         raise InputError(f"{where}: give a list of nodes, not {nodes!r}") from error
+    index = {} if isinstance(nodes, Tensor) else name_index(graph, values)
     if isinstance(nodes, Tensor) or not (graph.node_names and _whole_ids(graph)):
-        ids = [value if _is_whole(value) else _numbered(name_index(graph), str(value)) for value in values]
+        ids = [value if _is_whole(value) else _numbered(index, str(value)) for value in values]
     else:
-        ids = [_numbered(name_index(graph), str(value)) for value in values]
+        ids = [_numbered(index, str(value)) for value in values]
     for value, node in zip(values, ids, strict=True):
         if not 0 <= node < graph.num_nodes:
             raise InputError(f"{where}: {unknown_node(graph, value)}")
@@ -220,12 +222,15 @@ def unknown_node(graph: Graph, value: Any) -> str:
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = close_name(str(value), name_index(graph))
+    close = None if isinstance(graph.node_names, StoredNames) else close_name(str(value), name_index(graph))
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 
-def name_index(graph: Graph) -> dict[str, int]:
-    """The id of every node by its name."""
+def name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
+    """The id of every node by its name; on disk, of those that are wanted."""
+    if isinstance(graph.node_names, StoredNames):
+        texts = [str(value) for value in wanted]
+        return graph.node_names.find([*texts, *map(unguarded, texts)])
 
     def build() -> dict[str, int]:
         names = graph.node_names or map(str, range(graph.num_nodes))

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import io
+from ..errors import InputError
 from ..graph import Graph
+from ..graph.stored import open_store
 from ..storage import PathLike
+from ..store.manifest import Store, is_store
 from .order import canonical
 
 Files = PathLike | Sequence[PathLike]
@@ -57,12 +60,30 @@ class TableSource:
         there = TableSource.of(edges or self.edges, nodes, features)
         return replace(self, edges=there.edges, nodes=there.nodes, features=there.features, labels=None)
 
-    def read(self, vocabulary: Sequence[str] | None = None) -> Graph:
-        """The graph in the files; its texts get the words of ``vocabulary``, if that is given."""
+    @property
+    def stored(self) -> bool:
+        """Whether the edges are a store, which holds a whole graph."""
+        return isinstance(self.edges, str) and is_store(self.edges)
+
+    def _opened(self, limit: int | None, verify: bool) -> Graph:
+        if self.nodes or self.features or self.labels:
+            raise InputError(f"{self.edges} is a store, which holds nodes and features too: give --edges alone")
+        return open_store(str(self.edges), limit, verify=verify)
+
+    def read(self, vocabulary: Sequence[str] | None = None, limit: int | None = None) -> Graph:
+        """The graph in the files; its texts get the words of ``vocabulary``, if that is given. A store stays on disk:
+        ``limit`` bounds the memory that the work on it takes."""
+        if self.stored:
+            return self._opened(limit, verify=False)
+        _check_limit(limit)
         return Graph.from_edges(**canonical(self._read(vocabulary).arguments))
 
-    def understood(self) -> tuple[Graph, "TableSource"]:
-        """The graph in the files, and the source with all that was found out about them."""
+    def understood(self, limit: int | None = None) -> tuple[Graph, "TableSource"]:
+        """The graph in the files, and the source with all that was found out about them. The hashes of a store are
+        compared."""
+        if self.stored:
+            return self._opened(limit, verify=True), replace(self, memory={})
+        _check_limit(limit)
         found = self._read(None)
         roles = [asdict(role) for role in found.roles]
         named = replace(self, columns=found.columns, memory=found.memory.to_json(), roles=roles, notes=found.notes)
@@ -91,6 +112,8 @@ class TableSource:
 
         Of the inputs, because what is computed from them may differ in the last digit from one machine to another.
         """
+        if self.stored:
+            return Store(str(self.edges)).digest()
         sha = hashlib.sha256(repr(sorted(self.columns.items())).encode())
         sha.update(repr(sorted(self.options.items())).encode() if self.options else b"")
         for part in (self.edges, self.nodes, self.features, *([] if self.labels is None else [self.labels])):
@@ -124,3 +147,8 @@ def _absolute(paths: Files | None) -> Names:
         return None
     found = [str(path.absolute()) for path in io.several(paths)]
     return found[0] if len(found) == 1 else found
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None:
+        raise InputError("--memory bounds the work on a store; make one of the tables with `fewnode import`")

@@ -13,15 +13,16 @@ from ..graph import Graph
 from ..inference import NodeProgress
 from ..io import check_writable, find_id, read_columns, write_columns
 from ..storage import PathLike, readable
+from ..store.names import StoredNames
 from ..tasks import ClassSplit
 from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
-from .expectation import Expectation
 from .order import natural_order
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
 from .rehearsal import Progress
+from .streaming import Answered, write_predictions
 from .support import find_nodes, read_examples
 from .tables import TableSource
 from .unfinished import forget, stopped_early, unfinished
@@ -50,6 +51,7 @@ def fit_tables(
     understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
     learning: Progress = lambda what, part: None,
+    memory: int | None = None,
 ) -> FittedTables:
     """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
 
@@ -62,11 +64,12 @@ def fit_tables(
             training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
+        memory: bytes that the work on a store may take.
     """
     state = unfinished(out, resume)
     force = force or (resume and stopped_early(out))
     check_folder(out, force)
-    graph, source = source.understood()
+    graph, source = source.understood(memory)
     classifier = FewShotClassifier(method, **(settings or {}))
     split = choose_split(graph, classifier.min_size)
     if understood is not None:
@@ -76,7 +79,7 @@ def fit_tables(
     classifier.save(out, force=force, progress=learning)
     if not classifier.interrupted:
         forget(state)
-    worth = method != "probe" and not classifier.interrupted
+    worth = method != "probe" and not classifier.interrupted and not source.stored  # the probe holds all in memory
     return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
 
 
@@ -106,19 +109,22 @@ def load_adapted(
     nodes: PathLike | None = None,
     features: PathLike | None = None,
     wanted: Sequence[str] = (),
+    memory: int | None = None,
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
     """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``.
 
     ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; unless the graph has no label at all, the open
     question is asked.
+    ``memory`` bounds the work on a store.
     Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     readable(support)
     say("Reading the graph ...")
-    graph = remembered_graph(classifier, folder, {"edges": edges, "nodes": nodes, "features": features}, say)
+    given = {"edges": edges, "nodes": nodes, "features": features}
+    graph = remembered_graph(classifier, folder, given, say, memory)
     find_nodes(graph, wanted, "nodes asked for")
     examples = _examples(classifier, support, graph)
     classifier.attach(_without_examples(graph, classifier.known, examples))
@@ -134,7 +140,8 @@ def load_adapted(
 def _examples(classifier: FewShotClassifier, support: PathLike, graph: Graph) -> dict[str, list[str]]:
     columns = {} if classifier.source is None else classifier.source.columns
     names = graph.node_names or tuple(map(str, range(graph.num_nodes)))
-    return read_examples(support, columns=columns, nodes=frozenset(names), known=classifier.known.names())
+    nodes = names if isinstance(names, StoredNames) else frozenset(names)
+    return read_examples(support, columns=columns, nodes=nodes, known=classifier.known.names())
 
 
 def _without_examples(graph: Graph, known: KnownClasses, examples: Mapping[str, Sequence[str]]) -> Graph:
@@ -160,7 +167,11 @@ def _said_once(say: Say) -> Progress:
 
 
 def remembered_graph(
-    classifier: FewShotClassifier, folder: PathLike, given: Mapping[str, PathLike | None], say: Say
+    classifier: FewShotClassifier,
+    folder: PathLike,
+    given: Mapping[str, PathLike | None],
+    say: Say,
+    memory: int | None = None,
 ) -> Graph:
     """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
     edges = given.get("edges")
@@ -169,13 +180,13 @@ def remembered_graph(
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given.get("nodes"), given.get("features")).read()
+            return TableSource.of(edges, given.get("nodes"), given.get("features")).read(limit=memory)
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
     if edges is None and (lost := classifier.source.missing()):
         raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes")
-    graph = classifier.read(**given)
+    graph = classifier.read(memory=memory, **given)
     if edges is None and not classifier.unchanged(graph):
         say("note: the tables have changed since the model was fitted; they are taken as they are now")
     return graph
@@ -183,11 +194,11 @@ def remembered_graph(
 
 @dataclass(frozen=True)
 class PredictedTables:
-    """What ``predict_tables`` wrote, and what is to be expected of it (None for the closed question)."""
+    """What ``predict_tables`` wrote: ``answered`` in all, and the predictions ``found``, if they were in memory."""
 
     classifier: FewShotClassifier
-    found: Predictions
-    expectation: Expectation | None
+    answered: Answered
+    found: Predictions | None = None
 
 
 def predict_tables(
@@ -216,16 +227,21 @@ def predict_tables(
         raise InputError("nodes that arrive later need both: --new-nodes FILE --new-edges FILE")
     wanted = None if nodes_file is None else _wanted(nodes_file)
     classifier = load_adapted(folder, support, **where)
+    graph = classifier.graph
+    if graph is not None and graph.space is not None and new_nodes is None:
+        nodes = classifier.unlabelled() if wanted is None else find_nodes(graph, wanted, "nodes to predict")
+        how: dict[str, Any] = {"threshold": threshold, "thresholds": thresholds, "all_probabilities": all_probabilities}
+        with scoring or nullcontext() as progress:
+            how |= {"force": force, "raw_cells": raw_cells, "progress": progress}
+            return PredictedTables(classifier, write_predictions(classifier, nodes, out, **how))
     if new_nodes is not None and new_edges is not None:
         found = classifier.append(new_nodes, new_edges)
     else:
         with scoring or nullcontext() as progress:
             found = classifier.predict_proba(classifier.unlabelled() if wanted is None else wanted, progress=progress)
         found = found if wanted is not None else by_name(found)
-    table = found.table(threshold, thresholds, all_probabilities=all_probabilities)
-    expected = None if classifier.question is None else classifier.expect(found, threshold, thresholds)
-    write_columns(out, table, force, raw_cells)
-    return PredictedTables(classifier, found, expected)
+    write_columns(out, found.table(threshold, thresholds, all_probabilities=all_probabilities), force, raw_cells)
+    return PredictedTables(classifier, Answered.of(classifier, found, threshold, thresholds), found)
 
 
 def by_name(found: Predictions) -> Predictions:

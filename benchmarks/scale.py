@@ -1,0 +1,175 @@
+"""Graphs of growing size through a store with bounded memory, and the same in memory: time, memory, agreement.
+
+    python benchmarks/scale.py make  169k DIR           a made-up graph as DIR/169k.store
+    python benchmarks/scale.py run   169k DIR 1GB       fit, adapt and predict all through the store; keeps a row
+    python benchmarks/scale.py memory 169k DIR          the same in memory; agreement with the store's predictions
+    python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
+    python benchmarks/scale.py                          the table of all rows
+
+The graphs have 40 planted classes and power-law degrees; five classes have no label. Seconds are wall-clock and
+processor seconds. Peak memory is the largest resident set, and without pages of files that the system may drop.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import fewnode
+from fewnode.graph.bounded import bounded_normalized
+from fewnode.graph.csr import csr_tensor
+from fewnode.graph.stored import open_store
+from fewnode.own.streaming import write_predictions
+from fewnode.store.arcs import Buckets
+from fewnode.store.growing import Growing
+from fewnode.store.manifest import Facts
+from fewnode.store.space import Space, parsed_memory
+
+ROWS = Path(__file__).parent / "rows" / "scale.jsonl"
+SIZES = {"20k": (20_000, 140_000, 64), "169k": (169_343, 1_170_000, 128), "1m": (1_000_000, 7_000_000, 128)}
+SIZES |= {"10m": (10_000_000, 100_000_000, 64)}
+CLASSES, NEW, ALIKE, BATCH = 40, 5, 0.7, 1 << 20
+
+
+def make(size: str, folder: Path) -> None:
+    """Node i is of class i % 40; the ends of edges are drawn by popularity, seven of ten within a class."""
+    n, edges, width = SIZES[size]
+    out, rng = folder / f"{size}.store", np.random.default_rng(0)
+    out.mkdir(parents=True)
+    means = rng.normal(size=(CLASSES, width)).astype(np.float32)
+    features = Growing(out / "features.npy", np.float32, (width,))
+    for at in range(0, n, BATCH):
+        own = np.arange(at, min(at + BATCH, n)) % CLASSES
+        features.append(means[own] + 3 * rng.standard_normal((len(own), width), dtype=np.float32))
+    features.close()
+    y = np.arange(n) % CLASSES
+    y[(y >= CLASSES - NEW) | (rng.random(n) < 0.3)] = -1
+    np.save(out / "y.npy", y)
+    buckets = Buckets(out, n, -(-n // max(1, edges // 20_000_000)))
+    for at in range(0, edges, BATCH):
+        count = min(BATCH, edges - at)
+        source, other = ((n * rng.random(count) ** 2).astype(np.int64) for _ in range(2))
+        alike = (other - other % CLASSES + source % CLASSES) % n
+        target = np.where(rng.random(count) < ALIKE, alike, other)
+        apart = source != target
+        buckets.add(target[apart], source[apart], 0)
+        buckets.add(source[apart], target[apart], 1)
+    buckets.arcs(out / "indptr.npy", out / "indices.npy")
+    buckets.drop()
+    Facts.write(out, {"class_names": [f"c{i}" for i in range(CLASSES)]})
+
+
+class Peak:
+    """The most memory that is not of files, looked at ten times a second."""
+
+    def __init__(self) -> None:
+        self.most = 0.0
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        while True:
+            lines = Path("/proc/self/status").read_text().splitlines()
+            own = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+            self.most = max(self.most, own / 2**20)
+            time.sleep(0.1)
+
+
+def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
+    """Fit, adapt and predict, with wall-clock and processor seconds of each."""
+    told: dict[str, list[float]] = {}
+    before = [time.perf_counter(), time.process_time()]
+
+    def done(name: str) -> None:
+        nonlocal before
+        now = [time.perf_counter(), time.process_time()]
+        told[name] = [round(b - a, 2) for a, b in zip(before, now, strict=True)]
+        print(name, told[name], flush=True)
+        before = [time.perf_counter(), time.process_time()]
+
+    examples = {f"n{c}": [c + CLASSES * (3 + 7 * k) for k in range(5)] for c in range(CLASSES - NEW, CLASSES)}
+    classifier = fewnode.FewShotClassifier(steps=4, check_every=4).fit(graph)
+    done("views and fit")
+    classifier.learn_known()
+    done("known classes")
+    classifier.adapt(examples)
+    done("adapt")
+    write_predictions(classifier, torch.arange(graph.num_nodes), out, force=True)
+    done("predict all")
+    return told
+
+
+def keep(row: dict[str, object]) -> None:
+    row["threads"], row["load"] = torch.get_num_threads(), round(os.getloadavg()[0], 1)
+    with ROWS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(row)
+
+
+def run(size: str, folder: Path, memory: str | None) -> None:
+    """Through the store, or in memory where no bound is given."""
+    peak, path = Peak(), folder / f"{size}.store"
+    graph = open_store(path, None if memory is None else parsed_memory(memory))
+    if memory is None:
+        arcs = np.stack([graph.indices.numpy(), np.repeat(np.arange(graph.num_nodes), graph.degree.numpy())])
+        graph = fewnode.Graph.from_edges(arcs, graph.features.numpy(), graph.y.numpy(), class_names=graph.class_names)
+    name = folder / f"{size}-{'memory' if memory is None else 'store'}.csv"
+    told = steps(graph, name)
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    row = {"size": size, "nodes": graph.num_nodes, "edges": graph.num_edges, "columns": graph.num_features}
+    row |= {"memory": memory, "seconds": told, "peak": round(largest, 2), "without_files": round(peak.most, 2)}
+    if memory is None and (other := folder / f"{size}-store.csv").exists():
+        own, its = ([line.split(",")[1] for line in path.open()] for path in (name, other))
+        row["agree"] = sum(a == b for a, b in zip(own, its, strict=True)) / len(own)
+    keep(row)
+
+
+def rate(size: str, folder: Path) -> None:
+    """Nanoseconds for an arc and a column: of smoothing by blocks, and of a bare product of the same block."""
+    graph = open_store(folder / f"{size}.store", 1 << 40)
+    space, arcs, width = graph.space, len(graph.indices), 16
+    assert isinstance(space, Space)
+    h = torch.randn(graph.num_nodes, width)
+    operator = bounded_normalized(graph)
+    started = time.process_time()
+    operator.smooth(h, 3, 0.1)
+    smooth = (time.process_time() - started) / 3
+    matrix = csr_tensor(graph.indptr, graph.indices.to(graph.indptr.dtype), torch.ones(arcs), operator.shape)
+    started = time.process_time()
+    for _ in range(3):
+        matrix @ h
+    bare = (time.process_time() - started) / 3
+    row = {"size": size, "rate": {"views": 1e9 * smooth / arcs / width, "bare": 1e9 * bare / arcs / width}}
+    keep({**row, "nodes": graph.num_nodes, "edges": graph.num_edges})
+
+
+def table() -> str:
+    """The rows for the page."""
+    rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    lines = ["| nodes / edges / columns | memory given | views and fit | known classes | adapt | predict all | peak |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for row in (row for row in rows if "seconds" in row):
+        spent = " | ".join(f"{part[1]:.0f} s" for part in row["seconds"].values())
+        size = f"{row['nodes']:,} / {row['edges']:,} / {row['columns']}"
+        peak = f"{row['peak']:.2f} GB ({row['without_files']:.2f})"
+        lines.append(f"| {size} | {row['memory'] or 'in memory'} | {spent} | {peak} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    what, *given = sys.argv[1:] or ["table"]
+    if what == "table":
+        print(table())
+    elif what == "make":
+        make(given[0], Path(given[1]))
+    elif what == "rate":
+        rate(given[0], Path(given[1]))
+    else:
+        run(given[0], Path(given[1]), given[2] if what == "run" else None)

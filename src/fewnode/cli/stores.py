@@ -1,0 +1,112 @@
+"""Graphs larger than memory: ``fewnode import`` makes a store of tables, ``fewnode plan`` says what it costs."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .output import Bar, add_json, clock, emit
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def add_commands(commands: Any) -> None:
+    imported = commands.add_parser("import", help="make a store of tables, for a graph larger than memory")
+    imported.add_argument("--edges", required=True, metavar="FILE", help="table: source, target (.csv, .tsv, .parquet)")
+    imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), numbers")
+    for name in ("id-column", "label-column", "source-column", "target-column"):
+        imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
+    imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
+    imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
+    add_json(imported)
+    imported.set_defaults(run=import_graph)
+
+    planned = commands.add_parser("plan", help="what a graph larger than memory will cost, measured on this machine")
+    planned.add_argument("--nodes", required=True, type=_count, metavar="N", help="for example 111e6")
+    planned.add_argument("--edges", required=True, type=_count, metavar="E", help="each counted once")
+    planned.add_argument("--columns", required=True, type=_count, metavar="F", help="of features")
+    planned.add_argument("--classes", type=_count, default=40, metavar="C", help="known ones (40)")
+    planned.add_argument("--labelled", type=float, default=0.5, metavar="SHARE", help="of the nodes (0.5)")
+    planned.add_argument("--memory", metavar="SIZE", help="what the work may take, e.g. 4GB (half of what is free)")
+    add_json(planned)
+    planned.set_defaults(run=plan_work)
+
+
+def _count(text: str) -> int:
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number, for example 111e6") from None
+
+
+class StageBar(Bar):
+    """Told what is being done, and which part of it is done."""
+
+    def __call__(self, what: str, part: float) -> None:
+        self.show(what, round(100 * part), 100, line=f"{what} ... {100 * part:.0f} %")
+
+
+def import_graph(args: argparse.Namespace) -> None:
+    from ..store.importing import Tables, import_tables
+    from ..store.manifest import Store
+    from ..store.space import parsed_memory
+
+    started = time.perf_counter()
+    columns = {name: getattr(args, name) for name in ("id_column", "label_column", "source_column", "target_column")}
+    tables = Tables(Path(args.edges), Path(args.nodes), **columns)
+    memory = None if args.memory is None else parsed_memory(args.memory)
+    with StageBar() as bar:
+        out = import_tables(tables, args.out, memory=memory, progress=bar)
+    store = Store(out)
+    arcs = len(store.arrays["indices"])
+    document = {
+        "out": str(out),
+        "nodes": len(store.arrays["y"]),
+        "labelled": int((store.arrays["y"] >= 0).sum()),
+        "edges": arcs // 2,
+        "self_loops": store.facts.self_loops,
+        "duplicates": store.facts.duplicates,
+        "columns": store.arrays["features"].shape[1] if "features" in store.arrays else 0,
+        "classes": len(store.facts.class_names or ()),
+        "bytes": sum(path.stat().st_size for path in out.iterdir()),
+        "seconds": round(time.perf_counter() - started, 3),
+        "next": f"fewnode fit-own --edges {out} --out runs/model",
+    }
+    emit(args, document, draw_imported)
+
+
+def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
+    console.print(
+        f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['classes']} classes, {facts['columns']} "
+        f"columns), {facts['edges']:,} edges ({facts['self_loops']:,} self-loops and {facts['duplicates']:,} "
+        f"duplicates dropped) in {facts['seconds']:.0f} s"
+    )
+    console.print(f"Store in {facts['out']}, {facts['bytes'] / 1e9:.2f} GB; next:", markup=False)
+    console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
+
+
+def plan_work(args: argparse.Namespace) -> None:
+    from ..own.planning import plan
+    from ..store.space import parsed_memory
+
+    memory = None if args.memory is None else parsed_memory(args.memory)
+    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, labelled=args.labelled, memory=memory)
+    emit(args, found.to_json(), draw_plan)
+
+
+def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
+    from ..store.space import said
+
+    for what in ("views", "known", "predict"):
+        label = {"views": "views", "known": "known classes", "predict": "predict all nodes"}[what]
+        console.print(f"{label}: about {clock(facts[f'{what}_seconds'])}")
+    fits = facts["memory"] >= facts["least_memory"]
+    blocks = f", {facts['blocks']} blocks of columns" if fits else ": too little"
+    console.print(f"memory: {said(facts['memory'])}{blocks}; at least {said(facts['least_memory'])}")
+    console.print(f"disk: {said(facts['disk'])}, while it is made {said(facts['disk_while_made'])}")
+    rates = facts["rates"]
+    console.print(
+        f"measured here: {1e9 * rates['arc']:.2f} ns for an arc and a column, {2e-9 / rates['product']:.0f} Gflop/s, "
+        f"{1e-6 / rates['byte']:.0f} MB/s of disk"
+    )

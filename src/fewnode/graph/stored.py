@@ -1,0 +1,83 @@
+"""A graph in a store on disk: written from one in memory, and opened again without reading it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..storage import PathLike
+from ..storage.folders import whole_folder
+from ..store.manifest import Facts, Store
+from ..store.names import StoredNames, name_arrays
+from ..store.space import Progress, Space, default_memory
+from .csr import csr_parts, csr_tensor
+from .frozen import FINGERPRINT
+from .graph import Graph
+
+
+def open_store(
+    path: PathLike,
+    memory: int | None = None,
+    *,
+    verify: bool = False,
+    progress: Progress = lambda what, part: None,
+) -> Graph:
+    """The graph of a store, with arrays that are read from disk as they are used.
+
+    Args:
+        path: the folder that ``save_store`` or ``fewnode import`` wrote.
+        memory: bytes that the program may take to work on it; half of what is free, if not given.
+        verify: read all of it once and compare the hashes.
+        progress: told what is being done, and which part of it is done.
+    """
+    store = Store(path, verify)
+    space = Space(store.folder, default_memory() if memory is None else memory, progress)
+    parts = {name: space.mapped(array) for name, array in store.arrays.items()}
+    features = parts.get("features")
+    if store.facts.width is not None:
+        shape = (len(parts["y"]), store.facts.width)
+        features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
+    names = StoredNames(store.arrays["name_ends"], store.arrays["name_letters"]) if "name_ends" in parts else None
+    graph = Graph(
+        indptr=parts["indptr"],
+        indices=parts["indices"],
+        y=parts["y"].clone(),
+        features=features,
+        node_names=names,
+        weights=parts.get("weights"),
+        space=space,
+        **{name: getattr(store.facts, name) for name in _FACTS},
+    )
+    graph.cache.get(FINGERPRINT, lambda: store.digest(labels=False))
+    return graph
+
+
+def save_store(graph: Graph, path: PathLike) -> None:
+    """Write a graph as a store, whole or not at all."""
+    target = Path(path)
+    if target.exists():
+        raise InputError(f"{target} exists already; choose another name or remove it")
+    if graph.directed or graph.kinds is not None:
+        raise InputError("a graph with directed edges, or several kinds of them, cannot be a store; leave that out")
+    with whole_folder(target) as fresh:
+        for name, array in _arrays(graph).items():
+            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
+        sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
+        width = graph.num_features if sparse else None
+        Facts.write(fresh, {"width": width, **{name: getattr(graph, name) for name in _FACTS}})
+
+
+_FACTS = ("self_loops", "duplicates", "class_names", "feature_names")
+
+
+def _arrays(graph: Graph) -> dict[str, np.ndarray]:
+    graph = graph.to("cpu")
+    found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "weights")}
+    if graph.features is not None and graph.features.layout == torch.sparse_csr:
+        found |= dict(zip(("x_indptr", "x_indices", "x_values"), csr_parts(graph.features), strict=True))
+    elif graph.features is not None:
+        found["features"] = graph.features
+    arrays = {name: part.numpy() for name, part in found.items() if part is not None}
+    return arrays | ({} if graph.node_names is None else name_arrays(graph.node_names))

@@ -1,0 +1,167 @@
+"""Tables longer than memory: read and written some rows at a time (Arrow's CSV and Parquet streams)."""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..storage import PathLike, atomic_write, readable
+from ..storage.spreadsheet import guarded
+from .columns import Table
+from .formats import pyarrow as arrow_with_parquet
+from .writing import PARQUET, TEXT, check_writable
+
+BLOCK = 16 << 20  # bytes of text read at a time
+BATCH = 1 << 18  # rows of Parquet read at a time
+
+Write = Callable[[Mapping[str, Any]], None]  # given equally long columns, the same ones each time
+Batches = Iterator[tuple[int, Any]]  # the number of the first row, and an Arrow batch
+
+
+class Stream:
+    """The rows of a CSV, TSV or Parquet file, some at a time; a row that cannot be read is named."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path, self.arrow = readable(path), arrow_with_parquet()
+        self.wrong: Any = None  # the row that Arrow stumbled over
+        suffix = self.path.suffix.lower()
+        if suffix not in TEXT + PARQUET:
+            raise InputError(
+                f"{self.path}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}"
+            )
+        self.parquet = suffix in PARQUET
+        with self._reading():
+            self.names: list[str] = self._opened(None).schema.names
+
+    def column(self, name: str, role: str) -> str:
+        """``name``, if there is such a column."""
+        Table(self.path, dict.fromkeys(self.names, np.empty(0))).column(name, role)
+        return name
+
+    def place(self, row: int, column: str | None = None) -> str:
+        """Where data row ``row`` (from 0) is."""
+        return f"{self.path}, row {row + 1}" + (f", column {column!r}" if column else "")
+
+    def batches(self, text: list[str], numbers: list[str]) -> Batches:
+        """Batches with the columns ``text`` as strings and ``numbers`` in single precision."""
+        first, wanted = 0, [*text, *numbers]
+        types = dict.fromkeys(text, self.arrow.string()) | dict.fromkeys(numbers, self.arrow.float32())
+        try:
+            with self._reading():
+                for batch in self._rows(self._opened(types, wanted), wanted, types):
+                    yield first, batch
+                    first += batch.num_rows
+        except InputError:
+            if numbers and not self.parquet and self.wrong is None:
+                self._not_a_number(numbers)
+            raise
+
+    def _rows(self, opened: Any, wanted: list[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        if not self.parquet:
+            yield from opened
+            return
+        for batch in opened.iter_batches(BATCH, columns=wanted):
+            parts = [batch.column(name).cast(types[name]) for name in wanted]
+            yield self.arrow.record_batch(parts, names=wanted)
+
+    def _opened(self, types: Mapping[str, Any] | None, wanted: list[str] | None = None) -> Any:
+        if self.parquet:
+            return self.arrow.parquet.ParquetFile(self.path)
+        import pyarrow.csv
+
+        kinds = {} if types is None else {"column_types": types, "include_columns": wanted}
+        return pyarrow.csv.open_csv(
+            self.path,
+            pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=False),
+            pyarrow.csv.ParseOptions(delimiter=separator(self.path), invalid_row_handler=self._refuse),
+            pyarrow.csv.ConvertOptions(**kinds, strings_can_be_null=False),
+        )
+
+    def _refuse(self, row: Any) -> str:
+        # An error that is raised in here would be lost inside Arrow; it is kept for the reader.
+        self.wrong = row
+        return "error"
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        self.wrong = None
+        try:
+            yield
+        except (self.arrow.ArrowException, OSError) as error:
+            if self.wrong is not None:
+                number = "" if self.wrong.number is None else f", row {self.wrong.number - 1}"
+                raise InputError(
+                    f"{self.path}{number}: {self.wrong.actual_columns} values, but the first row names "
+                    f"{self.wrong.expected_columns} columns. The file may be truncated"
+                ) from error
+            raise InputError(f"{self.path} cannot be read ({str(error).splitlines()[0]})") from error
+
+    def _not_a_number(self, numbers: list[str]) -> None:
+        """Find the value that is none: slowly, because only errors ask."""
+        for first, batch in self.batches(numbers, []):
+            for name in numbers:
+                for i, value in enumerate(batch.column(name).to_pylist()):
+                    if value.strip() and not _is_number(value):
+                        raise InputError(
+                            f"{self.place(first + i, name)}: {value!r} is not a number. Columns other than id "
+                            "and label must be numeric in every row: fill it in, or leave the column out"
+                        )
+
+
+@contextmanager
+def writing_columns(path: PathLike, force: bool = False, raw: bool = False) -> Iterator[Write]:
+    """A function that appends rows to a CSV, TSV or Parquet file, which is there once all of them are written; ``raw``
+    as in ``write_columns``."""
+    file = check_writable(path, force)
+    if file.suffix.lower() in PARQUET:
+        with atomic_write(file) as out, _parquet(out) as write:
+            yield write
+        return
+    with atomic_write(file, "w") as out:
+        cell: Callable[[Any], Any] = (lambda value: value) if raw else guarded
+        writer, started = csv.writer(out, delimiter=separator(file), lineterminator="\n"), False
+
+        def write(columns: Mapping[str, Any]) -> None:
+            nonlocal started
+            arrays = {name: np.asarray(part) for name, part in columns.items()}
+            if not started:
+                writer.writerow(map(cell, arrays))
+            started = True
+            cells = (a.tolist() if a.dtype.kind in "biuf" else map(cell, a.tolist()) for a in arrays.values())
+            writer.writerows(zip(*cells, strict=True))
+
+        yield write
+
+
+@contextmanager
+def _parquet(out: Any) -> Iterator[Write]:
+    arrow = arrow_with_parquet()
+    writers: list[Any] = []
+
+    def write(columns: Mapping[str, Any]) -> None:
+        table = arrow.table({name: np.asarray(part).tolist() for name, part in columns.items()})
+        if not writers:
+            writers.append(arrow.parquet.ParquetWriter(out, table.schema))
+        writers[0].write_table(table)
+
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def separator(file: Path) -> str:
+    return "\t" if file.suffix.lower() == ".tsv" else ","
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

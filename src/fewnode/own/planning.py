@@ -1,0 +1,140 @@
+"""What a graph larger than memory will cost: time, memory and disk, from rates measured on this very machine."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+from ..graph.bounded import BoundedOperator, Pattern
+from ..graph.spectral import STEPS
+from ..nn import view_blocks
+from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
+from ..store.space import CHUNK, PER_NODE, RUNTIME, Space, default_memory
+from .coordinates import WIDTH
+from .rehearsal import WORLDS
+from .spreading import COPIES, SPREADS
+
+RANK, LEAST_RANK, SPARE = 256, 64, 16  # of the views: most, least, and columns to spare while directions are found
+TRIED = 1 << 20  # nodes of the graph on which the rates are measured: more than a processor's cache holds
+BLOCK = 16  # columns of a block on which they are measured
+LEARNED = 45  # passes over the labelled nodes until the known classes are learned
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds for an arc and a column of smoothing, for a multiplication of a dense product, for a byte on disk."""
+
+    arc: float
+    product: float
+    byte: float
+
+    @classmethod
+    def measured(cls, degree: float, folder: Path | None = None) -> "Rates":
+        """On a random graph with that mean degree, in a few seconds."""
+        random = torch.Generator().manual_seed(0)
+        n = min(TRIED, max(1 << 16, int((1 << 23) / max(degree, 1))))
+        arcs = int(n * max(degree, 1))
+        indptr = torch.arange(n + 1) * arcs // n
+        indices = torch.randint(n, (arcs,), generator=random, dtype=torch.int32)
+        with tempfile.TemporaryDirectory(dir=folder) as where:
+            space = Space(Path(where), 1 << 40)
+            operator = BoundedOperator(Pattern(indptr, indices), torch.ones(n), torch.ones(n), True, space)
+            h = torch.randn(n, BLOCK, generator=random)
+            smooth = _seconds(lambda: operator.smooth(h, 1, 0.1))
+            left, right = torch.randn(4096, 256), torch.randn(256, 256)
+            product = _seconds(lambda: left @ right)
+            byte = _seconds(lambda: _written(space, h))
+        return cls(smooth / (arcs * BLOCK), product / (4096 * 256 * 256), byte / (8 * h.numel()))
+
+
+def _written(space: Space, h: torch.Tensor) -> None:
+    space.write("h", h)
+    space.read("h")
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    """What a piece of work takes, the quickest of three times."""
+    spent = []
+    for _ in range(3):
+        started = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - started)
+    return min(spent)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Seconds of each part of the work, bytes of memory (at least, and as given) and of disk."""
+
+    views_seconds: float
+    known_seconds: float
+    predict_seconds: float
+    least_memory: int
+    memory: int
+    blocks: int
+    disk: int
+    disk_while_made: int
+    rates: Rates
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan(
+    nodes: int, edges: int, columns: int, *, classes: int = 40, labelled: float = 0.5, memory: int | None = None
+) -> Plan:
+    """What fitting and predicting will cost on this machine.
+
+    Args:
+        nodes: of the graph.
+        edges: each counted once.
+        columns: of features.
+        classes: that are known.
+        labelled: share of the nodes that have a label.
+        memory: bytes that the work may take; half of what is free, if not given.
+    """
+    sizes = {"nodes": nodes, "edges": edges, "columns": columns, "classes": classes}
+    for name, value in sizes.items():
+        if value < 1:
+            raise InputError(f"--{name} {value}: it is at least 1")
+    if not 0 <= labelled <= 1:
+        raise InputError(f"--labelled {labelled}: it is a share of the nodes, from 0 to 1")
+    memory = default_memory() if memory is None else memory
+    rates = Rates.measured(2 * edges / nodes)
+    rank = min(RANK, max(columns, LEAST_RANK))
+    wide, coordinates = rank + SPARE, min(WIDTH, len(VIEWS) * rank)
+    disk = 8 * edges + nodes * (16 + 8 * columns + 2 * rank * (1 + len(VIEWS)))
+    disk += nodes * (2 * coordinates + 14 * classes + 24)
+    least = RUNTIME + 2 * CHUNK + nodes * (PER_NODE + 4 * max(view_blocks.COPIES, COPIES))
+    blocks = len(Space(Path(), max(memory, least)).columns(nodes, rank, view_blocks.COPIES))
+    return Plan(
+        _views(nodes, edges, rank, wide, rates),
+        _known(nodes, edges, coordinates, classes, labelled, rates),
+        nodes * (coordinates * 20 * rates.product + (2 * coordinates + 200) * rates.byte + 12e-6),
+        least,
+        memory,
+        blocks,
+        disk,
+        disk + 4 * nodes * (2 * rank + 2 * wide + 2 * classes),
+        rates,
+    )
+
+
+def _views(nodes: int, edges: int, rank: int, wide: int, rates: Rates) -> float:
+    smoothings = rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0]) + wide * (2 * STEPS + 1)
+    turned = 2 * (STEPS + 3) * wide * wide * 2  # inner products and turns, in double precision
+    written = 4 * (wide * 4 * (STEPS + 2) + rank * len(VIEWS) * 4)
+    return 2 * edges * smoothings * rates.arc + nodes * (turned * rates.product + written * rates.byte)
+
+
+def _known(nodes: int, edges: int, width: int, classes: int, labelled: float, rates: Rates) -> float:
+    spread = 2 * sum(steps for _, steps in SPREADS) * classes * (WORLDS + 2)
+    learned = LEARNED * labelled * width * (3 * classes * rates.product + 2 * rates.byte)
+    scored = (WORLDS + 2) * width * (classes * rates.product + 2 * rates.byte)
+    joined = 2 * width * width * rates.product
+    return 2 * edges * spread * rates.arc + nodes * (learned + scored + joined)

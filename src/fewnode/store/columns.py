@@ -1,0 +1,79 @@
+"""A matrix on disk as files of column blocks: a block is a piece of work, and rows can be read across all of them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .space import Space
+
+
+@dataclass(frozen=True)
+class Columns:
+    """``[n, width]`` in single precision, cut into ``blocks``; each is a file of the ``space`` once it is finished."""
+
+    space: Space
+    name: str
+    n: int
+    blocks: Sequence[slice]
+
+    @property
+    def width(self) -> int:
+        last: int = self.blocks[-1].stop
+        return last
+
+    def file(self, i: int) -> str:
+        return f"{self.name}.{self.blocks[i].start}-{self.blocks[i].stop}"
+
+    def has(self, i: int) -> bool:
+        return self.space.has(self.file(i))
+
+    def complete(self) -> bool:
+        return all(self.has(i) for i in range(len(self.blocks)))
+
+    def read(self, i: int) -> Tensor:
+        """A block in memory."""
+        return self.space.read(self.file(i))
+
+    def opened(self) -> Callable[[slice], Tensor]:
+        """A function that reads rows of all blocks side by side."""
+        parts = [self.space.open(self.file(i)) for i in range(len(self.blocks))]
+        return lambda rows: torch.cat([part[rows] for part in parts], 1)
+
+    def write(self, i: int, value: Tensor) -> None:
+        self.space.write(self.file(i), value)
+
+    def fill(self, make: Callable[[slice], Tensor]) -> None:
+        """All blocks at once from ``make(rows) [rows, width]``, a chunk of rows at a time."""
+        if self.complete():
+            return
+        with ExitStack() as stack:
+            parts = [
+                stack.enter_context(self.space.writing(self.file(i), (self.n, b.stop - b.start), torch.float32))
+                for i, b in enumerate(self.blocks)
+            ]
+            for rows in self.space.rows(self.n, 8 * self.width):
+                made = make(rows)
+                for part, block in zip(parts, self.blocks, strict=True):
+                    part[rows] = made[:, block]
+
+    def gram(self) -> Tensor:
+        """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
+        rows_of, total = self.opened(), torch.zeros(self.width, self.width, dtype=torch.float64)
+        for rows in self.space.rows(self.n, 12 * self.width):
+            part = rows_of(rows).double()
+            total += part.T @ part
+        return total
+
+    def times(self, matrix: Tensor) -> Tensor:
+        """``self @ matrix [width, B]`` in memory."""
+        rows_of, out = self.opened(), torch.empty(self.n, matrix.shape[1])
+        for rows in self.space.rows(self.n, 12 * self.width):
+            out[rows] = (rows_of(rows).double() @ matrix).float()
+        return out
+
+    def drop(self) -> None:
+        for i in range(len(self.blocks)):
+            self.space.drop(self.file(i))

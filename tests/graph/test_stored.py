@@ -1,0 +1,102 @@
+"""A graph in a store, and products with it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import fewnode
+from fewnode import Graph, InputError
+from fewnode.graph import passes
+from fewnode.graph.bounded import bounded_mean, bounded_normalized
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.stored import open_store, save_store
+from fewnode.store import space as spaces
+
+
+def made(weighted: bool = False) -> Graph:
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 400, (2, 1500))
+    edges = edges[:, (edges < 390).all(0)]  # the last nodes have no edges
+    weight = rng.random(edges.shape[1]).astype(np.float32) + 0.1 if weighted else None
+    x = rng.normal(size=(400, 7)).astype(np.float32)
+    return Graph.from_edges(edges, x, rng.integers(-1, 3, 400), edge_weight=weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_with_edges_on_disk_are_those_in_memory(tmp_path, monkeypatch, weighted):
+    monkeypatch.setattr(spaces, "CHUNK", 1)  # chunks of 256 rows
+    graph = made(weighted)
+    save_store(graph, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store")
+    h = torch.randn(400, 5)
+    for bounded, whole in (
+        (bounded_normalized(stored), normalized_adjacency(graph)),
+        (bounded_mean(stored), mean_adjacency(graph)),
+    ):
+        assert torch.allclose(bounded @ h, whole @ h, atol=1e-5)
+        assert torch.allclose(bounded.T @ h, whole.T @ h, atol=1e-5)
+        assert torch.allclose(ppr_smooth(bounded, h, 5, 0.2), ppr_smooth(whole, h, 5, 0.2), atol=1e-5)
+
+
+def test_a_store_is_the_graph(tmp_path):
+    graph, _ = fewnode.planted(300, 6, seed=0)
+    save_store(graph, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store", verify=True)
+    assert stored.y.equal(graph.y) and stored.indices.equal(graph.indices) and stored.num_edges == graph.num_edges
+    assert (stored.features_scipy() != graph.features_scipy()).nnz == 0
+    assert stored.fingerprint == open_store(tmp_path / "g.store").fingerprint
+    relabelled = graph.with_labels(torch.full_like(graph.y, -1))
+    save_store(relabelled, tmp_path / "h.store")
+    assert open_store(tmp_path / "h.store").fingerprint == stored.fingerprint
+    with pytest.raises(InputError, match="exists already"):
+        save_store(graph, tmp_path / "g.store")
+    with pytest.raises(InputError, match="directed edges"):
+        save_store(Graph.from_edges([[0], [1]], directed=True), tmp_path / "d.store")
+
+
+def test_what_is_no_store_or_a_damaged_one_is_refused_by_name(tmp_path):
+    save_store(made(), tmp_path / "g.store")
+    file = tmp_path / "g.store" / "features.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    open_store(tmp_path / "g.store")  # its shape is right: only the hash can tell
+    with pytest.raises(InputError, match=r"features.npy is damaged: its SHA-256 .* import the graph again"):
+        open_store(tmp_path / "g.store", verify=True)
+    file.write_bytes(content[:-8])
+    with pytest.raises(InputError, match=r"features.npy"):
+        open_store(tmp_path / "g.store")
+    file.unlink()
+    with pytest.raises(InputError, match=r"features.npy is gone"):
+        open_store(tmp_path / "g.store")
+    (tmp_path / "empty.store").mkdir()
+    with pytest.raises(InputError, match=r"empty.store is to be a store but has no store.json"):
+        open_store(tmp_path / "empty.store")
+
+
+def test_a_store_of_another_format_is_refused(tmp_path):
+    save_store(made(), tmp_path / "g.store")
+    path = tmp_path / "g.store" / "store.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 7}))
+    from fewnode.storage.manifest import Manifest
+
+    Manifest.write(path.parent)
+    with pytest.raises(InputError, match="is a store of format 7, this version reads 1"):
+        open_store(tmp_path / "g.store")
+
+
+def test_passes_over_features_are_those_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(spaces, "CHUNK", 1)
+    graph = made()
+    save_store(graph, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store")
+    x, space = stored.features, stored.space
+    assert torch.allclose(passes.column_means(x, space), graph.x.mean(0), atol=1e-6)
+    for mine, whole in zip(passes.column_spread(x, space), passes.column_spread(graph.x, None), strict=True):
+        assert torch.allclose(mine, whole, atol=1e-12)
+    v = torch.randn(7, 3)
+    assert torch.allclose(passes.gram_by_rows(lambda rows: x[rows], x, space)(v), graph.x.T @ graph.x @ v, rtol=1e-4)
+    monkeypatch.setattr(passes, "WIDE", 0)
+    assert torch.allclose(passes.gram_by_rows(lambda rows: x[rows], x, space)(v), graph.x.T @ graph.x @ v, rtol=1e-4)

@@ -1,0 +1,83 @@
+"""The views of a graph on disk are those in memory."""
+
+import pytest
+import torch
+
+import fewnode
+from fewnode.graph.stored import open_store, save_store
+from fewnode.nn import view_blocks
+from fewnode.nn import views as module
+from fewnode.nn.views import VIEWS, WORDS, Views
+from fewnode.store import space as spaces
+from fewnode.store.columns import Columns
+
+
+def least(n: int, columns: int) -> int:
+    """Memory for so many columns at a time."""
+    return spaces.RUNTIME + 2 * spaces.CHUNK + n * (spaces.PER_NODE + 4 * view_blocks.COPIES * columns)
+
+
+def cosines(view: torch.Tensor) -> torch.Tensor:
+    return view.float() @ view.float().T
+
+
+@pytest.mark.parametrize(("half", "off"), [(False, 1e-5), (True, 1e-3)])
+@pytest.mark.parametrize("dense", [False, True])
+def test_views_by_blocks_agree_with_those_in_memory(tmp_path, monkeypatch, half, off, dense):
+    graph, _ = fewnode.planted(600, 6, seed=0)
+    if dense:
+        graph = graph.with_features(graph.x.to_dense()[:, :40].contiguous())
+    if half:
+        monkeypatch.setattr(module, "ROOM", 0)
+    save_store(graph, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store", least(600, 25))
+    whole, blocks = (Views(graph.num_features, 64).fit(graph) for _ in range(2))
+    for name, a, b in zip(VIEWS, whole(graph), blocks(stored), strict=True):
+        assert b.dtype == (torch.half if half else torch.float32)
+        assert (cosines(a) - cosines(b)).abs().max() < off, name
+        if name in WORDS:  # the directions of links are found again, up to their signs
+            assert (a.float() - b.float()).abs().max() < off, name
+    one, other = whole.sources(graph), blocks.sources(stored)
+    assert torch.allclose(one.columns, other.columns, atol=1e-6)
+
+
+def test_a_reduction_learned_by_rows_spans_the_same(tmp_path):
+    graph, _ = fewnode.planted(600, 6, seed=0)
+    save_store(graph, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store", least(600, 25))
+    whole, by_rows = Views(graph.num_features, 64).fit(graph), Views(graph.num_features, 64)
+    by_rows.features._learn(stored.x, stored.space)
+    span = torch.linalg.svdvals(whole.features.basis.T @ by_rows.features.basis)
+    assert span.min() > 0.999 and torch.allclose(whole.features.weakest, by_rows.features.weakest, rtol=1e-3)
+
+
+def test_blocks_that_are_there_are_not_made_again(tmp_path, monkeypatch):
+    graph, _ = fewnode.planted(300, 6, seed=0)
+    save_store(graph, tmp_path / "g.store")
+    views = Views(graph.num_features, 64).fit(graph)
+    written: list[str] = []
+    write = Columns.write
+
+    def stopping(self: Columns, i: int, value: torch.Tensor) -> None:
+        written.append(self.file(i))
+        if len(written) == 17:
+            raise KeyboardInterrupt
+        write(self, i, value)
+
+    monkeypatch.setattr(Columns, "write", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        views(open_store(tmp_path / "g.store", least(300, 25)))
+    made = views(open_store(tmp_path / "g.store", least(300, 25)))
+    assert written.count(written[16]) == 2 and len(written) == len(set(written)) + 1
+    again = open_store(tmp_path / "g.store", least(300, 25))
+    assert all(a.equal(b) for a, b in zip(made, views(again), strict=True)) and len(written) == len(set(written)) + 1
+    fresh = tmp_path / "h.store"
+    save_store(graph, fresh)
+    assert all(a.equal(b) for a, b in zip(made, views(open_store(fresh, least(300, 25))), strict=True))
+
+
+def test_too_little_memory_says_what_the_least_is(tmp_path):
+    graph, _ = fewnode.planted(300, 6, seed=0)
+    save_store(graph, tmp_path / "g.store")
+    with pytest.raises(fewnode.InputError, match=r"Give --memory \S+MB or more"):
+        Views(graph.num_features, 64).fit(graph)(open_store(tmp_path / "g.store", 100 << 20))

@@ -1,0 +1,147 @@
+"""Tables of any length as a store."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fewnode import Graph, InputError
+from fewnode.graph.stored import open_store
+from fewnode.store import importing
+from fewnode.store.importing import Tables, import_tables
+from fewnode.store.keys import NodeKeys, keys_of
+
+pytest.importorskip("pyarrow")
+
+NODES = "id,label,a,b\nann,x,1,2\nbob,,0.5,-1\ncy,y,3,4\ndi,x,0,0\n"
+EDGES = "source,target\nann,bob\nbob,cy\nbob,ann\nann,bob\ncy,cy\nann,di\n"
+
+
+def tables(folder: Path, nodes: str = NODES, edges: str = EDGES, **more: object) -> Tables:
+    (folder / "nodes.csv").write_text(nodes)
+    (folder / "edges.csv").write_text(edges)
+    return Tables(folder / "edges.csv", folder / "nodes.csv", **more)
+
+
+def test_an_imported_graph_is_the_one_read_into_memory(tmp_path):
+    import_tables(tables(tmp_path), tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store", verify=True)
+    ids = ["ann", "bob", "cy", "di"]
+    edges = [[0, 1, 1, 0, 2, 0], [1, 2, 0, 1, 2, 3]]
+    x = [[1, 2], [0.5, -1], [3, 4], [0, 0]]
+    whole = Graph.from_edges(edges, x, [0, -1, 1, 0], node_names=ids, class_names=["x", "y"])
+    assert stored.indptr.tolist() == whole.indptr.tolist() and stored.indices.tolist() == whole.indices.tolist()
+    assert stored.features.tolist() == whole.features.tolist() and stored.y.tolist() == whole.y.tolist()
+    assert list(stored.node_names) == ids and stored.class_names == whole.class_names
+    assert stored.feature_names == ("a", "b")
+    assert (stored.self_loops, stored.duplicates) == (whole.self_loops, whole.duplicates) == (1, 1)
+
+
+def test_many_buckets_and_batches_give_the_same(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 500, (2, 4000))
+    nodes = "id,label,a\n" + "".join(f"n{i},{i % 3},{i}\n" for i in range(500))
+    edges = "source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs.T)
+    monkeypatch.setattr("fewnode.io.streams.BLOCK", 4096)
+    monkeypatch.setattr(importing, "_bucket", lambda n, path, memory: 37)
+    import_tables(tables(tmp_path, nodes, edges), tmp_path / "g.store")
+    stored, whole = open_store(tmp_path / "g.store"), Graph.from_edges(pairs, num_nodes=500)
+    assert stored.indices.tolist() == whole.indices.tolist() and stored.indptr.tolist() == whole.indptr.tolist()
+    assert stored.duplicates == whole.duplicates and stored.class_names == ("0", "1", "2")
+
+
+def test_parquet_is_read_as_well(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": [10, 20], "label": ["x", None], "a": [1.5, 2.5]}), tmp_path / "n.parquet")
+    pq.write_table(pa.table({"source": [10], "target": [20]}), tmp_path / "e.parquet")
+    import_tables(Tables(tmp_path / "e.parquet", tmp_path / "n.parquet"), tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store")
+    assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (NODES, "source,target\nann,bob\nann,zoe\n", r"edges.csv, row 2, column 'target': target 'zoe' is not in"),
+        (NODES, "source,target\nann,bob\nann,\n", r"edges.csv, row 2, column 'target': the node id is missing"),
+        (NODES, "source,target\nann,bob\nan", r"edges.csv, row 2: 1 values, but the first row names 2 columns"),
+        (NODES, "from,target\nann,bob\n", r"has no column 'source'"),
+        (NODES + "ann,x,1,1\n", EDGES, r"nodes.csv, row 5, column 'id': node id 'ann' is already used in row 1"),
+        (NODES + "eve,x,1,\n", EDGES, r"nodes.csv, row 5, column 'b': the value is missing"),
+        (NODES + "eve,x,1,inf\n", EDGES, r"nodes.csv, row 5, column 'b': inf is not a finite number"),
+        (NODES + "eve,x,1,many\n", EDGES, r"nodes.csv, row 5, column 'b': 'many' is not a number"),
+        (NODES + ",x,1,2\n", EDGES, r"nodes.csv, row 5, column 'id': the node id is missing"),
+    ],
+)
+def test_what_cannot_be_read_is_named_by_row_and_no_store_is_left(tmp_path, nodes, edges, message):
+    with pytest.raises(InputError, match=message):
+        import_tables(tables(tmp_path, nodes, edges), tmp_path / "g.store")
+    assert not (tmp_path / "g.store").exists()
+    with pytest.raises(InputError, match="is to be a store but does not exist"):
+        open_store(tmp_path / "g.store")
+
+
+def test_too_little_memory_says_what_is_needed(tmp_path):
+    with pytest.raises(InputError, match=r"--memory 100MB is too little for 4 nodes: give .* or more"):
+        import_tables(tables(tmp_path), tmp_path / "g.store", memory=100 << 20)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from fewnode.io import streams
+from fewnode.store import importing
+streams.BLOCK = 4096
+importing._bucket = lambda n, path, memory: 37
+folder = Path(sys.argv[1])
+done = []
+def progress(what, part):
+    done.append(what)
+    if done.count("reading edges") == 4 and len(sys.argv) > 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+tables = importing.Tables(folder / "edges.csv", folder / "nodes.csv")
+importing.import_tables(tables, folder / "g.store", progress=progress)
+print(done.count("reading nodes"))
+"""
+
+
+def test_an_import_that_was_killed_goes_on(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 500, (2, 4000))
+    nodes = "id\n" + "".join(f"n{i}\n" for i in range(500))
+    tables(tmp_path, nodes, "source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs.T))
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    assert subprocess.run([*command, "kill"], check=False).returncode == -signal.SIGKILL
+    assert not (tmp_path / "g.store").exists()
+    assert json.loads((tmp_path / ".g.store.part" / "import.json").read_text())["edges"]["batches"] > 0
+    again = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert again.stdout.strip() == "0"  # the nodes were not read again
+    stored, whole = open_store(tmp_path / "g.store", verify=True), Graph.from_edges(pairs, num_nodes=500)
+    assert stored.indices.tolist() == whole.indices.tolist() and stored.self_loops == whole.self_loops
+    assert not (tmp_path / ".g.store.part").exists()
+
+
+def test_keys_tell_names_apart():
+    names = [
+        b"",
+        b"a",
+        b"b",
+        b"ab",
+        b"ba",
+        b"aa",
+        b"aaa",
+        "\N{GREEK SMALL LETTER ALPHA}".encode(),
+        *(b"%d" % i for i in range(5000)),
+    ]
+    ends = np.concatenate([[0], np.cumsum([len(name) for name in names])])
+    keys = keys_of(ends, np.frombuffer(b"".join(names), np.uint8))
+    assert len(np.unique(keys[:, 0])) == len(names) and len(np.unique(keys[:, 1])) == len(names)
+    table = NodeKeys.of(keys)
+    assert table.repeated() is None and table.look_up(keys[::-1]).tolist() == list(range(len(names)))[::-1]
+    assert NodeKeys.of(np.concatenate([keys, keys[7:8]])).repeated() == (7, len(names))

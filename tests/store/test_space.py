@@ -1,0 +1,103 @@
+"""Arrays on disk, and a bound on memory."""
+
+import numpy as np
+import pytest
+import torch
+
+from fewnode import InputError
+from fewnode.store import space as spaces
+from fewnode.store.columns import Columns
+from fewnode.store.names import StoredNames, name_arrays
+from fewnode.store.space import Space, by_rows, parsed_memory, said
+
+
+def test_an_array_is_there_once_it_is_whole(tmp_path):
+    space = Space(tmp_path, 1 << 30)
+    with pytest.raises(RuntimeError, match="stopped"), space.writing("a", (3, 2), torch.float32):
+        raise RuntimeError("stopped")
+    assert not space.has("a")
+    space.write("a", torch.arange(6.0).view(3, 2))
+    assert space.open("a").tolist() == space.read("a").tolist() == [[0, 1], [2, 3], [4, 5]]
+    space.release()
+    assert space.open("a")[1].tolist() == [2, 3]
+    space.drop("a")
+    assert not space.has("a")
+
+
+def test_a_damaged_array_is_named(tmp_path):
+    space = Space(tmp_path, 1 << 30)
+    space.write("a", torch.ones(100))
+    space.path("a").write_bytes(space.path("a").read_bytes()[:100])
+    with pytest.raises(InputError, match=r"a.npy is damaged"):
+        space.open("a")
+
+
+def test_blocks_of_columns_fit_into_the_memory(tmp_path):
+    n = 1 << 20
+    whole = Space(tmp_path, 64 << 30).columns(n, 128, 4)
+    assert whole == [slice(0, 128)]
+    small = Space(tmp_path, spaces.RUNTIME + 2 * spaces.CHUNK + n * (spaces.PER_NODE + 16 * 40))
+    blocks = small.columns(n, 128, 4)
+    assert [b.start for b in blocks] == [0, 32, 64, 96] and blocks[-1].stop == 128
+    with pytest.raises(
+        InputError, match=r"300MB of memory are too few for 1,048,576 nodes: .* Give --memory \S+ or more"
+    ):
+        Space(tmp_path, 300 << 20).columns(n, 128, 4)
+
+
+def test_a_full_disk_says_how_much_is_missing(tmp_path):
+    with pytest.raises(InputError, match=r"free, .* are needed: .* are missing"):
+        Space(tmp_path, 1 << 30).writing("a", (1 << 50,), torch.float32).__enter__()
+
+
+@pytest.mark.parametrize(("text", "size"), [("4GB", 4 << 30), ("512mb", 512 << 20), ("1.5g", 3 << 29), ("1000", 1000)])
+def test_sizes_are_read(text, size):
+    assert parsed_memory(text) == size
+
+
+def test_no_size_is_refused():
+    with pytest.raises(InputError, match="--memory 'much': write a size, for example 4GB"):
+        parsed_memory("much")
+    assert said(3 << 29) == "1.5GB" and said(10 << 20) == "10MB"
+
+
+def test_rows_are_made_at_once_or_by_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(spaces, "CHUNK", 1)
+    x = torch.randn(1000, 3)
+    asked = []
+
+    def make(rows: slice) -> torch.Tensor:
+        asked.append(rows)
+        return 2 * x[rows]
+
+    assert by_rows(None, "y", (1000, 3), torch.float32, make).equal(2 * x) and asked == [slice(None)]
+    space = Space(tmp_path, 1 << 30)
+    assert by_rows(space, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5
+    assert by_rows(space, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5  # it was there
+    monkeypatch.setattr(spaces, "CHUNK", 4 * 500 * 10)
+    by_rows(space, "z", (1000, 3), torch.float32, make, width=10)
+    assert len(asked) == 7
+
+
+def test_a_matrix_in_blocks_of_columns(tmp_path):
+    x = torch.randn(600, 10)
+    matrix = Columns(Space(tmp_path, 1 << 30), "x", 600, [slice(0, 4), slice(4, 8), slice(8, 10)])
+    matrix.fill(lambda rows: x[rows])
+    assert matrix.complete() and matrix.read(1).equal(x[:, 4:8]) and matrix.opened()(slice(5, 9)).equal(x[5:9])
+    assert torch.allclose(matrix.gram(), x.double().T @ x.double())
+    turn = torch.randn(10, 3, dtype=torch.float64)
+    assert torch.allclose(matrix.times(turn), (x.double() @ turn).float())
+    matrix.drop()
+    assert not matrix.has(0)
+
+
+def test_names_are_found_without_reading_them_all():
+    names = ["ann", "bob", "", "a\N{LATIN SMALL LETTER E WITH ACUTE}", "ann2", *(f"n{i}" for i in range(300))]
+    arrays = name_arrays(names)
+    stored = StoredNames(arrays["name_ends"], arrays["name_letters"])
+    assert list(stored) == names and len(stored) == len(names) and stored[-1] == "n299" and stored[1:3] == ("bob", "")
+    assert stored.find(["bob", "zoe", names[3]]) == {"bob": 1, names[3]: 3}
+    assert stored.find(names) == {name: i for i, name in enumerate(names)}
+    with pytest.raises(IndexError):
+        stored[len(names)]
+    assert np.array_equal(arrays["name_ends"][:3], [0, 3, 6])
