@@ -58,7 +58,7 @@ def test_a_second_call_installs_nothing(tmp_path):
     assert "pip install" not in plan.stdout and "pytest" in plan.stdout
     (tmp_path / "constraints.txt").write_text("changed")
     plan = subprocess.run(["make", "--dry-run", "test"], cwd=tmp_path, capture_output=True, text=True)
-    assert plan.stdout.count("pip install") == 3  # the base, the development extras, and where there is a browser its driver
+    assert plan.stdout.count("pip install") == 3  # base, extras, and the browser
 
 
 def test_importing_the_package_and_its_parser_loads_nothing_heavy():

@@ -155,7 +155,7 @@ def test_one_row_is_enough_for_a_page(tmp_path):
 def test_reports_never_load_torch_or_a_method():
     code = (
         "import sys, fewnode.report, fewnode.report.figures, fewnode.experiments.results;"
-        "print([m for m in sys.modules if m == 'torch' or m.startswith('fewnode.methods.')])"  # the package itself only lists names
+        "print([m for m in sys.modules if m == 'torch' or m.startswith('fewnode.methods.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
