@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from scipy import io
 from scipy import sparse as sp
 
 from ..errors import InputError
 from ..graph.npz import MOST_COLUMNS, checked_csr, checked_shape, graph_arguments
 from ..storage import read_npz, readable, reading
 from ..storage.files import check_unpacked, unpacked_bound
+from .mat import load_mat
 
 Arguments = dict[str, Any]
 REMEDY = "fetch it again"
@@ -127,17 +127,12 @@ def _ending(paths: Sequence[Path], end: str) -> Path:
 
 def _mat(path: Path) -> tuple[np.ndarray, np.ndarray, sp.csr_matrix]:
     keys = ("Index", "Label", "Attributes")
-    try:
-        content = io.loadmat(str(readable(path)), appendmat=False, variable_names=keys)
-    except InputError:
-        raise
-    except Exception as error:  # SciPy has a dozen words for "not a MATLAB 5 file"
-        raise InputError(f"{path} is not a readable MATLAB 5 file ({error})") from error
+    content = load_mat(readable(path), keys)
     missing = [key for key in keys if key not in content]
     if missing:
         raise InputError(f"{path} has no {' and no '.join(missing)}; it needs Index, Label and Attributes")
     for key in keys[:2]:
-        if not isinstance(content[key], np.ndarray) or content[key].dtype.kind not in "iufb":
+        if isinstance(content[key], dict):
             raise InputError(f"{path}: {key} is no array of numbers")
     index, label = (content[key].ravel() for key in ("Index", "Label"))
     attributes = _attributes(path, content["Attributes"])
@@ -152,16 +147,15 @@ def _mat(path: Path) -> tuple[np.ndarray, np.ndarray, sp.csr_matrix]:
 
 
 def _attributes(path: Path, matrix: Any) -> sp.csr_matrix:
-    """The features of a .mat file. SciPy takes the parts of a sparse matrix from the file as they are."""
+    """The features of a .mat file. The parts of a sparse matrix are as they stand there."""
     with reading(path, REMEDY):
-        if sp.issparse(matrix):
-            columns = matrix.tocsc(copy=False) if matrix.format == "csc" else sp.csc_matrix(matrix)
-            parts = columns.data, columns.indices, columns.indptr
-            if columns.shape[0] > 2**31 or columns.shape[1] > MOST_COLUMNS:
-                raise InputError(f"Attributes has shape {columns.shape}; at most {MOST_COLUMNS:,} columns are read")
-            turned = checked_csr(*parts, (columns.shape[1], columns.shape[0]), "Attributes")
-            return turned.T.tocsr()
-        if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "iufb":
+        if isinstance(matrix, dict):
+            rows, columns = checked_shape(matrix["shape"], "Attributes")
+            if rows > 2**31 or columns > MOST_COLUMNS:
+                raise InputError(f"Attributes has shape ({rows}, {columns}); at most {MOST_COLUMNS:,} columns are read")
+            parts = matrix["data"], matrix["indices"], matrix["indptr"]
+            return checked_csr(*parts, (columns, rows), "Attributes").T.tocsr()
+        if matrix.ndim != 2:
             raise InputError("Attributes is no matrix of numbers")
         return sp.csr_matrix(matrix)
 

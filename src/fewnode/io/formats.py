@@ -46,16 +46,24 @@ def _parquet_column(file: Path, name: str, column: Any) -> np.ndarray:
     if (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)) and not types.is_nested(
         kind.value_type
     ):
-        return typed_column(file, name, column.to_pylist())
+        return typed_column(file, name, _listed(file, name, column))
     if types.is_nested(kind):
         raise InputError(f"{file}, column {name!r}: holds {kind}, not single values; write one column per value")
     try:
-        text = column.cast(arrow.string())
-    except arrow.ArrowException as error:
+        text = column.cast(arrow.string()).to_pylist()
+    except (arrow.ArrowException, UnicodeDecodeError) as error:  # the second: what the file calls text is none
         raise InputError(
             f"{file}, column {name!r}: holds {kind} that is no text ({str(error).splitlines()[0]}); write it as text"
         ) from error
-    return np.array(["" if value is None else value.strip() for value in text.to_pylist()], dtype=object)
+    return np.array(["" if value is None else value.strip() for value in text], dtype=object)
+
+
+def _listed(file: Path, name: str, column: Any) -> list[Any]:
+    try:
+        cells: list[Any] = column.to_pylist()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}, column {name!r}: holds text that is none ({error}); write it again") from error
+    return cells
 
 
 def _beyond_float(column: Any) -> bool:
