@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
@@ -232,7 +232,17 @@ SWITCHES = [{"preset": preset} | options for preset in ("full", "printed") for o
 @given(data=st.data())
 def test_every_switch_against_the_oracle(options: dict, data: st.DataObject) -> None:
     case = data.draw(cases(**options))
+    # Classes with the same class-ego graph tie. Without normalisation the distances are large there, and so is what
+    # rounding makes of the gradient at a tie, in the oracle as in the method.
+    assume(options.get("task_adaptation", True) or prototypes_apart(case))
     same_with_gradients(case, mean_loss(case))
+
+
+def prototypes_apart(case: Case) -> bool:
+    with torch.no_grad():
+        found = case.model.embed_tasks(case.graph, case.model.embed(case.graph), case.tasks).prototypes
+    least = 1e-6 * torch.linalg.vector_norm(found, dim=-1).max()
+    return all(bool((torch.pdist(classes) > least).all()) for classes in found)
 
 
 @settings(max_examples=30, deadline=None)
