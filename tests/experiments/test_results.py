@@ -189,3 +189,10 @@ def test_a_claim_keeps_others_away_and_dies_with_its_holder(tmp_path):
     assert mine.take(run_id)
     mine.drop(run_id)
     mine.close()
+
+
+def test_a_clock_that_jumps_back_does_not_bring_an_older_row_back(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    for finished, n in (("2030-01-01T00:00:00+00:00", 1), ("2020-01-01T00:00:00+00:00", 2)):
+        results.append(path, row("a", finished=finished, n=n))
+    assert [found["n"] for found in results.read(path)] == [2]

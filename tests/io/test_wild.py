@@ -597,15 +597,6 @@ def test_the_next_table_is_read_as_the_first_one_was(tmp_path):
     again = io.read_graph(**files, **first.columns, memory=memory)
     assert again.arguments["feature_names"] == first.arguments["feature_names"]
     np.testing.assert_allclose(again.arguments["x"].toarray(), first.arguments["x"].toarray(), atol=1e-6)
-    other = "id,about,town,size\na,one red cat,Oslo,7\n"
-    (tmp_path / "m.csv").write_text(other)
-    (tmp_path / "f.csv").write_text("source,target\nz,b\n")
-    arrived = io.read_new_nodes(tmp_path / "m.csv", tmp_path / "f.csv", first.columns, memory, ["b", "z"])
-    assert arrived.ids == ["a"] and arrived.edges == [("z", "b")] and arrived.labels == [""]
-    assert arrived.feature_names == first.arguments["feature_names"]
-    with pytest.raises(InputError, match=r"lacks 1 of them \('town'\) and has 1 others \('city'\)"):
-        (tmp_path / "m.csv").write_text(other.replace("town", "city"))
-        io.read_new_nodes(tmp_path / "m.csv", None, first.columns, memory)
 
 
 def test_rows_of_several_blocks_have_the_length_one(tmp_path):

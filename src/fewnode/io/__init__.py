@@ -1,6 +1,6 @@
 """A user's own tables (CSV, Parquet, Excel, JSON lines): errors name the row; files are written whole or not at all."""
 
-from .assembly import NewNodes, Understood, graph_tables, read_graph, read_new_nodes
+from .assembly import Understood, graph_tables, read_graph
 from .blocks import Memory
 from .columns import Table, read_columns, several
 from .roles import find_id
@@ -8,7 +8,6 @@ from .writing import check_writable, write_columns
 
 __all__ = [
     "Memory",
-    "NewNodes",
     "Table",
     "Understood",
     "check_writable",
@@ -16,7 +15,6 @@ __all__ = [
     "graph_tables",
     "read_columns",
     "read_graph",
-    "read_new_nodes",
     "several",
     "write_columns",
 ]

@@ -1,6 +1,6 @@
 """A user's edge, node and feature files -> the arguments of ``Graph.from_edges``, and what was understood."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,31 +165,3 @@ def _columns(nodes: Sequence[Role], edges: Sequence[Role]) -> dict[str, Any]:
         elif option:
             found.setdefault(option, []).append(role.column)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class NewNodes:
-    """Nodes that arrive later: their ``ids``, features ``x`` with their names, labels ('' = none), and edges by id."""
-
-    ids: list[str]
-    x: Any
-    feature_names: tuple[str, ...] | None
-    labels: list[str]
-    edges: list[tuple[str, str]]
-
-
-def read_new_nodes(
-    nodes: Files, edges: Files | None, columns: Mapping[str, Any], memory: Memory, known: Collection[str] = ()
-) -> NewNodes:
-    """Tables of new nodes and of their edges, read as the first tables were: with their columns and their ``memory``;
-    ``known`` are the ids of the nodes there are already."""
-    listed = listed_nodes(nodes, columns, [], False, False, True)
-    assert listed.table is not None
-    x, names, _ = _features(listed, None, memory, None)
-    label = listed.named("label")
-    labels = [""] * listed.listed if label is None else listed.table.text(label, "labels")
-    everyone = {*known, *listed.index}
-    joined = [] if edges is None else understood_edges(read_edges(edges), columns, everyone)
-    return NewNodes(
-        list(listed.index), x, names, labels, [pair for table in joined for pair in zip(*table.ends, strict=True)]
-    )

@@ -94,14 +94,6 @@ class TableSource:
         files: dict[str, Any] = {"nodes": self.nodes, "features": self.features, "labels": self.labels}
         return io.read_graph(self.edges, **files, **self.columns, **self.options, memory=memory, vocabulary=vocabulary)
 
-    def read_new(
-        self, nodes: Files, edges: Files | None, vocabulary: Sequence[str] | None, known: Sequence[str]
-    ) -> io.NewNodes:
-        """Nodes that arrive later, read as these tables were; ``known`` are the names of the nodes there are."""
-        memory = io.Memory.from_json(self.memory or {})
-        memory = memory if vocabulary is None else replace(memory, words=tuple(vocabulary))
-        return io.read_new_nodes(nodes, edges, self.columns, memory, known)
-
     def files(self) -> list[str]:
         """All files, in a fixed order."""
         parts = (self.edges, self.nodes, self.features, self.labels)
