@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.bounded import BoundedOperator, Pattern, bounded_mean, bounded_normalized
 from ..graph.spectral import STEPS
 from ..store.columns import Columns
 from ..store.space import Space
+from .column_block import ColumnBlock, Way
 
 COPIES = 4  # matrices as wide as a block that smoothing has in memory: the start, two steps, and what is copied
 
@@ -46,28 +46,25 @@ class Work:
         made.fill(rows_of)
         return made
 
-    def smooth(
-        self, names: Sequence[str], source: Columns, how: Sequence[tuple[int, float] | str | None], half: bool
-    ) -> None:
+    def smooth(self, names: Sequence[str], source: Columns, how: Sequence[Way], half: bool) -> None:
         """Views with unit rows, each centred on its mean, from a source: as it is, by two-step means, or smoothed by
         so many steps with a restart."""
         for name, way in zip(names, how, strict=True):
             if self.space.has(name):
                 continue
-            made = source if way is None else self.raw(name, source.width)
-            for i in range(len(made.blocks)):
-                self.space.progress(f"view {name.replace('_', ' ')}", i / len(made.blocks))
-                if not made.has(i):
-                    made.write(i, self._smoothed(source.read(i), way))
+            made = source if way == "as_is" else self._made(self.raw(name, source.width), source, way)
             self._finish(name, made, half)
-            if way is not None:
+            if made is not source:
                 made.drop()
 
-    def _smoothed(self, z: Tensor, way: tuple[int, float] | str | None) -> Tensor:
-        if isinstance(way, tuple):
-            return bounded_normalized(self.graph).smooth(z, *way)
-        mean, out = bounded_mean(self.graph), torch.empty_like(z)
-        return mean.product_(mean.product_(z, out), z)
+    def _made(self, target: Columns, source: Columns, way: Way, turn: Tensor | None = None) -> Columns:
+        """All blocks of ``target``, each a piece of work of its own."""
+        store, weighted = self.graph.space, self.graph.weights is not None
+        assert store is not None
+        blocks = range(len(target.blocks))
+        left = [ColumnBlock(store.folder, weighted, way, source, target, i, turn) for i in blocks if not target.has(i)]
+        self.space.each(ColumnBlock.make, left, f"{target.name.replace('_', ' ')}, by blocks of columns")
+        return target
 
     def _finish(self, name: str, made: Columns, half: bool) -> None:
         rows_of, n = made.opened(), made.n
@@ -94,13 +91,8 @@ class Work:
         """
         made = self.raw("links", self.rank)
         if not (made.complete() and self.space.has("directions")):
-            lists = neighbour_lists(self.graph)
-            last, turn = self._iterated(lists, start, width)
-            products = self.raw("lists", width)
-            for i in range(len(products.blocks)):
-                if not products.has(i):
-                    z = last.times(turn[:, products.blocks[i]])
-                    products.write(i, lists.product_(z, torch.empty_like(z)))
+            last, turn = self._iterated(start, width)
+            products = self._made(self.raw("lists", width), last, "lists", turn)
             values, vectors = torch.linalg.eigh(products.gram())
             top = vectors[:, values.abs().argsort(descending=True)[: self.rank]]
             top = F.pad(top, (0, self.rank - top.shape[1]))
@@ -117,38 +109,23 @@ class Work:
             for rows in self.space.rows(columns.n, 12 * columns.width):
                 out[rows] = (rows_of(rows).double() @ matrix).half()
 
-    def _iterated(self, lists: BoundedOperator, start: Callable[[slice], Tensor], width: int) -> tuple[Columns, Tensor]:
+    def _iterated(self, start: Callable[[slice], Tensor], width: int) -> tuple[Columns, Tensor]:
         """The last block of the iteration on disk, and the matrix that makes its columns orthonormal."""
         steps = [self.raw(f"step{number}", width) for number in range(STEPS + 2)]
         at = max((number for number, step in enumerate(steps) if step.complete()), default=0)
         if at == 0:
             steps[0].fill(start)
         for number in range(at + 1, STEPS + 2):
-            self.space.progress("directions of the links", number / (STEPS + 2))
-            last, step = steps[number - 1], steps[number]
+            last = steps[number - 1]
             turn = torch.eye(width, dtype=torch.float64) if number == 1 else orthonormal(last.gram())
-            for i in range(len(step.blocks)):
-                if not step.has(i):
-                    z = last.times(turn[:, step.blocks[i]])
-                    if number <= STEPS:
-                        z = lists.T.product_(lists.product_(z, torch.empty_like(z)), z)
-                    step.write(i, z)  # the last one is only made orthonormal, once more: rounding had its part in it
+            # The last one is only made orthonormal, once more: rounding had its part in it.
+            self._made(steps[number], last, "there_and_back" if number <= STEPS else "as_is", turn)
             last.drop()
         return steps[-1], orthonormal(steps[-1].gram())
 
     def clean(self) -> None:
         """Remove what only the making needed."""
         shutil.rmtree(self.space.within("raw").folder, ignore_errors=True)
-
-
-def neighbour_lists(graph: Graph) -> BoundedOperator:
-    """The neighbour lists, each with the node itself, as bags of words: TF-IDF, as in ``reduced_links``."""
-    assert graph.space is not None
-    pattern = Pattern(graph.indptr, graph.indices)
-    idf = torch.log((1 + graph.num_nodes) / (2 + pattern.totals(graph.space))) + 1
-    squares = idf.square()[:, None]
-    lengths = (pattern.sums(squares, torch.empty_like(squares), graph.space) + squares).clamp(min=1e-24).rsqrt()
-    return BoundedOperator(pattern, lengths[:, 0], idf, True, graph.space)
 
 
 def orthonormal(gram: Tensor) -> Tensor:

@@ -3,10 +3,11 @@
 import mmap
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -15,7 +16,9 @@ from torch import Tensor
 
 from ..errors import InputError
 
+Piece = TypeVar("Piece")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
+Engine = Callable[[Callable[[Any], None], Sequence[Any], str], None]  # given a function, its arguments, what is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 450 << 20  # bytes that Python and torch take before any work
@@ -34,7 +37,24 @@ class Space:
     folder: Path
     memory: int
     progress: Progress = field(default=lambda what, part: None, repr=False)
+    engine: "Engine | None" = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
     maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # those that are open, to be released
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: not who watches here, nor what is open."""
+        return {"folder": self.folder, "memory": self.memory}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]  # a frozen dataclass has no other way to be filled
+
+    def each(self, work: Callable[[Piece], None], pieces: Sequence[Piece], what: str) -> None:
+        """Do the pieces of work, each of which leaves its result on disk."""
+        if self.engine is not None:
+            self.engine(work, pieces, what)
+            return
+        for number, piece in enumerate(pieces):
+            self.progress(what, number / len(pieces))
+            work(piece)
 
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
