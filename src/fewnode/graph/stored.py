@@ -11,7 +11,7 @@ from ..storage import PathLike
 from ..storage.folders import whole_folder
 from ..store.manifest import Facts, Store
 from ..store.names import StoredNames, name_arrays
-from ..store.space import Progress, Space, default_memory
+from ..store.space import Engine, Progress, Space, default_memory
 from .csr import csr_parts, csr_tensor
 from .frozen import FINGERPRINT
 from .graph import Graph
@@ -23,6 +23,7 @@ def open_store(
     *,
     verify: bool = False,
     progress: Progress = lambda what, part: None,
+    engine: Engine | None = None,
 ) -> Graph:
     """The graph of a store, with arrays that are read from disk as they are used.
 
@@ -31,9 +32,14 @@ def open_store(
         memory: bytes that the program may take to work on it; half of what is free, if not given.
         verify: read all of it once and compare the hashes.
         progress: told what is being done, and which part of it is done.
+        engine: does pieces of the work, such as ``fewnode.cluster.RayPieces``; else they are done here.
     """
     store = Store(path, verify)
-    space = Space(store.folder, default_memory() if memory is None else memory, progress)
+    if memory is None:
+        memory = default_memory() if engine is None else engine.memory
+    if engine is not None:
+        engine.check(str(store.folder))
+    space = Space(store.folder, memory, progress, engine)
     parts = {name: space.mapped(array) for name, array in store.arrays.items()}
     features = parts.get("features")
     if store.facts.width is not None:

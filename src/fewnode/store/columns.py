@@ -1,13 +1,13 @@
 """A matrix on disk as files of column blocks: a block is a piece of work, and rows can be read across all of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .space import Space
+from .space import Result, Space, chunks
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,14 @@ class Columns:
 
     def gram(self) -> Tensor:
         """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
-        rows_of, total = self.opened(), torch.zeros(self.width, self.width, dtype=torch.float64)
-        for rows in self.space.rows(self.n, 12 * self.width):
-            part = rows_of(rows).double()
-            total += part.T @ part
+        total = torch.zeros(self.width, self.width, dtype=torch.float64)
+        for part in self.by_rows(RowChunk.gram, "inner products of columns, by chunks of rows"):
+            total += part
         return total
+
+    def by_rows(self, work: Callable[["RowChunk"], Result], what: str) -> Iterator[Result]:
+        """What the work gives back for each chunk of rows, in their order."""
+        return self.space.results(work, [RowChunk(self, rows) for rows in chunks(self.n, 12 * self.width)], what)
 
     def times(self, matrix: Tensor) -> Tensor:
         """``self @ matrix [width, B]`` in memory."""
@@ -77,3 +80,21 @@ class Columns:
     def drop(self) -> None:
         for i in range(len(self.blocks)):
             self.space.drop(self.file(i))
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Some rows of all columns, as a piece of work of its own."""
+
+    columns: Columns
+    rows: slice
+
+    def read(self) -> Tensor:
+        """The rows, in memory."""
+        found = self.columns.opened()(self.rows)
+        self.columns.space.release()
+        return found
+
+    def gram(self) -> Tensor:
+        part = self.read().double()
+        return part.T @ part

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -15,15 +15,26 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..storage.files import atomic_path
 
-Piece = TypeVar("Piece")
+Piece, Result = TypeVar("Piece"), TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
-Engine = Callable[[Callable[[Any], None], Sequence[Any], str], None]  # given a function, its arguments, what is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 450 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class Engine(Protocol):
+    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes."""
+
+    slots: int
+    memory: int
+
+    def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
+
+    def check(self, path: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -49,12 +60,17 @@ class Space:
 
     def each(self, work: Callable[[Piece], None], pieces: Sequence[Piece], what: str) -> None:
         """Do the pieces of work, each of which leaves its result on disk."""
-        if self.engine is not None:
-            self.engine(work, pieces, what)
-            return
-        for number, piece in enumerate(pieces):
+        for _ in self.results(work, pieces, what):
+            pass
+
+    def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
+        """What the work gives back for each piece, in their order: the same sums, whoever does it."""
+        done = map(work, pieces) if self.engine is None else self.engine(work, pieces)
+        self.progress(what, 0.0)
+        for number, result in enumerate(done, 1):
+            yield result
+            self.release()
             self.progress(what, number / len(pieces))
-            work(piece)
 
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
@@ -79,13 +95,12 @@ class Space:
         """A new array to be filled; it is there under its name once everything was written."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_suffix(".part")
         room(target.parent, int(np.prod(shape)) * dtype.itemsize)
         empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
-        array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
-        yield self.mapped(array)
-        array.flush()
-        temporary.replace(target)
+        with atomic_path(target) as temporary:
+            array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
+            yield self.mapped(array)
+            array.flush()
 
     def write(self, name: str, value: Tensor) -> None:
         with self.writing(name, tuple(value.shape), value.dtype) as out:
@@ -126,7 +141,7 @@ class Space:
                 f"Give --memory {said(least)} or more"
             )
         most = 1 + (self.memory - least) // (4 * n * copies)
-        parts = -(-width // most)
+        parts = max(-(-width // most), 1 if self.engine is None else min(self.engine.slots, width))
         wide = -(-width // parts)
         wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
