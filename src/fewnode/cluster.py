@@ -6,6 +6,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +137,10 @@ class RayPieces:
             if node["Alive"] and node["Resources"].get("CPU", 0) >= 1:
                 there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 task = self.ray.remote(_sees).options(num_cpus=1, scheduling_strategy=there, max_retries=RETRIES)
-                if not self.ray.get(task.remote(path)):
+                seen = True
+                with suppress(self.ray.exceptions.RayError):  # a machine that was lost meanwhile gets no work either
+                    seen = self.ray.get(task.remote(path))
+                if not seen:
                     raise InputError(
                         f"the machine {node['NodeManagerHostname']} of the cluster does not see {path}: give a folder "
                         "that all machines share under the same name, or a store in object storage (s3://..., gs://...)"
