@@ -16,7 +16,7 @@ from ..store.columns import Columns
 from ..store.space import Space
 from .column_block import ColumnBlock, Way
 
-COPIES = 4  # matrices as wide as a block that smoothing has in memory: the start, two steps, and what is copied
+COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .pages import write_array
 
 Piece = TypeVar("Piece")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
@@ -88,8 +89,12 @@ class Space:
         temporary.replace(target)
 
     def write(self, name: str, value: Tensor) -> None:
-        with self.writing(name, tuple(value.shape), value.dtype) as out:
-            out.copy_(value)
+        target = self.path(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        room(target.parent, value.numel() * value.dtype.itemsize)
+        temporary = target.with_suffix(".part")
+        write_array(temporary, value)
+        temporary.replace(target)
 
     def drop(self, name: str) -> None:
         self.path(name).unlink(missing_ok=True)
