@@ -96,13 +96,17 @@ def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
     examples = {f"n{c}": [c + CLASSES * (3 + 7 * k) for k in range(5)] for c in range(CLASSES - NEW, CLASSES)}
     classifier = fewnode.FewShotClassifier(steps=4, check_every=4).fit(graph)
     done("views and fit")
-    classifier.learn_known()
+    classifier.learn_known(watched)
     done("known classes")
     classifier.adapt(examples)
     done("adapt")
     write_predictions(classifier, torch.arange(graph.num_nodes), out, force=True)
     done("predict all")
     return told
+
+
+def watched(what: str, part: float) -> None:
+    print(f"{time.process_time():9.1f} s  {what} {100 * part:.0f} %", flush=True)
 
 
 def keep(row: dict[str, object]) -> None:
@@ -115,7 +119,7 @@ def keep(row: dict[str, object]) -> None:
 def run(size: str, folder: Path, memory: str | None) -> None:
     """Through the store, or in memory where no bound is given."""
     peak, path = Peak(), folder / f"{size}.store"
-    graph = open_store(path, None if memory is None else parsed_memory(memory))
+    graph = open_store(path, None if memory is None else parsed_memory(memory), progress=watched)
     if memory is None:
         arcs = np.stack([graph.indices.numpy(), np.repeat(np.arange(graph.num_nodes), graph.degree.numpy())])
         graph = fewnode.Graph.from_edges(arcs, graph.features.numpy(), graph.y.numpy(), class_names=graph.class_names)

@@ -1,4 +1,4 @@
-"""Ray: two machines simulated on one, one of them lost half-way; the views are those of one machine, to the last bit."""
+"""Ray: two machines simulated on one, one of them lost half-way; the views are those of one, to the last bit."""
 
 import importlib.util
 import os
@@ -91,7 +91,7 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
             return super().__call__(slowly, pieces)
 
     def progress(what: str, part: float) -> None:
-        if what.startswith("words, by blocks") and part > 0 and not lost:
+        if what.startswith("views of words, by blocks") and part > 0 and not lost:
             lost.append(what)
             machines.remove_node(machines.worker_nodes.copy().pop(), allow_graceful=False)
 

@@ -3,7 +3,6 @@ else, so blocks can be made one after the other, side by side, elsewhere, and ag
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from ..graph import Graph
 from ..graph.bounded import BoundedOperator, Pattern, bounded_mean, bounded_normalized
 from ..graph.stored import open_store
 from ..store.columns import Columns
+from ..store.pages import matrix
 from ..store.space import Space
 
 Way = tuple[int, float] | str  # steps and restart of a smoothing, or: two_steps, lists, there_and_back, as_is
@@ -22,7 +22,7 @@ class ColumnBlock:
     """Block ``number`` of ``target``: columns of ``source``, or of ``source @ turn``, after a ``way`` along the edges
     of the store. Everything in it is a path or small, so that it can be sent to another process."""
 
-    store: Path
+    store: str
     weighted: bool
     way: Way
     source: Columns
@@ -35,19 +35,24 @@ class ColumnBlock:
         if self.target.has(self.number):
             return
         block = self.target.blocks[self.number]
-        z = self.source.read(self.number) if self.turn is None else self.source.times(self.turn[:, block])
-        self.target.write(self.number, z if self.way == "as_is" else self._moved(z))
+        if isinstance(self.way, tuple):
+            made = bounded_normalized(self._graph()).smooth(self.source.open(self.number), *self.way)
+        else:
+            z = self.source.read(self.number) if self.turn is None else self.source.times(self.turn[:, block])
+            made = z if self.way == "as_is" else self._moved(z)
+        self.target.write(self.number, made)
+
+    def _graph(self) -> Graph:
+        graph = open_store(self.store, self.target.space.memory, structure=True)
+        return graph if self.weighted else graph.without_weights()
 
     def _moved(self, z: Tensor) -> Tensor:
-        graph = open_store(self.store, self.target.space.memory)
-        graph = graph if self.weighted else graph.without_weights()
-        if isinstance(self.way, tuple):
-            return bounded_normalized(graph).smooth(z, *self.way)
+        graph, out = self._graph(), matrix(*z.shape)
         if self.way == "two_steps":
             mean = bounded_mean(graph)
-            return mean.product_(mean.product_(z, torch.empty_like(z)), z)
+            return mean.product_(mean.product_(z, out), z)
         lists = neighbour_lists(graph, self.target.space)
-        out = lists.product_(z, torch.empty_like(z))
+        lists.product_(z, out)
         return out if self.way == "lists" else lists.T.product_(out, z)
 
 

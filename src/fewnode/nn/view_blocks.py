@@ -2,7 +2,6 @@
 and nothing else. What is finished is a file; work that was killed goes on with the blocks it has."""
 
 import hashlib
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from ..store.columns import Columns, RowChunk
 from ..store.space import Space
 from .column_block import ColumnBlock, Way
 
-COPIES = 4  # matrices as wide as a block that smoothing has in memory: the start, two steps, and what is copied
+COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
 
 
 @dataclass(frozen=True)
@@ -51,21 +50,21 @@ class Work:
         """Views with unit rows, each centred on its mean, from a source: as it is, by two-step means, or smoothed by
         so many steps with a restart."""
         left = [(name, way) for name, way in zip(names, how, strict=True) if not self.space.has(name)]
-        for some in [[one] for one in left] if self.space.engine is None else [left]:  # the disk holds all, or one
-            made = [source if way == "as_is" else self.raw(name, source.width) for name, way in some]
-            pieces = [self._blocks(one, source, way) for one, (_, way) in zip(made, some, strict=True) if way != "as_is"]
-            self.space.each(ColumnBlock.make, sum(pieces, []), f"{some[0][0].split('_')[0]}, by blocks of columns")
-            for one, (name, way) in zip(made, some, strict=True):
-                self._finish(name, one, half)
-                if way != "as_is":
-                    one.drop()
+        for some in [[one] for one in left] if self.space.engine is None else [left]:  # all at once take more disk
+            made = {name: source if way == "as_is" else self.raw(name, source.width) for name, way in some}
+            blocks = [one for name, way in some if way != "as_is" for one in self._blocks(made[name], source, way)]
+            self.space.each(ColumnBlock.make, blocks, f"views of {source.name}, by blocks of columns")
+            for name, columns in made.items():
+                self._finish(name, columns, half)
+                if columns is not source:
+                    columns.drop()
 
     def _blocks(self, target: Columns, source: Columns, way: Way, turn: Tensor | None = None) -> list[ColumnBlock]:
         """The blocks of ``target`` that are left to be made, each a piece of work of its own."""
         store, weighted = self.graph.space, self.graph.weights is not None
         assert store is not None
         blocks = range(len(target.blocks))
-        return [ColumnBlock(store.folder, weighted, way, source, target, i, turn) for i in blocks if not target.has(i)]
+        return [ColumnBlock(store.place, weighted, way, source, target, i, turn) for i in blocks if not target.has(i)]
 
     def _made(self, target: Columns, source: Columns, way: Way, turn: Tensor) -> Columns:
         what = "directions of the links, by blocks of columns"
@@ -131,7 +130,7 @@ class Work:
 
     def clean(self) -> None:
         """Remove what only the making needed."""
-        shutil.rmtree(self.space.within("raw").folder, ignore_errors=True)
+        self.space.within("raw").clear()
 
 
 def filled_rows(chunk: RowChunk) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """The files a user's graph was read from, remembered with the model so that predicting needs no second naming."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ..graph import Graph
 from ..graph.stored import open_store
 from ..storage import PathLike
 from ..store.manifest import Store, is_store
+from ..store.remote import absolute, is_url
 from .order import canonical
 
 Files = PathLike | Sequence[PathLike]
@@ -115,7 +117,7 @@ class TableSource:
 
     def missing(self) -> str | None:
         """The first of the files that is not there."""
-        return next((path for path in self.files() if not Path(path).exists()), None)
+        return next((path for path in self.files() if not is_url(path) and not Path(path).exists()), None)
 
     @property
     def text_column(self) -> str | None:
@@ -137,7 +139,8 @@ class TableSource:
 def _absolute(paths: Files | None) -> Names:
     if paths is None:
         return None
-    found = [str(path.absolute()) for path in io.several(paths)]
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found = [absolute(one) for path in given for one in ([path] if "://" in str(path) else io.several(path))]
     return found[0] if len(found) == 1 else found
 
 

@@ -32,7 +32,10 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
     of the same file left is removed.
     """
     text = None if "b" in mode else "utf-8"
-    with atomic_path(path) as temporary, temporary.open(mode, encoding=text, newline=None if text is None else "") as file:
+    with (
+        atomic_path(path) as temporary,
+        temporary.open(mode, encoding=text, newline=None if text is None else "") as file,
+    ):
         yield file
         file.flush()
         os.fsync(file.fileno())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .pages import matrix, read_matrix
 from .space import Result, Space, chunks
 
 
@@ -35,7 +36,11 @@ class Columns:
 
     def read(self, i: int) -> Tensor:
         """A block in memory."""
-        return self.space.read(self.file(i))
+        return read_matrix(self.space.local(self.file(i)))
+
+    def open(self, i: int) -> Tensor:
+        """A block, mapped."""
+        return self.space.open(self.file(i))
 
     def opened(self) -> Callable[[slice], Tensor]:
         """A function that reads rows of all blocks side by side."""
@@ -70,11 +75,11 @@ class Columns:
         """What the work gives back for each chunk of rows, in their order."""
         return self.space.results(work, [RowChunk(self, rows) for rows in chunks(self.n, 12 * self.width)], what)
 
-    def times(self, matrix: Tensor) -> Tensor:
-        """``self @ matrix [width, B]`` in memory."""
-        rows_of, out = self.opened(), torch.empty(self.n, matrix.shape[1])
+    def times(self, turn: Tensor) -> Tensor:
+        """``self @ turn [width, B]`` in memory."""
+        rows_of, out = self.opened(), matrix(self.n, turn.shape[1])
         for rows in self.space.rows(self.n, 12 * self.width):
-            out[rows] = (rows_of(rows).double() @ matrix).float()
+            out[rows] = (rows_of(rows).double() @ turn).float()
         return out
 
     def drop(self) -> None:

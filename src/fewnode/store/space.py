@@ -16,8 +16,11 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..storage.files import atomic_path
+from .pages import write_array
+from .remote import Remote
 
-Piece, Result = TypeVar("Piece"), TypeVar("Result")
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
@@ -49,14 +52,23 @@ class Space:
     memory: int
     progress: Progress = field(default=lambda what, part: None, repr=False)
     engine: "Engine | None" = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
+    remote: Remote | None = None  # the folder in object storage of which ``folder`` is this machine's copy
     maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # those that are open, to be released
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: not who watches here, nor what is open."""
-        return {"folder": self.folder, "memory": self.memory}
+        """What another process needs: not who watches here, nor what is open; another machine has its own cache."""
+        folder = self.folder if self.remote is None else None
+        return {"folder": folder, "memory": self.memory, "remote": self.remote}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # a frozen dataclass has no other way to be filled
+        remote: Remote | None = state["remote"]
+        folder = state["folder"] if remote is None else remote.folder()
+        self.__init__(folder, state["memory"], remote=remote)  # type: ignore[misc]  # a frozen dataclass is filled so
+
+    @property
+    def place(self) -> str:
+        """Where all machines find the folder."""
+        return str(self.folder) if self.remote is None else self.remote.url
 
     def each(self, work: Callable[[Piece], None], pieces: Sequence[Piece], what: str) -> None:
         """Do the pieces of work, each of which leaves its result on disk."""
@@ -74,40 +86,76 @@ class Space:
 
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
-        return replace(self, folder=self.folder / name)
+        return replace(self, folder=self.folder / name, remote=self.remote and self.remote.within(name))
 
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
 
     def has(self, name: str) -> bool:
-        return self.path(name).exists()
+        return self.path(name).exists() if self.remote is None else self.remote.has(self.path(name).name)
+
+    def local(self, name: str) -> Path:
+        """The file of a finished array on this machine."""
+        path = self.path(name)
+        if self.remote is not None and not path.exists():
+            self.remote.fetch(path.name)
+        return path
 
     def open(self, name: str) -> Tensor:
         """A finished array, mapped into memory: pages of it are read when they are looked at."""
-        return self.mapped(read_mapped(self.path(name)))
+        return self.mapped(read_mapped(self.local(name)))
 
     def read(self, name: str) -> Tensor:
         """A finished array, copied into memory."""
-        return torch.from_numpy(np.load(self.path(name), allow_pickle=False))
+        return torch.from_numpy(np.load(self.local(name), allow_pickle=False))
 
     @contextmanager
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
         """A new array to be filled; it is there under its name once everything was written."""
-        target = self.path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        room(target.parent, int(np.prod(shape)) * dtype.itemsize)
         empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
-        with atomic_path(target) as temporary:
+        with self._whole(name, int(np.prod(shape)) * dtype.itemsize) as temporary:
             array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
             yield self.mapped(array)
             array.flush()
 
     def write(self, name: str, value: Tensor) -> None:
-        with self.writing(name, tuple(value.shape), value.dtype) as out:
-            out.copy_(value)
+        with self._whole(name, value.numel() * value.dtype.itemsize) as temporary:
+            write_array(temporary, value)
+
+    @contextmanager
+    def _whole(self, name: str, size: int) -> Iterator[Path]:
+        """A file to be filled for an array, which gets its name once everything is in it."""
+        target = self.path(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        room(target.parent, size)
+        with atomic_path(target) as temporary:
+            yield temporary
+            if self.remote is not None:
+                self.remote.put(temporary, target.name)
 
     def drop(self, name: str) -> None:
+        if self.remote is not None:
+            self.remote.remove(self.path(name).name)
         self.path(name).unlink(missing_ok=True)
+
+    def share(self, *files: str) -> None:
+        """Let other machines have files that were written into the folder; the last one says that all are there."""
+        for name in files if self.remote is not None else ():
+            self.remote.put(self.folder / name, name)  # type: ignore[union-attr]
+
+    def brought(self, last: str, *files: str) -> bool:
+        """Whether such files are there; they are on this machine then."""
+        if self.remote is None or not self.remote.has(last):
+            return self.remote is None and (self.folder / last).exists()
+        for name in (last, *files):
+            self.remote.fetch(name)
+        return True
+
+    def clear(self) -> None:
+        """Remove the folder and all that is in it."""
+        if self.remote is not None:
+            self.remote.remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def mapped(self, array: np.memmap) -> Tensor:
         """The array as a tensor whose pages ``release`` lets go of."""
