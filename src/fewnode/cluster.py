@@ -89,6 +89,8 @@ class RayPieces:
     """
 
     def __init__(self, address: str | None = None, memory: int | None = None, needs: Mapping[str, float] = {}) -> None:
+        if "memory" in needs:
+            raise InputError("--per-task memory: what a task may take is said with --memory")
         self.ray = connected(address)
         machines = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         self.needs = {"cpu": 1.0, **needs}

@@ -13,7 +13,7 @@ from ..graph import Graph
 from ..methods.base import Method
 from ..storage import PathLike
 from ..storage.manifest import Manifest
-from ..store.space import Space
+from ..store.space import Engine, Space
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
@@ -188,15 +188,15 @@ class FittedModel:
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
-    def read(self, *, memory: int | None = None, **files: PathLike | None) -> Graph:
+    def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
-        was fitted on; without any, those very files. ``memory`` bounds the work on a store."""
+        was fitted on; without any, those very files. ``memory`` bounds the work on a store, ``engine`` does it."""
         if self.source is None or not (self.source.files() or any(files.values())):
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
         source = self.source.elsewhere(**files)
-        graph = source.read(self.vocabulary, memory)
+        graph = source.read(self.vocabulary, memory, engine)
         self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
         return graph
 
