@@ -3,6 +3,7 @@
 import mmap
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -170,6 +171,15 @@ def by_rows(
             for rows in space.rows(shape[0], 4 * max(shape[1], width)):
                 out[rows] = make(rows)
     return space.open(name)
+
+
+def scratch(space: Space, rows: int, width: int) -> Tensor:
+    """A matrix of zeros in single precision, on disk, that nobody else sees and that goes with its last user."""
+    space.folder.mkdir(parents=True, exist_ok=True)
+    room(space.folder, 4 * rows * width)
+    with tempfile.TemporaryFile(dir=space.folder) as file:
+        file.truncate(4 * max(rows * width, 1))
+        return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
 
 
 def room(folder: Path, needed: int) -> None:
