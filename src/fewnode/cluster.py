@@ -107,10 +107,11 @@ class RayPieces:
     def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
         """What the work gives back for each piece, in their order."""
         threads, waiting, left = max(1, int(self.needs["cpu"])), deque[Any](), iter(pieces)
+        shared = self.ray.put(work)  # sent once to every machine, not with every piece
         try:
             while True:
                 while len(waiting) < AHEAD * self.slots and (piece := next(left, None)) is not None:
-                    waiting.append(self.task.remote(work, piece, threads))
+                    waiting.append(self.task.remote(shared, piece, threads))
                 if not waiting:
                     return
                 yield self._result(waiting.popleft())

@@ -13,7 +13,7 @@ from ..graph import Graph
 from ..methods.base import Method
 from ..storage import PathLike
 from ..storage.manifest import Manifest
-from ..store.space import Engine, Space
+from ..store.space import Engine
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
@@ -100,7 +100,7 @@ class FittedModel:
         source = source or understood
         split = choose_split(graph, self.min_size) if split is None else split
         if graph.space is not None:
-            self._check_on_disk(graph.space, graph.num_nodes, split)
+            self._check_on_disk(split)
         if source is not None and source.memory is None and source.files() and not source.missing():
             source = source.understood()[1]
         self.notes, self.folder, self.manifest = [], None, None
@@ -128,7 +128,7 @@ class FittedModel:
         self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
         return self
 
-    def _check_on_disk(self, space: Space, n: int, split: ClassSplit) -> None:
+    def _check_on_disk(self, split: ClassSplit) -> None:
         if self.method != "vantage":
             raise InputError(f"{self.method} holds the whole graph in memory; a store is for vantage")
         if len(split.base) < 2:
@@ -137,8 +137,6 @@ class FittedModel:
                 "Label more nodes, or ask for fewer with --min-size"
             )
         self.device = "cpu"
-        if not space.has_room(16 * n * len(split.base), n):  # the taught view of all nodes is in memory
-            self.options = {**self.options, "taught": False}
 
     def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
         if len(split.base) >= 2:

@@ -66,6 +66,11 @@ class Remote:
         """The copy on this machine."""
         return cache_dir() / "stores" / f"{self.root.rpartition('/')[2]}-{self.key}" / self.inside
 
+    def handle(self, path: Path) -> tuple["Remote", str]:
+        """How another machine names a file of this one's copy of the store."""
+        whole = replace(self, inside="")
+        return whole, str(path.relative_to(whole.folder()))
+
     def within(self, name: str) -> "Remote":
         return replace(self, inside=f"{self.inside}/{name}".lstrip("/"))
 
@@ -80,7 +85,7 @@ class Remote:
         processes that want it, one fetches it."""
         target = self.folder() / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        with (target.parent / f".{name}.lock").open("wb") as held:
+        with (target.parent / f".{target.name}.lock").open("wb") as held:
             while not lock(held.fileno()):
                 time.sleep(WAIT)
             if not target.exists():

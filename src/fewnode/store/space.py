@@ -3,7 +3,8 @@
 import mmap
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,7 +78,12 @@ class Space:
 
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
         """What the work gives back for each piece, in their order: the same sums, whoever does it."""
-        done = map(work, pieces) if self.engine is None else self.engine(work, pieces)
+        if self.engine is None:
+            done: Iterable[Result] = map(work, pieces)
+        else:
+            from .sending import Sent
+
+            done = self.engine(Sent(work, self), pieces)
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
@@ -162,6 +168,15 @@ class Space:
         self.maps.append(ref(array))
         return torch.from_numpy(array)
 
+    def file_of(self, array: Tensor) -> tuple[Remote | None, str] | None:
+        """The file that all of a tensor is mapped from, as any machine finds it; None for one in memory."""
+        for one in self.maps:
+            found = one()
+            if found is not None and found.size and found.ctypes.data == array.data_ptr() and found.shape == array.shape:
+                path = Path(str(found.filename))
+                return (None, str(path)) if self.remote is None else self.remote.handle(path)
+        return None
+
     def release(self) -> None:
         """Let go of the pages that were looked at: they stay in the system's cache as long as it has room for them."""
         self.maps[:] = [one for one in self.maps if one() is not None]
@@ -228,6 +243,15 @@ def by_rows(
             for rows in space.rows(shape[0], 4 * max(shape[1], width)):
                 out[rows] = make(rows)
     return space.open(name)
+
+
+def scratch(space: Space, rows: int, width: int) -> Tensor:
+    """A matrix of zeros in single precision, on disk, that nobody else sees and that goes with its last user."""
+    space.folder.mkdir(parents=True, exist_ok=True)
+    room(space.folder, 4 * rows * width)
+    with tempfile.TemporaryFile(dir=space.folder) as file:
+        file.truncate(4 * max(rows * width, 1))
+        return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
 
 
 def room(folder: Path, needed: int) -> None:
