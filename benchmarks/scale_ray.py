@@ -4,8 +4,8 @@
     python benchmarks/scale_ray.py 169k DIR 3           three times each; keeps a row
     python benchmarks/scale_ray.py                      the table of all rows
 
-Wall-clock seconds count only if nothing else runs on the machine. ``critical`` is what does not depend on that: processor
-seconds of this program and of the worker that was busiest between two waits for all of them.
+Wall-clock seconds count only if nothing else runs on the machine. ``critical`` is what does not depend on that:
+processor seconds of this program and of the worker that was busiest between two waits for all of them.
 """
 
 import json

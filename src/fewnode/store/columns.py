@@ -59,8 +59,10 @@ class Columns:
                 stack.enter_context(self.space.writing(self.file(i), (self.n, b.stop - b.start), torch.float32))
                 for i, b in enumerate(self.blocks)
             ]
-            for rows in self.space.rows(self.n, 8 * self.width):
-                made = make(rows)
+            every = list(chunks(self.n, 8 * self.width))
+            for rows, made in zip(
+                every, self.space.results(make, every, f"{self.name}, by chunks of rows"), strict=True
+            ):
                 for part, block in zip(parts, self.blocks, strict=True):
                     part[rows] = made[:, block]
 

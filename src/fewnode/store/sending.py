@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,8 +29,11 @@ class Sent:
 
         class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             def reducer_override(self, value: Any) -> Any:
-                file = space.file_of(value) if isinstance(value, Tensor) and value.layout == torch.strided else None
-                return super().reducer_override(value) if file is None else (_opened, file)
+                if isinstance(value, np.memmap) and (file := space.file_of(value)):
+                    return _opened, file
+                if isinstance(value, Tensor) and value.layout == torch.strided and (file := space.file_of(value)):
+                    return _tensor, file
+                return super().reducer_override(value)
 
         with io.BytesIO() as out:
             Pickler(out).dump(self.work)
@@ -42,9 +46,13 @@ def _received(sent: bytes) -> Any:
     return cloudpickle.loads(sent)
 
 
-def _opened(remote: Remote | None, path: str) -> Tensor:
+def _opened(remote: Remote | None, path: str) -> np.memmap:
     """The array of a file: one of the store in object storage, if there is one."""
     if remote is None:
-        return torch.from_numpy(read_mapped(Path(path)))
+        return read_mapped(Path(path))
     target = remote.folder() / path
-    return torch.from_numpy(read_mapped(target if target.exists() else remote.fetch(path)))
+    return read_mapped(target if target.exists() else remote.fetch(path))
+
+
+def _tensor(remote: Remote | None, path: str) -> Tensor:
+    return torch.from_numpy(_opened(remote, path))

@@ -168,11 +168,12 @@ class Space:
         self.maps.append(ref(array))
         return torch.from_numpy(array)
 
-    def file_of(self, array: Tensor) -> tuple[Remote | None, str] | None:
-        """The file that all of a tensor is mapped from, as any machine finds it; None for one in memory."""
+    def file_of(self, array: Tensor | np.ndarray) -> tuple[Remote | None, str] | None:
+        """The file that all of an array is mapped from, as any machine finds it; None for one in memory."""
+        at = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
         for one in self.maps:
             found = one()
-            if found is not None and found.size and found.ctypes.data == array.data_ptr() and found.shape == array.shape:
+            if found is not None and found.size and found.ctypes.data == at and found.shape == array.shape:
                 path = Path(str(found.filename))
                 return (None, str(path)) if self.remote is None else self.remote.handle(path)
         return None
@@ -239,9 +240,10 @@ def by_rows(
     if space is None:
         return make(slice(None))
     if not space.has(name):
+        every = list(chunks(shape[0], 4 * max(shape[1], width)))
         with space.writing(name, shape, dtype) as out:
-            for rows in space.rows(shape[0], 4 * max(shape[1], width)):
-                out[rows] = make(rows)
+            for rows, made in zip(every, space.results(make, every, f"{name}, by chunks of rows"), strict=True):
+                out[rows] = made
     return space.open(name)
 
 
