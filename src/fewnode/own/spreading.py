@@ -1,6 +1,6 @@
 """What the neighbours say of a node's class, on a graph larger than memory: a few classes at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,8 +24,11 @@ def opinions_at(nodes: Tensor, x: Tensor, weights: Tensor, edges: Operator, y: T
     out = torch.empty(1 + 2 * len(SPREADS), len(nodes), weights.shape[1])
     opinions, space = Opinions.of(x, weights, edges, y), _scratch(edges)
     blocks = space.columns(len(y), weights.shape[1], COPIES)
-    for block, part in zip(blocks, space.results(partial(opinions.at, nodes), blocks, SPREADING), strict=True):
-        out[:, :, block] = part
+    pieces = [(block, number) for block in blocks for number in range(len(out))]
+    for (block, number), part in zip(
+        pieces, space.results(partial(opinions.at, nodes), pieces, SPREADING), strict=True
+    ):
+        out[number, :, block] = part
     return out
 
 
@@ -71,37 +74,35 @@ class Opinions:
         reached = [edges.smooth(masses, steps, restart) for restart, steps in SPREADS]
         return cls(alone, total, y, (count + 1) / (count.sum() + n_classes), reached, edges)
 
-    def at(self, nodes: Tensor, block: slice) -> Tensor:
-        """Those of a block of classes on some nodes, ``[5, B, classes]``."""
-        return torch.stack([opinion[nodes] for opinion in self._each(block)])
+    def at(self, nodes: Tensor, piece: tuple[slice, int]) -> Tensor:
+        """One of them, of a block of classes, on some nodes: ``[B, classes]``."""
+        return self._one(*piece)[nodes]
 
     def mix(self, mix: Tensor, parts: Columns, number: int) -> None:
         """Write the logits of a block of classes, mixed."""
         total = torch.empty(0)
-        for weight, opinion in zip(mix, self._each(parts.blocks[number]), strict=True):
-            total = weight * opinion if len(total) == 0 else total.add_(opinion, alpha=float(weight))
-            del opinion  # before the next one is made
+        for opinion, weight in enumerate(mix):
+            own = self._one(parts.blocks[number], opinion)
+            total = weight * own if opinion == 0 else total.add_(own, alpha=float(weight))
+            del own  # before the next one is made
         parts.write(number, total)
 
-    def _each(self, block: slice) -> Iterator[Tensor]:
-        """Of a block of classes the regression's logits ``[N, B]``, then the logarithms of the shares that reach each
-        node: labels far and near, then the regression's answers far and near."""
-        yield self.alone[:, block].clone()
-        classes, labelled = torch.arange(block.start, block.stop), self.y >= 0
+    def _one(self, block: slice, number: int) -> Tensor:
+        """Of a block of classes the regression's logits ``[N, B]`` (0), or the logarithms of the shares that reach each
+        node: labels far (1) and near (2), or the regression's answers far (3) and near (4)."""
+        if number == 0:
+            return self.alone[:, block].clone()
+        kind, way = divmod(number - 1, len(SPREADS))
+        (restart, steps), reached = SPREADS[way], self.reached[way][:, kind, None]
+        given: RowsOf = partial(self._labels if kind == 0 else self._answers, block)
+        return self.edges.smooth(given, steps, restart).add_(FAINT * self.shares[block]).div_(reached + FAINT).log_()
 
-        def labels(rows: slice) -> Tensor:
-            return (self.y[rows, None] == classes).float()
+    def _labels(self, block: slice, rows: slice) -> Tensor:
+        return (self.y[rows, None] == torch.arange(block.start, block.stop)).float()
 
-        def answers(rows: slice) -> Tensor:
-            found = (self.alone[rows, block] - self.total[rows, None]).exp_()
-            return torch.where(labelled[rows, None], labels(rows), found)
-
-        starts: tuple[RowsOf, RowsOf] = (labels, answers)
-        for kind, given in enumerate(starts):
-            for (restart, steps), reached in zip(SPREADS, self.reached, strict=True):
-                found = self.edges.smooth(given, steps, restart).add_(FAINT * self.shares[block])
-                yield found.div_(reached[:, kind, None] + FAINT).log_()
-                del found
+    def _answers(self, block: slice, rows: slice) -> Tensor:
+        found = (self.alone[rows, block] - self.total[rows, None]).exp_()
+        return torch.where(self.y[rows, None] >= 0, self._labels(block, rows), found)
 
 
 def _regression(x: Tensor, weights: Tensor, space: Space) -> tuple[Tensor, Tensor]:
