@@ -1,6 +1,8 @@
 """Tables of any length as a store."""
 
+import errno
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,9 +84,34 @@ def test_parquet_is_read_as_well(tmp_path):
 def test_what_cannot_be_read_is_named_by_row_and_no_store_is_left(tmp_path, nodes, edges, message):
     with pytest.raises(InputError, match=message):
         import_tables(tables(tmp_path, nodes, edges), tmp_path / "g.store")
-    assert not (tmp_path / "g.store").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
     with pytest.raises(InputError, match="is to be a store but does not exist"):
         open_store(tmp_path / "g.store")
+
+
+def test_a_table_cut_off_after_many_blocks_is_refused_with_its_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("fewnode.io.streams.BLOCK", 4096)
+    edges = "source,target\n" + "ann,bob\n" * 5000 + "ann"
+    with pytest.raises(InputError, match=r"edges.csv, row 5001: 1 values, .* The file may be truncated"):
+        import_tables(tables(tmp_path, edges=edges), tmp_path / "g.store")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_a_disk_without_room_is_told_before_and_when_it_fills_up(tmp_path, monkeypatch):
+    given = tables(tmp_path)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=100))
+    with pytest.raises(InputError, match=r"has 100 free, \d+ are needed: \d+ are missing"):
+        import_tables(given, tmp_path / "g.store")
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(importing.Buckets, "add", full)
+    with pytest.raises(InputError, match=r"became full: make room for \d+"):
+        import_tables(given, tmp_path / "g.store")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
 
 
 def test_too_little_memory_says_what_is_needed(tmp_path):

@@ -242,12 +242,12 @@ def predict_nodes(args: argparse.Namespace) -> None:
     )
     found = done.answered
     if args.report is not None and done.found is None:
-        say("note: a page shows predictions that are in memory; those of a store are not, so there is none")
+        say("note: there is no page (--report), which holds all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
         say(f"Page in {write_own_page(done.classifier, done.found, args.report, threshold, thresholds)}")
     document = {
         "out": str(args.out),
-        "report": args.report,
+        "report": None if done.found is None else args.report,
         "nodes": found.rows,
         "among": "new" if found.expectation is None else "all",
         "threshold": threshold,

@@ -1,6 +1,7 @@
 """A user's tables of any length as a store: read once as streams, with bounded memory; what was killed goes on."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from .growing import Growing
 from .keys import NodeKeys, keys_of, letters_of
 from .manifest import Facts
 from .names import StoredNames
-from .space import Progress, default_memory, read_mapped, room, said
+from .space import Progress, default_memory, full_disk, read_mapped, room, said
 
 STATE = "import.json"
 LEAST = 600 << 20  # bytes that importing takes, however few the rows
@@ -65,8 +66,14 @@ def import_tables(
         if not lock(file.fileno()):
             raise InputError(f"another program is importing into {target}; wait for it")
         state = _begun(work, tables)
-        _nodes(tables, work, state, progress)
-        facts = _edges(tables, work, state, default_memory() if memory is None else memory, progress)
+        try:
+            with full_disk(work, needed := _disk(tables)):
+                room(work, needed - sum(path.stat().st_size for path in work.iterdir()))
+                _nodes(tables, work, state, progress)
+                facts = _edges(tables, work, state, default_memory() if memory is None else memory, progress)
+        except InputError:  # the tables must change, or the request; nothing half-built is of use then
+            shutil.rmtree(work)
+            raise
         progress("hashing", 0.0)
         for name in (STATE, "keys.npy", "lock"):
             (work / name).unlink(missing_ok=True)
@@ -74,6 +81,14 @@ def import_tables(
         work.rename(target)
     progress("done", 1.0)
     return target
+
+
+def _disk(tables: Tables) -> int:
+    """Bytes that an import takes on disk, while it is made: keys and columns of nodes, and each edge both ways."""
+    nodes, edges = Stream(tables.nodes), Stream(tables.edges)
+    rows, width = nodes.most_rows(), len(nodes.names)
+    arcs = 2 * edges.most_rows()
+    return min(rows * (40 + 4 * width), 3 * nodes.path.stat().st_size if not nodes.parquet else 1 << 62) + 12 * arcs
 
 
 def _begun(work: Path, tables: Tables) -> dict[str, Any]:
@@ -189,7 +204,6 @@ def _edges(tables: Tables, work: Path, state: dict[str, Any], memory: int, progr
     keys = NodeKeys.of(np.load(work / "keys.npy"))
     stream = Stream(tables.edges)
     size, bytes_ = _bucket(n, stream.path, memory), stream.path.stat().st_size
-    room(work, 4 * bytes_)
     buckets = Buckets(work, n, size)
     begun = state.setdefault("edges", {"batches": 0, "loops": 0, "sizes": [0] * buckets.count})
     buckets.cut(begun["sizes"])
@@ -218,7 +232,7 @@ def _bucket(n: int, edges: Path, memory: int) -> int:
     least = LEAST + PER_NODE * n
     if memory < least:
         raise InputError(f"--memory {said(memory)} is too little for {n:,} nodes: give {said(least)} or more")
-    arcs = 2 * max(1, edges.stat().st_size // 4)  # two ids of a letter each, a comma and a line end, both ways
+    arcs = 2 * max(1, Stream(edges).most_rows())
     parts = min(max(1, -(-arcs * PER_ARC // (memory - least + (64 << 20)))), 512, n)
     return -(-n // parts)
 

@@ -1,6 +1,8 @@
 """A folder for arrays that are as long as a graph, and how much of them may be in memory at once."""
 
+import errno
 import mmap
+import os
 import re
 import shutil
 import tempfile
@@ -82,9 +84,13 @@ class Space:
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_suffix(".part")
-        room(target.parent, int(np.prod(shape)) * dtype.itemsize)
+        needed = int(np.prod(shape)) * dtype.itemsize
+        room(target.parent, needed)
         empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
         array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
+        with full_disk(target.parent, needed), temporary.open("r+b") as file:
+            if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
+                os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
         yield self.mapped(array)
         array.flush()
         temporary.replace(target)
@@ -92,9 +98,10 @@ class Space:
     def write(self, name: str, value: Tensor) -> None:
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        room(target.parent, value.numel() * value.dtype.itemsize)
-        temporary = target.with_suffix(".part")
-        write_array(temporary, value)
+        temporary, needed = target.with_suffix(".part"), value.numel() * value.dtype.itemsize
+        room(target.parent, needed)
+        with full_disk(target.parent, needed):
+            write_array(temporary, value)
         temporary.replace(target)
 
     def drop(self, name: str) -> None:
@@ -189,6 +196,18 @@ def room(folder: Path, needed: int) -> None:
         raise InputError(
             f"the disk of {folder} has {said(free)} free, {said(needed)} are needed: {said(needed - free)} are missing"
         )
+
+
+@contextmanager
+def full_disk(folder: Path, needed: int) -> Iterator[None]:
+    """Say how much is missing, should the disk fill up while ``needed`` bytes are written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        room(folder, needed)
+        raise InputError(f"the disk of {folder} became full: make room for {said(needed)}") from error
 
 
 def parsed_memory(text: str) -> int:
