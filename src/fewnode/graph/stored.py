@@ -60,7 +60,10 @@ def save_store(graph: Graph, path: PathLike) -> None:
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.directed or graph.kinds is not None:
-        raise InputError("a graph with directed edges, or several kinds of them, cannot be a store; leave that out")
+        raise InputError(
+            "the edges of a store have no directions and kinds: work on this graph in memory, or on its union "
+            "(fewnode.graph.relations.union)"
+        )
     with whole_folder(target) as fresh:
         for name, array in _arrays(graph).items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)

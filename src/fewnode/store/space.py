@@ -128,7 +128,12 @@ class Space:
 
     def has_room(self, needed: int, n: int) -> bool:
         """Whether so many bytes fit into the memory, beside what is kept of every one of ``n`` nodes."""
-        return needed <= self.memory - RUNTIME - PER_NODE * n
+        return self.memory_for(needed, n) <= self.memory
+
+    @staticmethod
+    def memory_for(needed: int, n: int) -> int:
+        """The memory into which so many bytes fit beside that."""
+        return needed + RUNTIME + PER_NODE * n
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
