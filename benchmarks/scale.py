@@ -67,21 +67,29 @@ def make(size: str, folder: Path) -> None:
 
 
 class Peak:
-    """The most memory that is not of files, looked at ten times a second."""
+    """The most memory that is not of files, and what was being done when the resident set was largest; looked at ten
+    times a second."""
 
     def __init__(self) -> None:
-        self.most = 0.0
+        self.most, self.largest, self.told, self.doing = 0.0, 0.0, "", ""
         threading.Thread(target=self._look, daemon=True).start()
+
+    def __call__(self, what: str, part: float) -> None:
+        self.doing = f"{what} {100 * part:.0f} %"
+        print(f"{time.process_time():9.1f} s  {self.doing}", flush=True)
 
     def _look(self) -> None:
         while True:
             lines = Path("/proc/self/status").read_text().splitlines()
-            own = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
-            self.most = max(self.most, own / 2**20)
+            sizes = {line.split(":")[0]: int(line.split()[1]) / 2**20 for line in lines if "kB" in line}
+            self.most = max(self.most, sizes["RssAnon"])
+            if sizes["VmRSS"] > self.largest:
+                self.largest = sizes["VmRSS"]
+                self.told = f"{self.doing}: {sizes['VmRSS']:.2f} GB, {sizes['RssFile']:.2f} of files"
             time.sleep(0.1)
 
 
-def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
+def steps(graph: fewnode.Graph, out: Path, watch: Peak) -> dict[str, list[float]]:
     """Fit, adapt and predict, with wall-clock and processor seconds of each."""
     told: dict[str, list[float]] = {}
     before = [time.perf_counter(), time.process_time()]
@@ -89,6 +97,7 @@ def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
     def done(name: str) -> None:
         nonlocal before
         now = [time.perf_counter(), time.process_time()]
+        watch.doing = f"after {name}"
         told[name] = [round(b - a, 2) for a, b in zip(before, now, strict=True)]
         print(name, told[name], flush=True)
         before = [time.perf_counter(), time.process_time()]
@@ -96,17 +105,13 @@ def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
     examples = {f"n{c}": [c + CLASSES * (3 + 7 * k) for k in range(5)] for c in range(CLASSES - NEW, CLASSES)}
     classifier = fewnode.FewShotClassifier(steps=4, check_every=4).fit(graph)
     done("views and fit")
-    classifier.learn_known(watched)
+    classifier.learn_known(watch)
     done("known classes")
     classifier.adapt(examples)
     done("adapt")
     write_predictions(classifier, torch.arange(graph.num_nodes), out, force=True)
     done("predict all")
     return told
-
-
-def watched(what: str, part: float) -> None:
-    print(f"{time.process_time():9.1f} s  {what} {100 * part:.0f} %", flush=True)
 
 
 def keep(row: dict[str, object]) -> None:
@@ -119,15 +124,16 @@ def keep(row: dict[str, object]) -> None:
 def run(size: str, folder: Path, memory: str | None) -> None:
     """Through the store, or in memory where no bound is given."""
     peak, path = Peak(), folder / f"{size}.store"
-    graph = open_store(path, None if memory is None else parsed_memory(memory), progress=watched)
+    graph = open_store(path, None if memory is None else parsed_memory(memory), progress=peak)
     if memory is None:
         arcs = np.stack([graph.indices.numpy(), np.repeat(np.arange(graph.num_nodes), graph.degree.numpy())])
         graph = fewnode.Graph.from_edges(arcs, graph.features.numpy(), graph.y.numpy(), class_names=graph.class_names)
     name = folder / f"{size}-{'memory' if memory is None else 'store'}.csv"
-    told = steps(graph, name)
+    told = steps(graph, name, peak)
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     row = {"size": size, "nodes": graph.num_nodes, "edges": graph.num_edges, "columns": graph.num_features}
     row |= {"memory": memory, "seconds": told, "peak": round(largest, 2), "without_files": round(peak.most, 2)}
+    print(peak.told)
     if memory is None and (other := folder / f"{size}-store.csv").exists():
         own, its = ([line.split(",")[1] for line in path.open()] for path in (name, other))
         row["agree"] = sum(a == b for a, b in zip(own, its, strict=True)) / len(own)

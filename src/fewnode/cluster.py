@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from .errors import InputError
 
@@ -68,6 +68,17 @@ def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
     own = {known[key]: value for key, value in needs.items() if key in known}
     other = {key: value for key, value in needs.items() if key not in known}
     return {**own, "resources": other, "max_retries": RETRIES}
+
+
+class Engine(Protocol):
+    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes."""
+
+    slots: int
+    memory: int
+
+    def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
+
+    def check(self, path: str) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_the_command_says_how_many(capsys):
 def test_times_are_read():
     assert [parsed_seconds(text) for text in ("2h", "90min", "1.5d", "45 s")] == [7200, 5400, 129600, 45]
     for wrong in ("2", "soon", "0h", "1.2.3h", "-1h"):
-        with pytest.raises(InputError, match="--target .*write a time, for example 2h"):
+        with pytest.raises(InputError, match=r"--target .*write a time, for example 2h"):
             parsed_seconds(wrong)
     with pytest.raises(InputError, match="--network 0: it is a rate"):
         machines(plan(*SHAPE, memory=1 << 36), *SHAPE, network=0)

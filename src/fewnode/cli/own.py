@@ -11,10 +11,10 @@ from .engines import add_engine, check_engine
 from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 
 if TYPE_CHECKING:
+    from ..cluster import Engine
     from ..graph import Graph
     from ..own.classifier import FewShotClassifier
     from ..own.tables import TableSource
-    from ..store.space import Engine
     from ..tasks import ClassSplit
 
 COLUMNS = {
@@ -246,12 +246,12 @@ def predict_nodes(args: argparse.Namespace) -> None:
     )
     found = done.answered
     if args.report is not None and done.found is None:
-        say("note: a page shows predictions that are in memory; those of a store are not, so there is none")
+        say("note: there is no page (--report), which holds all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
         say(f"Page in {write_own_page(done.classifier, done.found, args.report, threshold, thresholds)}")
     document = {
         "out": str(args.out),
-        "report": args.report,
+        "report": None if done.found is None else args.report,
         "nodes": found.rows,
         "among": "new" if found.expectation is None else "all",
         "threshold": threshold,

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
 from .output import Bar, add_json, clock, emit
 
 if TYPE_CHECKING:
@@ -14,9 +15,16 @@ if TYPE_CHECKING:
 def add_commands(commands: Any) -> None:
     imported = commands.add_parser("import", help="make a store of tables, for a graph larger than memory")
     imported.add_argument("--edges", required=True, metavar="FILE", help="table: source, target (.csv, .tsv, .parquet)")
-    imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), numbers")
+    imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), columns")
     for name in ("id-column", "label-column", "source-column", "target-column"):
         imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
+    for use in ("text", "category", "number", "ignore"):
+        told = "columns not to use" if use == "ignore" else f"columns to be taken for {use} (found by content)"
+        imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
+    imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
+    imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
+    for flag in ("--directed", "--edge-kind-column"):
+        imported.add_argument(flag, nargs="?", const=True, help=argparse.SUPPRESS)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
     imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
     add_json(imported)
@@ -54,8 +62,16 @@ def import_graph(args: argparse.Namespace) -> None:
     from ..store.manifest import Store
     from ..store.space import parsed_memory
 
+    if args.directed or args.edge_kind_column:
+        raise InputError(
+            "the edges of a store have no directions and kinds: leave that out, or, if the graph fits into memory, give "
+            "its tables to fit-own"
+        )
     started = time.perf_counter()
-    columns = {name: getattr(args, name) for name in ("id_column", "label_column", "source_column", "target_column")}
+    columns = {
+        name: getattr(args, name)
+        for name in ("id_column", "label_column", "source_column", "target_column", "weight_column")
+    }
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:
@@ -69,7 +85,8 @@ def import_graph(args: argparse.Namespace) -> None:
         "edges": arcs // 2,
         "self_loops": store.facts.self_loops,
         "duplicates": store.facts.duplicates,
-        "columns": store.arrays["features"].shape[1] if "features" in store.arrays else 0,
+        "columns": store.facts.width or (store.arrays["features"].shape[1] if "features" in store.arrays else 0),
+        "notes": store.facts.notes,
         "classes": len(store.facts.class_names or ()),
         "bytes": sum(path.stat().st_size for path in out.iterdir()),
         "seconds": round(time.perf_counter() - started, 3),
@@ -84,6 +101,8 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
         f"columns), {facts['edges']:,} edges ({facts['self_loops']:,} self-loops and {facts['duplicates']:,} "
         f"duplicates dropped) in {facts['seconds']:.0f} s"
     )
+    for note in facts["notes"]:
+        console.print(f"note: {note}", markup=False)
     console.print(f"Store in {facts['out']}, {facts['bytes'] / 1e9:.2f} GB; next:", markup=False)
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..cluster import Engine
 from ..errors import InputError
 from ..storage import PathLike
 from ..storage.folders import whole_folder
 from ..store.manifest import Facts, Store
 from ..store.names import StoredNames, name_arrays
-from ..store.space import Engine, Progress, Space, default_memory
+from ..store.space import Progress, Space, default_memory
 from .csr import csr_parts, csr_tensor
 from .frozen import FINGERPRINT
 from .graph import Graph
@@ -68,7 +69,10 @@ def save_store(graph: Graph, path: PathLike) -> None:
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.directed or graph.kinds is not None:
-        raise InputError("a graph with directed edges, or several kinds of them, cannot be a store; leave that out")
+        raise InputError(
+            "the edges of a store have no directions and kinds: work on this graph in memory, or on its union "
+            "(fewnode.graph.relations.union)"
+        )
     with whole_folder(target) as fresh:
         for name, array in _arrays(graph).items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)

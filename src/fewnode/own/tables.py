@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import io
+from ..cluster import Engine
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.stored import open_store
 from ..storage import PathLike
 from ..store.manifest import Store, is_store
 from ..store.remote import absolute, is_url
-from ..store.space import Engine
 from .order import canonical
 
 Files = PathLike | Sequence[PathLike]

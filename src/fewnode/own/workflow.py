@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from ..cluster import Engine
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
@@ -14,7 +15,6 @@ from ..inference import NodeProgress
 from ..io import check_writable, find_id, read_columns, write_columns
 from ..storage import PathLike, readable
 from ..store.names import StoredNames
-from ..store.space import Engine
 from ..tasks import ClassSplit
 from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split

@@ -32,6 +32,7 @@ class Facts(msgspec.Struct, frozen=True):
     width: int | None = None  # of sparse features
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()  # what was not used of the tables
 
     @classmethod
     def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:

@@ -1,24 +1,31 @@
 """A folder for arrays that are as long as a graph, and how much of them may be in memory at once."""
 
 import mmap
-import re
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..cluster import Engine
 from ..errors import InputError
 from ..storage.files import atomic_path
 from .pages import write_array
 from .remote import Remote
+from .sizes import default_memory as default_memory
+from .sizes import free_memory as free_memory
+from .sizes import full_disk as full_disk
+from .sizes import parsed_memory as parsed_memory
+from .sizes import room as room
+from .sizes import said as said
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -27,18 +34,6 @@ Progress = Callable[[str, float], None]  # told what is being done, and which pa
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 450 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class Engine(Protocol):
-    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes."""
-
-    slots: int
-    memory: int
-
-    def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
-
-    def check(self, path: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class Space:
     folder: Path
     memory: int
     progress: Progress = field(default=lambda what, part: None, repr=False)
-    engine: "Engine | None" = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
+    engine: Engine | None = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
     remote: Remote | None = None  # the folder in object storage of which ``folder`` is this machine's copy
     maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # those that are open, to be released
 
@@ -119,23 +114,27 @@ class Space:
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
         """A new array to be filled; it is there under its name once everything was written."""
         empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
-        with self._whole(name, int(np.prod(shape)) * dtype.itemsize) as temporary:
+        with self._whole(name, int(np.prod(shape)) * dtype.itemsize) as (temporary, needed):
             array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
+            with full_disk(temporary.parent, needed), temporary.open("r+b") as file:
+                if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
+                    os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
             yield self.mapped(array)
             array.flush()
 
     def write(self, name: str, value: Tensor) -> None:
-        with self._whole(name, value.numel() * value.dtype.itemsize) as temporary:
+        needed = value.numel() * value.dtype.itemsize
+        with self._whole(name, needed) as (temporary, _), full_disk(temporary.parent, needed):
             write_array(temporary, value)
 
     @contextmanager
-    def _whole(self, name: str, size: int) -> Iterator[Path]:
-        """A file to be filled for an array, which gets its name once everything is in it."""
+    def _whole(self, name: str, needed: int) -> Iterator[tuple[Path, int]]:
+        """A file to be filled for an array of so many bytes, which gets its name once everything is in it."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        room(target.parent, size)
+        room(target.parent, needed)
         with atomic_path(target) as temporary:
-            yield temporary
+            yield temporary, needed
             if self.remote is not None:
                 self.remote.put(temporary, target.name)
 
@@ -171,11 +170,10 @@ class Space:
     def file_of(self, array: Tensor | np.ndarray) -> tuple[Remote | None, str] | None:
         """The file that all of an array is mapped from, as any machine finds it; None for one in memory."""
         at = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
-        for one in self.maps:
-            found = one()
+        for found in (one() for one in self.maps):
             if found is not None and found.size and found.ctypes.data == at and found.shape == array.shape:
-                path = Path(str(found.filename))
-                return (None, str(path)) if self.remote is None else self.remote.handle(path)
+                path = None if found.filename is None else Path(str(found.filename))  # of a file that others can see
+                return path and ((None, str(path)) if self.remote is None else self.remote.handle(path))
         return None
 
     def release(self) -> None:
@@ -194,7 +192,12 @@ class Space:
 
     def has_room(self, needed: int, n: int) -> bool:
         """Whether so many bytes fit into the memory, beside what is kept of every one of ``n`` nodes."""
-        return needed <= self.memory - RUNTIME - PER_NODE * n
+        return self.memory_for(needed, n) <= self.memory
+
+    @staticmethod
+    def memory_for(needed: int, n: int) -> int:
+        """The memory into which so many bytes fit beside that."""
+        return needed + RUNTIME + PER_NODE * n
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
@@ -254,43 +257,3 @@ def scratch(space: Space, rows: int, width: int) -> Tensor:
     with tempfile.TemporaryFile(dir=space.folder) as file:
         file.truncate(4 * max(rows * width, 1))
         return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
-
-
-def room(folder: Path, needed: int) -> None:
-    """Refuse to begin an array for which the disk has no room."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise InputError(
-            f"the disk of {folder} has {said(free)} free, {said(needed)} are needed: {said(needed - free)} are missing"
-        )
-
-
-def parsed_memory(text: str) -> int:
-    """Bytes of ``4GB``, ``512M``, ``1.5g``, ``2000000000``."""
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
-    try:
-        return int(float(found[1]) * UNITS[found[2].upper()]) if found else int(text)
-    except ValueError:
-        raise InputError(f"--memory {text!r}: write a size, for example 4GB or 512MB") from None
-
-
-def free_memory() -> int:
-    """Bytes that programs could still take on this machine."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):  # not Linux
-        return 8 << 30
-
-
-def said(size: float) -> str:
-    """Bytes for people, and for ``--memory``; rounded up."""
-    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20)):
-        if size >= scale:
-            return f"{-(-size * 10 // scale) / 10:g}{unit}"
-    return f"{int(size)}"
-
-
-def default_memory() -> int:
-    """Half of what is free."""
-    return free_memory() // 2
