@@ -2,8 +2,8 @@
 
     python benchmarks/tent.py                sizes of Cora-full and OGBN-arxiv, and how costs grow
     python benchmarks/tent.py million        a million nodes and ten million edges
-    python benchmarks/tent.py protocol       the paper's own settings and protocol: 500 steps of one task, 20 checks of
-                                             50 tasks, 500 test tasks; one thread, raw columns, also seconds of processor
+    python benchmarks/tent.py protocol       the paper's settings and protocol on raw columns, one thread: 500 steps of
+                                             one task, 20 checks of 50 tasks, 500 test tasks
 
 Each size runs in a process of its own, so that its peak memory is its own. Times are medians.
 """

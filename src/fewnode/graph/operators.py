@@ -13,7 +13,6 @@ from .cache import CacheKey
 from .csr import csr_parts, csr_tensor, gather_rows, transposed
 from .graph import Graph
 
-
 Kernel = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -94,6 +93,7 @@ class Operator:
 
 
 ADJACENCY = CacheKey[Operator]("adjacency")
+CLOSED_ADJACENCY = CacheKey[Operator]("closed adjacency")
 WEIGHTED_ADJACENCY = CacheKey[Operator]("weighted adjacency")
 MEAN_ADJACENCY = CacheKey[Operator]("mean adjacency")
 NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
@@ -122,6 +122,21 @@ def adjacency(graph: Graph) -> Operator:
         return _operator(graph, graph.indptr, graph.indices, ones, symmetric=True)
 
     return graph.cache.get(ADJACENCY, build)
+
+
+def closed_adjacency(graph: Graph) -> Operator:
+    """A + I, with ones: the sum over a node and its neighbours."""
+
+    def build() -> Operator:
+        nodes = torch.arange(graph.num_nodes, device=graph.device)
+        rows, columns = torch.cat([rows_of(graph), nodes]), torch.cat([graph.indices.long(), nodes])
+        order = torch.argsort(rows * graph.num_nodes + columns)
+        pointers = graph.indptr + torch.arange(graph.num_nodes + 1, dtype=graph.indptr.dtype, device=graph.device)
+        ones, dtype = torch.ones(len(rows), device=graph.device), graph.indices.dtype
+        matrix = csr_tensor(pointers, columns[order].to(dtype), ones, (graph.num_nodes,) * 2)
+        return Operator(matrix, transposed(matrix) if graph.directed else matrix, bags)
+
+    return graph.cache.get(CLOSED_ADJACENCY, build)
 
 
 def weighted_adjacency(graph: Graph) -> Operator:
