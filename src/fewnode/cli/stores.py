@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+USES = ("text", "category", "number", "ignore")  # what columns of nodes can be said to be
+
+
 def add_commands(commands: Any) -> None:
     imported = commands.add_parser("import", help="make a store of tables, for a graph larger than memory")
     imported.add_argument("--edges", required=True, metavar="FILE", help="table: source, target (.csv, .tsv, .parquet)")
     imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), columns")
     for name in ("id-column", "label-column", "source-column", "target-column"):
         imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
-    for use in ("text", "category", "number", "ignore"):
+    for use in USES:
         told = "columns not to use" if use == "ignore" else f"columns to be taken for {use} (found by content)"
         imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
     imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
@@ -62,14 +65,13 @@ def import_graph(args: argparse.Namespace) -> None:
 
     if args.directed or args.edge_kind_column:
         raise InputError(
-            "the edges of a store have no directions and kinds: leave that out, or, if the graph fits into memory, give "
-            "its tables to fit-own"
+            "the edges of a store have no directions and kinds: leave that out, or, if the graph fits into memory, "
+            "give its tables to fit-own"
         )
     started = time.perf_counter()
-    columns = {
-        name: getattr(args, name)
-        for name in ("id_column", "label_column", "source_column", "target_column", "weight_column")
-    }
+    named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
+    columns = {name: getattr(args, name) for name in named}
+    columns |= {f"{use}_column": tuple(getattr(args, f"{use}_column")) for use in USES}
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:
