@@ -4,6 +4,8 @@
     python benchmarks/scale.py run   169k DIR 1GB       fit, adapt and predict all through the store; keeps a row
     python benchmarks/scale.py memory 169k DIR          the same in memory; agreement with the store's predictions
     python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
+    python benchmarks/scale.py agree DIR GRAPH ...      predictions through a store and in memory on real graphs
+    python benchmarks/scale.py plan  169k 1GB           what `fewnode plan` says of the row with that memory
     python benchmarks/scale.py                          the table of all rows
 
 The graphs have 40 planted classes and power-law degrees; five classes have no label. Seconds are wall-clock and
@@ -13,11 +15,13 @@ processor seconds. Peak memory is the largest resident set, and without pages of
 import json
 import os
 import resource
+import shutil
 import sys
 import threading
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,12 +29,16 @@ import torch
 import fewnode
 from fewnode.graph.bounded import bounded_normalized
 from fewnode.graph.csr import csr_tensor
-from fewnode.graph.stored import open_store
+from fewnode.graph.relations import union
+from fewnode.graph.spectral import structural_bytes
+from fewnode.graph.stored import open_store, save_store
+from fewnode.nn.view_blocks import COPIES
+from fewnode.own.planning import plan
 from fewnode.own.streaming import write_predictions
 from fewnode.store.arcs import Buckets
 from fewnode.store.growing import Growing
 from fewnode.store.manifest import Facts
-from fewnode.store.space import Space, parsed_memory
+from fewnode.store.space import CHUNK, PER_NODE, RUNTIME, Space, parsed_memory, said
 
 ROWS = Path(__file__).parent / "rows" / "scale.jsonl"
 SIZES = {"20k": (20_000, 140_000, 64), "169k": (169_343, 1_170_000, 128), "1m": (1_000_000, 7_000_000, 128)}
@@ -159,12 +167,52 @@ def rate(size: str, folder: Path) -> None:
     keep({**row, "nodes": graph.num_nodes, "edges": graph.num_edges})
 
 
+def agree(folder: Path, names: list[str]) -> None:
+    """Of each graph at hand, the share of nodes that get the same class through a store as in memory; the memory is so
+    small that columns are made in several blocks."""
+    for name in names:
+        graph, _ = fewnode.load_dataset(name)
+        graph = union(graph)
+        sizes = torch.bincount(graph.y[graph.y >= 0])
+        new = [int(c) for c in (sizes >= 15).nonzero().flatten()[-3:]]
+        examples = {f"n{c}": (graph.y == c).nonzero().flatten()[:5].tolist() for c in new}
+        shown = graph.with_labels(torch.where(torch.isin(graph.y, torch.tensor(new)), -1, graph.y))
+        path = folder / f"{name}.store"
+        shutil.rmtree(path, ignore_errors=True)
+        save_store(shown, path)
+        space = RUNTIME + 2 * CHUNK + graph.num_nodes * (PER_NODE + 4 * COPIES * 40)
+        if not graph.has_features:
+            space = max(space, Space.memory_for(structural_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
+        found = []
+        for one in (shown, open_store(path, space)):
+            classifier = fewnode.FewShotClassifier(steps=25).fit(one).adapt(examples)
+            found.append(classifier.predict_proba(torch.arange(graph.num_nodes)).probabilities)
+        same = float((found[0].argmax(1) == found[1].argmax(1)).float().mean())
+        row = {"graph": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "memory": said(space)}
+        keep({**row, "same": same, "furthest": float((found[0] - found[1]).abs().max())})
+        shutil.rmtree(path)
+
+
+def planned(size: str, memory: str) -> None:
+    """What ``fewnode plan`` says beforehand, beside the row that was measured last with that memory."""
+    rows = [row for row in read() if row.get("size") == size and row.get("memory") == memory]
+    n, edges, width = SIZES[size]
+    told = plan(n, edges, width, classes=CLASSES - NEW, labelled=0.6, memory=parsed_memory(memory))
+    seconds = {"views": told.views_seconds, "known": told.known_seconds, "predict": told.predict_seconds}
+    keep({"size": size, "memory": memory, "plan": seconds, "measured": rows[-1]["seconds"] if rows else None})
+
+
+def read() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+
+
 def table() -> str:
-    """The rows for the page."""
-    rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    """The rows for the page: one for each size and memory, the last that was measured."""
+    rows = read()
     lines = ["| nodes / edges / columns | memory given | views and fit | known classes | adapt | predict all | peak |"]
     lines += ["|---|---|---|---|---|---|---|"]
-    for row in (row for row in rows if "seconds" in row):
+    last = {(row["size"], row["memory"]): row for row in rows if "seconds" in row}
+    for row in sorted(last.values(), key=lambda row: row["nodes"]):
         spent = " | ".join(f"{part[1]:.0f} s" for part in row["seconds"].values())
         size = f"{row['nodes']:,} / {row['edges']:,} / {row['columns']}"
         peak = f"{row['peak']:.2f} GB ({row['without_files']:.2f})"
@@ -172,11 +220,44 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def rates() -> str:
+    lines = ["| nodes / edges | views | bare product |", "|---|---|---|"]
+    last = {row["size"]: row for row in read() if "rate" in row}
+    for row in sorted(last.values(), key=lambda row: row["nodes"]):
+        views, bare = row["rate"]["views"], row["rate"]["bare"]
+        lines.append(f"| {row['nodes']:,} / {row['edges']:,} | {views:.2f} ns | {bare:.2f} ns |")
+    return "\n".join(lines)
+
+
+def agreement() -> str:
+    lines = ["| graph | nodes | memory given | same class |", "|---|---|---|---|"]
+    last = {row["graph"]: row for row in read() if "same" in row}
+    for row in sorted(last.values(), key=lambda row: row["nodes"]):
+        lines.append(f"| {row['graph']} | {row['nodes']:,} | {row['memory']} | {100 * row['same']:.2f} % |")
+    return "\n".join(lines)
+
+
+def plans() -> str:
+    lines = ["| size | memory given | part | planned | measured |", "|---|---|---|---|---|"]
+    last = {(row["size"], row["memory"]): row for row in read() if "plan" in row and row["measured"]}
+    for row in last.values():
+        parts = zip(row["plan"].items(), ("views and fit", "known classes", "predict all"), strict=True)
+        for (_, told), name in parts:
+            lines.append(
+                f"| {row['size']} | {row['memory']} | {name} | {told:.0f} s | {row['measured'][name][1]:.0f} s |"
+            )
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     what, *given = sys.argv[1:] or ["table"]
     if what == "table":
-        print(table())
+        print(table(), rates(), agreement(), plans(), sep="\n\n")
+    elif what == "agree":
+        agree(Path(given[0]), given[1:])
+    elif what == "plan":
+        planned(*given)
     elif what == "make":
         make(given[0], Path(given[1]))
     elif what == "rate":
