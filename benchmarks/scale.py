@@ -5,6 +5,7 @@
     python benchmarks/scale.py memory 169k DIR          the same in memory; agreement with the store's predictions
     python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
     python benchmarks/scale.py agree DIR GRAPH ...      predictions through a store and in memory on real graphs
+    python benchmarks/scale.py links wordnet DIR        the views of links beside those of double precision
     python benchmarks/scale.py plan  169k 1GB           what `fewnode plan` says of the row with that memory
     python benchmarks/scale.py                          the table of all rows
 
@@ -28,11 +29,13 @@ import torch
 
 import fewnode
 from fewnode.graph.bounded import bounded_normalized
-from fewnode.graph.csr import csr_tensor
+from fewnode.graph.csr import csr_tensor, to_scipy
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.relations import union
-from fewnode.graph.spectral import structural_bytes
+from fewnode.graph.spectral import leading_eigenvectors, structural_bytes
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.view_blocks import COPIES
+from fewnode.nn.views import VIEWS, Views, Waves, centred, reduced_links
 from fewnode.own.planning import plan
 from fewnode.own.streaming import write_predictions
 from fewnode.store.arcs import Buckets
@@ -193,6 +196,31 @@ def agree(folder: Path, names: list[str]) -> None:
         shutil.rmtree(path)
 
 
+def links(name: str, folder: Path) -> None:
+    """How far cosines of 3,000 nodes by their links are from those of double precision: in memory, and from a store."""
+    graph = union(fewnode.load_dataset(name)[0])
+    path, views = folder / f"{name}.store", Views(graph.num_features).fit(graph)
+    shutil.rmtree(path, ignore_errors=True)
+    save_store(graph, path)
+    words = torch.cat([views._padded(views.features(graph)), views.features.beyond(graph)], 1)
+    normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
+    lists, basis = reduced_links(graph, normal, views.rank, words)
+    start = Waves.of(words.shape[1], views.rank + 16)(words).double()
+    left, twice = to_scipy(lists).astype("float64"), to_scipy(mean.matrix).astype("float64")
+    found = leading_eigenvectors(lambda v: torch.from_numpy(left.T @ (left @ v.numpy())), start, views.rank)[1]
+    exact = centred(torch.from_numpy(twice @ (twice @ (left @ found.numpy()))))
+    at = VIEWS.index("links_two_steps")
+    made = {"memory": centred(mean @ (mean @ (lists @ basis))), "store": views(open_store(path))[at]}
+    chosen = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))[:3000]
+
+    def cosines(view: torch.Tensor) -> torch.Tensor:
+        return view[chosen].double() @ view[chosen].double().T
+
+    off = {where: float((cosines(view) - cosines(exact)).abs().max()) for where, view in made.items()}
+    keep({"links": off, "name": name, "nodes": graph.num_nodes})
+    shutil.rmtree(path)
+
+
 def planned(size: str, memory: str) -> None:
     """What ``fewnode plan`` says beforehand, beside the row that was measured last with that memory."""
     rows = [row for row in read() if row.get("size") == size and row.get("memory") == memory]
@@ -256,6 +284,8 @@ if __name__ == "__main__":
         print(table(), rates(), agreement(), plans(), sep="\n\n")
     elif what == "agree":
         agree(Path(given[0]), given[1:])
+    elif what == "links":
+        links(given[0], Path(given[1]))
     elif what == "plan":
         planned(*given)
     elif what == "make":
