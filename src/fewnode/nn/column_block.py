@@ -3,7 +3,6 @@ else, so blocks can be made one after the other, side by side, elsewhere, and ag
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ class ColumnBlock:
     """Block ``number`` of ``target``: columns of ``source``, or of ``source @ turn``, after a ``way`` along the edges
     of the store. Everything in it is a path or small, so that it can be sent to another process."""
 
-    store: Path
+    store: str
     weighted: bool
     way: Way
     source: Columns
@@ -44,7 +43,7 @@ class ColumnBlock:
         self.target.write(self.number, made)
 
     def _graph(self) -> Graph:
-        graph = open_store(self.store, self.target.space.memory)
+        graph = open_store(self.store, self.target.space.memory, structure=True)
         return graph if self.weighted else graph.without_weights()
 
     def _moved(self, z: Tensor) -> Tensor:

@@ -2,9 +2,9 @@
 and nothing else. What is finished is a file; work that was killed goes on with the blocks it has."""
 
 import hashlib
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.spectral import STEPS
-from ..store.columns import Columns
+from ..store.columns import Columns, RowChunk
 from ..store.space import Space
 from .column_block import ColumnBlock, Way
 
@@ -49,35 +49,40 @@ class Work:
     def smooth(self, names: Sequence[str], source: Columns, how: Sequence[Way], half: bool) -> None:
         """Views with unit rows, each centred on its mean, from a source: as it is, by two-step means, or smoothed by
         so many steps with a restart."""
-        for name, way in zip(names, how, strict=True):
-            if self.space.has(name):
-                continue
-            made = source if way == "as_is" else self._made(self.raw(name, source.width), source, way)
-            self._finish(name, made, half)
-            if made is not source:
-                made.drop()
+        left = [(name, way) for name, way in zip(names, how, strict=True) if not self.space.has(name)]
+        for some in [[one] for one in left] if self.space.engine is None else [left]:  # all at once take more disk
+            made = {name: source if way == "as_is" else self.raw(name, source.width) for name, way in some}
+            blocks = [one for name, way in some if way != "as_is" for one in self._blocks(made[name], source, way)]
+            self.space.each(ColumnBlock.make, blocks, f"views of {source.name}, by blocks of columns")
+            for name, columns in made.items():
+                self._finish(name, columns, half)
+                if columns is not source:
+                    columns.drop()
 
-    def _made(self, target: Columns, source: Columns, way: Way, turn: Tensor | None = None) -> Columns:
-        """All blocks of ``target``, each a piece of work of its own."""
+    def _blocks(self, target: Columns, source: Columns, way: Way, turn: Tensor | None = None) -> list[ColumnBlock]:
+        """The blocks of ``target`` that are left to be made, each a piece of work of its own."""
         store, weighted = self.graph.space, self.graph.weights is not None
         assert store is not None
         blocks = range(len(target.blocks))
-        left = [ColumnBlock(store.folder, weighted, way, source, target, i, turn) for i in blocks if not target.has(i)]
-        self.space.each(ColumnBlock.make, left, f"{target.name.replace('_', ' ')}, by blocks of columns")
+        return [ColumnBlock(store.place, weighted, way, source, target, i, turn) for i in blocks if not target.has(i)]
+
+    def _made(self, target: Columns, source: Columns, way: Way, turn: Tensor) -> Columns:
+        what = "directions of the links, by blocks of columns"
+        self.space.each(ColumnBlock.make, self._blocks(target, source, way, turn), what)
         return target
 
     def _finish(self, name: str, made: Columns, half: bool) -> None:
-        rows_of, n = made.opened(), made.n
-        full = torch.empty(n, dtype=torch.uint8)
-        total = torch.zeros(made.width, dtype=torch.float64)
-        for rows in self.space.rows(n, 12 * made.width):
-            part = rows_of(rows)
-            full[rows] = part.norm(dim=1) > 1e-6
-            total += (part * full[rows, None]).sum(0, dtype=torch.float64)
+        what, at = f"view {name.replace('_', ' ')}, by chunks of rows", 0
+        full, total = torch.empty(made.n, dtype=torch.uint8), torch.zeros(made.width, dtype=torch.float64)
+        for some, part in made.by_rows(filled_rows, what):
+            full[at : at + len(some)] = some
+            total, at = total + part, at + len(some)
         mean = (total / full.sum().clamp(min=1)).float()
-        with self.space.writing(name, (n, made.width), torch.half if half else torch.float32) as out:
-            for rows in self.space.rows(n, 12 * made.width):
-                out[rows] = F.normalize((rows_of(rows) - mean) * full[rows, None], dim=1).to(out.dtype)
+        with self.space.writing(name, (made.n, made.width), torch.half if half else torch.float32) as out:
+            at = 0
+            for rows in made.by_rows(partial(centred_rows, mean=mean, dtype=out.dtype), what):
+                out[at : at + len(rows)] = rows
+                at += len(rows)
             self.space.write(f"mean_{name}", mean)
             self.space.write(f"full_{name}", full)
 
@@ -125,7 +130,21 @@ class Work:
 
     def clean(self) -> None:
         """Remove what only the making needed."""
-        shutil.rmtree(self.space.within("raw").folder, ignore_errors=True)
+        self.space.within("raw").clear()
+
+
+def filled_rows(chunk: RowChunk) -> tuple[Tensor, Tensor]:
+    """Which rows are not empty, and the sum of these."""
+    rows = chunk.read()
+    full = rows.norm(dim=1) > 1e-6
+    return full.to(torch.uint8), (rows * full[:, None]).sum(0, dtype=torch.float64)
+
+
+def centred_rows(chunk: RowChunk, mean: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows minus ``mean``, of length one; empty ones stay empty."""
+    rows = chunk.read()
+    full = rows.norm(dim=1) > 1e-6
+    return F.normalize((rows - mean) * full[:, None], dim=1).to(dtype)
 
 
 def orthonormal(gram: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 
 from .. import inference
+from ..cluster import Engine
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.spectral import structural_bytes
@@ -194,15 +195,15 @@ class FittedModel:
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
-    def read(self, *, memory: int | None = None, **files: PathLike | None) -> Graph:
+    def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
-        was fitted on; without any, those very files. ``memory`` bounds the work on a store."""
+        was fitted on; without any, those very files. ``memory`` bounds the work on a store, ``engine`` does it."""
         if self.source is None or not (self.source.files() or any(files.values())):
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
         source = self.source.elsewhere(**files)
-        graph = source.read(self.vocabulary, memory)
+        graph = source.read(self.vocabulary, memory, engine)
         self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
         return graph
 
