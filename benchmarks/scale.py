@@ -78,11 +78,11 @@ def make(size: str, folder: Path) -> None:
 
 
 class Peak:
-    """The most memory that is not of files, and what was being done when the resident set was largest; looked at ten
-    times a second."""
+    """The most memory that is not of files, and the largest resident set of each part of the work; looked at ten times
+    a second."""
 
     def __init__(self) -> None:
-        self.most, self.largest, self.told, self.doing = 0.0, 0.0, "", ""
+        self.most, self.doing, self.parts = 0.0, "", dict[str, tuple[float, float]]()
         threading.Thread(target=self._look, daemon=True).start()
 
     def __call__(self, what: str, part: float) -> None:
@@ -94,10 +94,13 @@ class Peak:
             lines = Path("/proc/self/status").read_text().splitlines()
             sizes = {line.split(":")[0]: int(line.split()[1]) / 2**20 for line in lines if "kB" in line}
             self.most = max(self.most, sizes["RssAnon"])
-            if sizes["VmRSS"] > self.largest:
-                self.largest = sizes["VmRSS"]
-                self.told = f"{self.doing}: {sizes['VmRSS']:.2f} GB, {sizes['RssFile']:.2f} of files"
+            now = (round(sizes["VmRSS"], 2), round(sizes["RssFile"], 2))
+            self.parts[self.doing] = max(self.parts.get(self.doing, now), now)
             time.sleep(0.1)
+
+    def largest(self) -> list[tuple[str, tuple[float, float]]]:
+        """Of each part the resident set and its files, the largest first."""
+        return sorted(self.parts.items(), key=lambda part: -part[1][0])[:8]
 
 
 def steps(graph: fewnode.Graph, out: Path, watch: Peak) -> dict[str, list[float]]:
@@ -144,7 +147,7 @@ def run(size: str, folder: Path, memory: str | None) -> None:
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     row = {"size": size, "nodes": graph.num_nodes, "edges": graph.num_edges, "columns": graph.num_features}
     row |= {"memory": memory, "seconds": told, "peak": round(largest, 2), "without_files": round(peak.most, 2)}
-    print(peak.told)
+    print(*peak.largest(), sep="\n")
     if memory is None and (other := folder / f"{size}-store.csv").exists():
         own, its = ([line.split(",")[1] for line in path.open()] for path in (name, other))
         row["agree"] = sum(a == b for a, b in zip(own, its, strict=True)) / len(own)
