@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
 from .output import Bar, add_json, clock, emit
 
 if TYPE_CHECKING:
@@ -26,8 +25,9 @@ def add_commands(commands: Any) -> None:
         imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
     imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
     imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
-    for flag in ("--directed", "--edge-kind-column"):
-        imported.add_argument(flag, nargs="?", const=True, help=argparse.SUPPRESS)
+    told = "as in fit-own; not kept, because the open question does not ask for it"
+    imported.add_argument("--directed", action="store_true", help=told)
+    imported.add_argument("--edge-kind-column", metavar="NAME", help=told)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
     imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
     add_json(imported)
@@ -65,15 +65,11 @@ def import_graph(args: argparse.Namespace) -> None:
     from ..store.manifest import Store
     from ..store.space import parsed_memory
 
-    if args.directed or args.edge_kind_column:
-        raise InputError(
-            "the edges of a store have no directions and kinds: leave that out, or, if the graph fits into memory, "
-            "give its tables to fit-own"
-        )
     started = time.perf_counter()
     named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
     columns = {name: getattr(args, name) for name in named}
     columns |= {f"{use}_column": tuple(getattr(args, f"{use}_column")) for use in USES}
+    columns["apart"] = args.directed or args.edge_kind_column is not None
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:
