@@ -3,7 +3,6 @@
 import mmap
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
-RUNTIME = 450 << 20  # bytes that Python and torch take before any work
+RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 
 
@@ -254,12 +253,3 @@ def by_rows(
             for rows, made in zip(every, space.results(make, every, f"{name}, by chunks of rows"), strict=True):
                 out[rows] = made
     return space.open(name)
-
-
-def scratch(space: Space, rows: int, width: int) -> Tensor:
-    """A matrix of zeros in single precision, on disk, that nobody else sees and that goes with its last user."""
-    space.folder.mkdir(parents=True, exist_ok=True)
-    room(space.folder, 4 * rows * width)
-    with tempfile.TemporaryFile(dir=space.folder) as file:
-        file.truncate(4 * max(rows * width, 1))
-        return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
