@@ -117,7 +117,12 @@ def papers(times: int) -> None:
         gbit: machines(made, nodes, edges, columns, classes=classes, target=2 * 3600, network=gbit).to_json()
         for gbit in (10.0, 25.0)
     }
-    row = {"papers": made.to_json(), "machines": several, "arc_of": largest["size"], "load": round(os.getloadavg()[0], 1)}
+    row = {
+        "papers": made.to_json(),
+        "machines": several,
+        "arc_of": largest["size"],
+        "load": round(os.getloadavg()[0], 1),
+    }
     keep({**row, "threads": torch.get_num_threads()})
 
 

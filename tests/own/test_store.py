@@ -101,12 +101,21 @@ def test_a_graph_without_features_needs_room_for_structural_ones(planted, tmp_pa
     assert (whole.probabilities.argmax(1) == stored.probabilities.argmax(1)).float().mean() >= 0.99
 
 
-def test_labelling_and_directions_are_refused_with_what_works(planted, both, tmp_path, capsys):
+def test_labelling_is_refused_with_what_works(both):
     with pytest.raises(InputError, match="fewnode find"):
         session_of(both[1])
-    tables = ["--edges", "e.csv", "--nodes", "n.csv", "--out", str(tmp_path / "s")]
-    assert main(["import", *tables, "--directed"]) == 2
-    assert "give its tables to fit-own" in capsys.readouterr().err
+
+
+def test_a_model_works_on_the_store_of_another_graph(both, planted, tmp_path):
+    known, _, examples = planted
+    other = known.with_features(known.x.flip(1) + 0.1 * known.x)  # the same columns with other values
+    save_store(other, tmp_path / "h.store")
+    found = [
+        both[0].attach(graph).adapt(examples).predict_proba().probabilities
+        for graph in (other, open_store(tmp_path / "h.store", MEMORY), known)
+    ]
+    assert (found[0].argmax(1) == found[1].argmax(1)).float().mean() >= 0.99
+    assert not torch.equal(found[0], found[2])
 
 
 def test_the_commands_from_tables_to_predictions(tmp_path, capsys):

@@ -5,11 +5,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
 from .output import Bar, add_json, clock, emit
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+USES = ("text", "category", "number", "ignore")  # what columns of nodes can be said to be
 
 
 def add_commands(commands: Any) -> None:
@@ -18,13 +20,14 @@ def add_commands(commands: Any) -> None:
     imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), columns")
     for name in ("id-column", "label-column", "source-column", "target-column"):
         imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
-    for use in ("text", "category", "number", "ignore"):
+    for use in USES:
         told = "columns not to use" if use == "ignore" else f"columns to be taken for {use} (found by content)"
         imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
     imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
     imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
-    for flag in ("--directed", "--edge-kind-column"):
-        imported.add_argument(flag, nargs="?", const=True, help=argparse.SUPPRESS)
+    told = "as in fit-own; not kept, because the open question does not ask for it"
+    imported.add_argument("--directed", action="store_true", help=told)
+    imported.add_argument("--edge-kind-column", metavar="NAME", help=told)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
     imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
     add_json(imported)
@@ -62,16 +65,11 @@ def import_graph(args: argparse.Namespace) -> None:
     from ..store.manifest import Store
     from ..store.space import parsed_memory
 
-    if args.directed or args.edge_kind_column:
-        raise InputError(
-            "the edges of a store have no directions and kinds: leave that out, or, if the graph fits into memory, give "
-            "its tables to fit-own"
-        )
     started = time.perf_counter()
-    columns = {
-        name: getattr(args, name)
-        for name in ("id_column", "label_column", "source_column", "target_column", "weight_column")
-    }
+    named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
+    columns = {name: getattr(args, name) for name in named}
+    columns |= {f"{use}_column": tuple(getattr(args, f"{use}_column")) for use in USES}
+    columns["apart"] = args.directed or args.edge_kind_column is not None
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:

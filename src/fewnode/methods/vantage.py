@@ -92,6 +92,8 @@ class Vantage(Method):
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
+        if graph.space is not None:
+            graph.space.release()
         if self.taught:
             words = [views[view] for view in self.whitened]
             self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class, graph.space)

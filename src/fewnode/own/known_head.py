@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph.operators import Operator, ppr_smooth
+from ..store.rows import rows_at
 from ..store.space import CHUNK, Space
 from .spreading import FAINT as FAINT
 from .spreading import SPREADS as SPREADS
@@ -47,12 +48,12 @@ class KnownHead:
         losses: list[float] = []
         for penalty in PENALTIES:
             fitted = [
-                logistic(x[train].float(), y[train], old, penalty)
+                logistic(rows_at(x, train, edges.space).float(), y[train], old, penalty)
                 for (_, train), old in zip(folds, tried[-1], strict=True)
             ]
             tried.append(fitted)
             parts = [
-                F.cross_entropy(scores(x[held].float(), w), y[held], reduction="sum")
+                F.cross_entropy(scores(rows_at(x, held, edges.space).float(), w), y[held], reduction="sum")
                 for (held, _), w in zip(folds, fitted, strict=True)
             ]
             losses.append(float(torch.stack(parts).sum()))

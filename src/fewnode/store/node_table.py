@@ -14,7 +14,13 @@ from .growing import Growing
 from .keys import NodeKeys, keys_of, letters_of
 from .names import StoredNames
 from .node_columns import NUMBERS, FeatureFiles, Learner, batches, feature_roles
-from .space import Progress, read_mapped
+from .pages import read_mapped
+from .space import Progress
+
+APART = (
+    "directions and kinds of edges are not kept: the open question does not use them; for the closed one (--among new) "
+    "give the tables to fit-own, if the graph fits into memory"
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Tables:
     number_column: tuple[str, ...] = ()
     ignore_column: tuple[str, ...] = ()
     decimal: str | None = None
+    apart: bool = False  # edges have directions or kinds, which a store does not keep
 
     def given(self) -> dict[str, Any]:
         """What columns of nodes are said to be."""
@@ -77,7 +84,7 @@ def read_nodes(tables: Tables, work: Path, progress: Progress) -> dict[str, Any]
     np.save(work / "y.npy", y)
     found = plain.close() or _features(tables, stream, work, roles, progress)
     unused = [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in roles if not role.use]
-    return {"rows": rows, "class_names": classes, "notes": unused, **found}
+    return {"rows": rows, "class_names": classes, "notes": [*unused, *([APART] if tables.apart else [])], **found}
 
 
 class _Numbers:

@@ -3,7 +3,6 @@
 import mmap
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,8 +17,9 @@ from torch import Tensor
 from ..cluster import Engine
 from ..errors import InputError
 from ..storage.files import atomic_path
-from .pages import write_array
+from .pages import read_mapped, write_array
 from .remote import Remote
+from .sending import Sent
 from .sizes import default_memory as default_memory
 from .sizes import free_memory as free_memory
 from .sizes import full_disk as full_disk
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
-RUNTIME = 450 << 20  # bytes that Python and torch take before any work
+RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 
 
@@ -78,9 +78,7 @@ class Space:
         if self.engine is None:
             done: Iterable[Result] = map(work, pieces)
         else:
-            from .sending import Sent
-
-            done = self.engine(Sent(work, self), pieces)
+            done = self.engine(Sent(work, self.file_of), pieces)
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
@@ -220,16 +218,6 @@ class Space:
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
 
 
-def read_mapped(path: Path) -> np.memmap:
-    """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
-    try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); make it again") from error
-    assert isinstance(array, np.memmap)
-    return array
-
-
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:
     """Ranges of ``n`` rows, each about ``CHUNK`` bytes."""
     size = max(256, CHUNK // max(row_bytes, 1))
@@ -254,12 +242,3 @@ def by_rows(
             for rows, made in zip(every, space.results(make, every, f"{name}, by chunks of rows"), strict=True):
                 out[rows] = made
     return space.open(name)
-
-
-def scratch(space: Space, rows: int, width: int) -> Tensor:
-    """A matrix of zeros in single precision, on disk, that nobody else sees and that goes with its last user."""
-    space.folder.mkdir(parents=True, exist_ok=True)
-    room(space.folder, 4 * rows * width)
-    with tempfile.TemporaryFile(dir=space.folder) as file:
-        file.truncate(4 * max(rows * width, 1))
-        return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
