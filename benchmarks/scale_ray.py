@@ -163,6 +163,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # beside other work, as this program itself
     if len(sys.argv) < 2:
         print(tables())
     elif sys.argv[1] == "papers":
