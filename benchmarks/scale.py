@@ -156,7 +156,7 @@ def run(size: str, folder: Path, memory: str | None) -> None:
 
 
 def rate(size: str, folder: Path) -> None:
-    """Nanoseconds for an arc and a column: of smoothing by blocks, and of a bare product of the same block with a sparse
+    """Nanoseconds for an arc and a column: of smoothing by blocks, and of a bare product of the block with a sparse
     matrix in memory; in turn, the quicker of two times."""
     graph = open_store(folder / f"{size}.store", 1 << 40)
     arcs, width, passes = len(graph.indices), 32, 3
