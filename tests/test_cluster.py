@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 import fewnode
 from fewnode import cluster
@@ -15,6 +16,8 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn.column_block import ColumnBlock
 from fewnode.nn.views import VIEWS, Views
+from fewnode.own import spreading
+from fewnode.own.streaming import write_predictions
 from fewnode.store import space as spaces
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
@@ -49,10 +52,11 @@ def test_an_address_where_nobody_answers_is_named_at_once():
             cluster._check_address(wrong)
 
 
-@pytest.fixture
-def machines(tmp_path_factory, monkeypatch):
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
     """Two machines with one processor each."""
     scratch = tmp_path_factory.mktemp("r")  # Ray writes into HOME at its first start
+    monkeypatch = pytest.MonkeyPatch()
     for name in ("HOME", "RAY_TMPDIR"):
         monkeypatch.setenv(name, str(scratch))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -67,6 +71,24 @@ def machines(tmp_path_factory, monkeypatch):
     finally:
         ray.shutdown()
         found.shutdown()
+        monkeypatch.undo()
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_is_fitted_and_asked_as_on_one_machine(machines, tmp_path):
+    graph, _ = fewnode.planted(NODES, 6, seed=0)
+    graph = graph.with_labels(torch.where(graph.y == 0, -1, graph.y))
+    memory = spaces.RUNTIME + 2 * spaces.CHUNK + NODES * (spaces.PER_NODE + 4 * spreading.COPIES * 17)
+    engine, answers = cluster.RayPieces(memory=memory), []
+    for number, who in enumerate((None, engine)):
+        save_store(graph, tmp_path / f"{number}.store")
+        stored = open_store(tmp_path / f"{number}.store", memory, engine=who)
+        classifier = fewnode.FewShotClassifier(steps=2, check_every=2).fit(stored)
+        classifier.adapt({"new": (graph.y < 0).nonzero().flatten()[:4].tolist()})
+        write_predictions(classifier, torch.arange(NODES), tmp_path / f"{number}.csv")
+        answers.append((tmp_path / f"{number}.csv").read_bytes())
+    assert answers[0] == answers[1] and answers[0].count(b"\n") == NODES + 1
 
 
 @needs_ray

@@ -17,7 +17,7 @@ from .spreading import SPREADS
 
 COLUMNS = 16  # of the narrowest block: a line of the processor's cache
 WRITTEN = 5e-6  # seconds in which one machine writes a row of predictions that others have made
-MOST = 256  # machines that are thought of
+MOST, WORTH = 256, 1.05  # machines that are thought of; a few more are not worth what they save beyond that
 UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -82,7 +82,7 @@ def machines(
         )
 
     every = {count: sum(parts(count).values()) for count in range(1, MOST + 1)}
-    best = min(every, key=lambda count: every[count])
+    best = next(count for count in every if every[count] <= WORTH * min(every.values()))
     needed = best if target is None else next((count for count in every if every[count] <= target), None)
     longest = parts(needed or best)
     shown = sorted({1, 2, 4, 8, 16, 32, 64, best, *([needed] if needed else [])})

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import uuid4
 
 import torch
 from torch import Tensor
@@ -22,21 +23,23 @@ SPREADING = "what neighbours say, by blocks of classes"
 def opinions_at(nodes: Tensor, x: Tensor, weights: Tensor, edges: Operator, y: Tensor) -> Tensor:
     """The five opinions ``[5, B, C]`` on the ``nodes [B]``: the regression's, and those of ``spread_opinions``."""
     out = torch.empty(1 + 2 * len(SPREADS), len(nodes), weights.shape[1])
-    opinions, space = Opinions.of(x, weights, edges, y), _scratch(edges)
+    space = _scratch(edges)
+    opinions = Opinions.of(x, weights, edges, y, space)
     blocks = space.columns(len(y), weights.shape[1], COPIES)
     pieces = [(block, number) for block in blocks for number in range(len(out))]
     for (block, number), part in zip(
         pieces, space.results(partial(opinions.at, nodes), pieces, SPREADING), strict=True
     ):
         out[number, :, block] = part
+    space.clear()
     return out
 
 
 def logits_on_disk(x: Tensor, weights: Tensor, mix: Tensor, edges: Operator, y: Tensor) -> tuple[Tensor, Tensor]:
     """Logits ``[N, C]`` of all nodes with the opinions mixed, and those of the regression alone; mapped from disk."""
-    opinions, space = Opinions.of(x, weights, edges, y), _scratch(edges)
+    space = _scratch(edges)
+    opinions = Opinions.of(x, weights, edges, y, space)
     parts = Columns(space, "mixed", len(y), space.columns(len(y), weights.shape[1], COPIES))
-    parts.drop()  # of other labels
     space.each(partial(opinions.mix, mix, parts), range(len(parts.blocks)), SPREADING)
     rows_of = parts.opened()
     with space.writing(LOGITS, (len(y), weights.shape[1]), torch.float32) as out:
@@ -47,8 +50,9 @@ def logits_on_disk(x: Tensor, weights: Tensor, mix: Tensor, edges: Operator, y: 
 
 
 def _scratch(edges: Operator) -> Space:
+    """A folder of its own for every call: other machines keep what they have read under its name."""
     assert edges.space is not None
-    return edges.space.within("scratch")
+    return edges.space.within("scratch").within(uuid4().hex[:8])
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,10 @@ class Opinions:
     edges: BoundedOperator
 
     @classmethod
-    def of(cls, x: Tensor, weights: Tensor, edges: Operator, y: Tensor) -> "Opinions":
+    def of(cls, x: Tensor, weights: Tensor, edges: Operator, y: Tensor, space: Space) -> "Opinions":
         assert isinstance(edges, BoundedOperator)
         labelled, n_classes = y >= 0, weights.shape[1]
-        alone, total = _regression(x, weights, _scratch(edges))
+        alone, total = _regression(x, weights, space)
         count = torch.bincount(y[labelled], minlength=n_classes).float()
         masses = torch.stack([labelled.float(), torch.ones(len(y))], 1)  # a row of labels or of answers sums to that
         reached = [edges.smooth(masses, steps, restart) for restart, steps in SPREADS]

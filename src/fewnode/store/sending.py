@@ -9,15 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .pages import read_mapped
 from .remote import Remote
-from .space import Space, read_mapped
+
+FileOf = Callable[[Any], tuple[Remote | None, str] | None]  # given an array; as any machine finds the file
 
 
 class Sent:
-    """A function of a piece, to be called elsewhere; ``space`` knows which arrays are files."""
+    """A function of a piece, to be called elsewhere; ``file_of`` knows which arrays are mapped from files."""
 
-    def __init__(self, work: Callable[[Any], Any], space: Space) -> None:
-        self.work, self.space = work, space
+    def __init__(self, work: Callable[[Any], Any], file_of: FileOf) -> None:
+        self.work, self.file_of = work, file_of
 
     def __call__(self, piece: Any) -> Any:
         return self.work(piece)
@@ -25,13 +27,13 @@ class Sent:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
         from ray import cloudpickle
 
-        space = self.space
+        file_of = self.file_of
 
         class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             def reducer_override(self, value: Any) -> Any:
-                if isinstance(value, np.memmap) and (file := space.file_of(value)):
+                if isinstance(value, np.memmap) and (file := file_of(value)):
                     return _opened, file
-                if isinstance(value, Tensor) and value.layout == torch.strided and (file := space.file_of(value)):
+                if isinstance(value, Tensor) and value.layout == torch.strided and (file := file_of(value)):
                     return _tensor, file
                 return super().reducer_override(value)
 

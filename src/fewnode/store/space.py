@@ -17,8 +17,9 @@ from torch import Tensor
 from ..cluster import Engine
 from ..errors import InputError
 from ..storage.files import atomic_path
-from .pages import write_array
+from .pages import read_mapped, write_array
 from .remote import Remote
+from .sending import Sent
 from .sizes import default_memory as default_memory
 from .sizes import free_memory as free_memory
 from .sizes import full_disk as full_disk
@@ -48,7 +49,9 @@ class Space:
     progress: Progress = field(default=lambda what, part: None, repr=False)
     engine: Engine | None = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
     remote: Remote | None = None  # the folder in object storage of which ``folder`` is this machine's copy
-    maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # those that are open, to be released
+    maps: list[tuple["ref[np.memmap]", int]] = field(
+        default_factory=list, repr=False
+    )  # those that are open, and their inodes
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: not who watches here, nor what is open; another machine has its own cache."""
@@ -75,9 +78,7 @@ class Space:
         if self.engine is None:
             done: Iterable[Result] = map(work, pieces)
         else:
-            from .sending import Sent
-
-            done = self.engine(Sent(work, self), pieces)
+            done = self.engine(Sent(work, self.file_of), pieces)
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
@@ -144,8 +145,9 @@ class Space:
 
     def share(self, *files: str) -> None:
         """Let other machines have files that were written into the folder; the last one says that all are there."""
-        for name in files if self.remote is not None else ():
-            self.remote.put(self.folder / name, name)  # type: ignore[union-attr]
+        if self.remote is not None:
+            for name in files:
+                self.remote.put(self.folder / name, name)
 
     def brought(self, last: str, *files: str) -> bool:
         """Whether such files are there; they are on this machine then."""
@@ -163,22 +165,25 @@ class Space:
 
     def mapped(self, array: np.memmap) -> Tensor:
         """The array as a tensor whose pages ``release`` lets go of."""
-        self.maps.append(ref(array))
+        named = array.filename is not None and Path(array.filename).exists()
+        self.maps.append((ref(array), Path(str(array.filename)).stat().st_ino if named else 0))
         return torch.from_numpy(array)
 
     def file_of(self, array: Tensor | np.ndarray) -> tuple[Remote | None, str] | None:
         """The file that all of an array is mapped from, as any machine finds it; None for one in memory."""
         at = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
-        for found in (one() for one in self.maps):
+        for found, inode in ((one(), inode) for one, inode in self.maps):
             if found is not None and found.size and found.ctypes.data == at and found.shape == array.shape:
-                path = None if found.filename is None else Path(str(found.filename))  # of a file that others can see
-                return path and ((None, str(path)) if self.remote is None else self.remote.handle(path))
+                path = Path(str(found.filename))
+                if not path.exists() or path.stat().st_ino != inode:
+                    return None  # a file without a name, or another array has it now
+                return (None, str(path)) if self.remote is None else self.remote.handle(path)
         return None
 
     def release(self) -> None:
         """Let go of the pages that were looked at: they stay in the system's cache as long as it has room for them."""
-        self.maps[:] = [one for one in self.maps if one() is not None]
-        for one in self.maps:
+        self.maps[:] = [(one, inode) for one, inode in self.maps if one() is not None]
+        for one, _ in self.maps:
             base = getattr(one(), "base", None)
             if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 base.madvise(mmap.MADV_DONTNEED)
@@ -211,16 +216,6 @@ class Space:
         wide = -(-width // parts)
         wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
-
-
-def read_mapped(path: Path) -> np.memmap:
-    """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
-    try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); make it again") from error
-    assert isinstance(array, np.memmap)
-    return array
 
 
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:
