@@ -284,11 +284,21 @@ def plans() -> str:
     return "\n".join(lines)
 
 
+def links_off() -> str:
+    lines = ["| graph | nodes | in memory | from a store |", "|---|---|---|---|"]
+    for row in (row for row in read() if "links" in row):
+        off = " | ".join(f"{row['links'][where]:.0e}" for where in ("memory", "store"))
+        lines.append(f"| {row['name']} | {row['nodes']:,} | {off} |")
+    return "\n".join(lines)
+
+
+FURTHER = (rates, agreement, links_off, plans)
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     what, *given = sys.argv[1:] or ["table"]
     if what == "table":
-        print(table(), rates(), agreement(), plans(), sep="\n\n")
+        print(table(), *(further() for further in FURTHER), sep="\n\n")
     elif what == "agree":
         agree(Path(given[0]), given[1:])
     elif what == "links":
