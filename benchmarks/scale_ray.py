@@ -116,8 +116,8 @@ def compare(size: str, folder: Path, times: int) -> None:
 def papers(times: int) -> None:
     """The plan for papers100M's size: the seconds for an arc from the row of the largest graph of scale.py, the other
     rates the best of several times; processor seconds, but for the disk."""
-    rows = [json.loads(line) for line in (ROWS.parent / "scale.jsonl").read_text(encoding="utf-8").splitlines()]
-    largest = max((row for row in rows if "rate" in row), key=lambda row: row["edges"])
+    measured = [json.loads(line) for line in (ROWS.parent / "scale.jsonl").read_text(encoding="utf-8").splitlines()]
+    largest = max((row for row in measured if "rate" in row), key=lambda row: row["edges"])
     count, edges, _ = PAPERS
     disk = min(Rates.measured(count, 2 * edges / count).byte for _ in range(times))
     planning.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
@@ -142,29 +142,30 @@ def keep(row: dict[str, Any]) -> None:
 
 
 def table() -> str:
-    """The rows for the page."""
-    rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
-    compared, planned = [row for row in rows if "workers" in row], [row for row in rows if "papers" in row][-1]
-    sizes = f"{PAPERS[0]:,} nodes, {PAPERS[1]:,} edges, {PAPERS[2]} columns, {CLASSES} classes, {LABELLED:,} labels"
-    told = f"papers100M's size ({sizes}), machines of one core and 32 GB with a network of 10 Gbit/s each:"
-    return f"{_compared(compared)}\n\n{told}\n\n{_planned(planned)}"
-
-
-def _compared(rows: list[dict[str, Any]]) -> str:
+    """One worker beside two, for the page."""
     lines = ["| nodes / edges / columns | load | one worker | two | ratio | ratio of processor seconds |"]
     lines += ["|---|---|---|---|---|---|"]
-    for row in rows:
+    for row in rows("workers"):
         size = f"{row['nodes']:,} / {row['edges']:,} / {row['columns']}"
         one, two = (median(found["wall"] for found in row["workers"][number]) for number in ("1", "2"))
         lines.append(f"| {size} | {row['load']} | {one:.0f} s | {two:.0f} s | {row['wall']} | {row['critical']} |")
     return "\n".join(lines)
 
 
-def _planned(row: dict[str, Any]) -> str:
-    lines = ["| machines | all of it | what takes longest |", "|---|---|---|"]
+def papers_table() -> str:
+    """The last plan, for the page."""
+    row, lines = rows("papers")[-1], ["| machines | all of it | what takes longest |", "|---|---|---|"]
     for count, seconds in row["machines"]["seconds"].items():
         lines.append(f"| {count} | {seconds / 3600:.1f} h | {row['longest'][count]} |")
     return "\n".join(lines)
+
+
+def rows(kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    return [row for row in found if kind in row]
+
+
+FURTHER = (papers_table,)
 
 
 if __name__ == "__main__":
@@ -173,7 +174,7 @@ if __name__ == "__main__":
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
     os.environ.setdefault("RAY_worker_niceness", "0")  # beside other work, as this program itself
     if len(sys.argv) < 2:
-        print(table())
+        print(table(), papers_table(), sep="\n\n")
     elif sys.argv[1] == "papers":
         papers(int(sys.argv[2]))
     else:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
         ("tent_recipe", "docs/tent.md"),
         ("open_world", "docs/open-world.md"),
         ("scale", "docs/scale.md"),
+        ("scale_ray", "docs/scale.md"),
         ("labelling", "docs/label.md"),
         ("new_nodes", "docs/own-graph.md"),
         ("edge_information", "docs/python-inputs.md"),
