@@ -1,6 +1,7 @@
 """Work that is sent to other processes: arrays that are mapped from files go as the names of these."""
 
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,25 @@ class Sent:
             return _received, (out.getvalue(),)
 
 
-def _received(sent: bytes) -> Any:
+def _received(sent: bytes) -> Callable[[Any], Any]:
     from ray import cloudpickle
 
-    return cloudpickle.loads(sent)
+    work = cloudpickle.loads(sent)
+
+    def answer(piece: Any) -> Any:
+        found = work(piece)
+        return found.numpy() if isinstance(found, Tensor) else found  # which Ray hands over without a copy
+
+    return answer
+
+
+def returned(found: Any) -> Any:
+    """What the work gave back elsewhere; a tensor may be looked at, not changed: it is in Ray's own memory."""
+    if not isinstance(found, np.ndarray):
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it may not be changed
+        return torch.from_numpy(found)
 
 
 def _opened(remote: Remote | None, path: str) -> np.memmap:

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..storage.files import atomic_path
 from .pages import read_mapped, write_array
 from .remote import Remote
-from .sending import Sent
+from .sending import Sent, returned
 from .sizes import default_memory as default_memory
 from .sizes import free_memory as free_memory
 from .sizes import full_disk as full_disk
@@ -74,11 +74,11 @@ class Space:
             pass
 
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
-        """What the work gives back for each piece, in their order: the same sums, whoever does it."""
+        """What the work gives back for each piece, in their order: the same sums, whoever does it. Not to be changed."""
         if self.engine is None:
             done: Iterable[Result] = map(work, pieces)
         else:
-            done = self.engine(Sent(work, self.file_of), pieces)
+            done = map(returned, self.engine(Sent(work, self.file_of), pieces))
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
