@@ -74,7 +74,7 @@ class Space:
             pass
 
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
-        """What the work gives back for each piece, in their order: the same sums, whoever does it. Not to be changed."""
+        """What the work gives back for each piece, in their order: the same sums, whoever does it. To be read only."""
         if self.engine is None:
             done: Iterable[Result] = map(work, pieces)
         else:
