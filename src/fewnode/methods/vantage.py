@@ -92,11 +92,11 @@ class Vantage(Method):
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
-        if graph.space is not None:
-            graph.space.release()
         if self.taught:
             words = [views[view] for view in self.whitened]
             self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class, graph.space)
+        if graph.space is not None:
+            graph.space.release()
 
     def embed(self, graph: Graph) -> list[Tensor]:
         views: list[Tensor] = self.views(graph)
@@ -107,7 +107,12 @@ class Vantage(Method):
         return [*views, made]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
+        parts = []
+        for at in range(0, len(tasks), TASKS):
+            parts.append(self._score(graph, state, tasks[at : at + TASKS]))
+            if graph.space is not None:
+                graph.space.release()
+        return torch.cat(parts)
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         means = _means(self._joined(self._parts(state, tasks.support)), tasks)
@@ -122,6 +127,8 @@ class Vantage(Method):
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
         among, across = self._products(self.views(graph), tasks, fold)
+        if graph.space is not None:
+            graph.space.release()
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
