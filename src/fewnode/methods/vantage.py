@@ -17,6 +17,8 @@ from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening
+from ..store.rows import rows_at
+from ..store.space import Space
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
@@ -107,28 +109,21 @@ class Vantage(Method):
         return [*views, made]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        parts = []
-        for at in range(0, len(tasks), TASKS):
-            parts.append(self._score(graph, state, tasks[at : at + TASKS]))
-            if graph.space is not None:
-                graph.space.release()
-        return torch.cat(parts)
+        return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        means = _means(self._joined(self._parts(state, tasks.support)), tasks)
+        means = _means(self._joined(self._parts(state, tasks.support, graph.space)), tasks)
         if self.task_adaptation:
             pool = graph.cache.get(POOL_VECTORS, lambda: self._pool(graph, state), source=self.gate)
             means = drawn_towards(means, tasks.shots(), pseudo_supports(means, pool, _nearest(graph.num_nodes)))
-        return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1))
+        return self._matched(self._inner(self._parts(state, tasks.query, graph.space), means), means.norm(dim=-1))
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
         classes, each whitened by what the other folds taught, as a novel class will be. Without pseudo-supports, for
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
-        among, across = self._products(self.views(graph), tasks, fold)
-        if graph.space is not None:
-            graph.space.release()
+        among, across = self._products(self.views(graph), tasks, graph.space, fold)
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
@@ -137,13 +132,15 @@ class Vantage(Method):
         away = self.gate - self.gate.new_tensor(self.first)
         return loss + self.gate_penalty * away.square().sum()
 
-    def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
+    def _parts(
+        self, state: list[Tensor], nodes: Tensor, space: Space | None, fold: Tensor | None = None
+    ) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, then each whitened one, ``[..., rank]``."""
         for view in self.used:
-            yield state[view][nodes].float()
+            yield rows_at(state[view], nodes, space).float()
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
-            yield self.whitening(view, state[view][nodes].float(), own)
+            yield self.whitening(view, rows_at(state[view], nodes, space).float(), own)
         if self.taught:
             yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
 
@@ -165,12 +162,12 @@ class Vantage(Method):
         """The nodes among which pseudo-supports are looked for, ``[P, d]``, of length one."""
         n = graph.num_nodes
         everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
-        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device))), dim=-1)
+        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device), graph.space)), dim=-1)
 
     @torch.no_grad()
-    def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
+    def _products(self, state: list[Tensor], tasks: Tasks, space: Space | None, fold: Tensor) -> tuple[Tensor, Tensor]:
         """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
-        pairs = zip(*(self._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query)), strict=True)
+        pairs = zip(*(self._parts(state, nodes, space, fold) for nodes in (tasks.support, tasks.query)), strict=True)
         among, across = zip(*((z @ z.mT, q @ z.mT) for z, q in pairs), strict=True)
         return torch.stack(among), torch.stack(across)
 
