@@ -47,6 +47,7 @@ class Vantage(Method):
     """
 
     reads_edges = ("weights", "kinds")
+    space: Space | None = None  # of the graph that was embedded last, if it is on disk
     training_settings = Training(
         learning_rate=0.05,
         weight_decay=0.0,
@@ -92,6 +93,7 @@ class Vantage(Method):
         self.sharpness = nn.Parameter(torch.full((1,), 2.3))  # the logarithm of the scores' scale
 
     def prepare(self, graph: Graph) -> None:
+        self.space = graph.space
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
         if self.taught:
@@ -101,6 +103,7 @@ class Vantage(Method):
             graph.space.release()
 
     def embed(self, graph: Graph) -> list[Tensor]:
+        self.space = graph.space
         views: list[Tensor] = self.views(graph)
         if not self.taught:
             return views
@@ -112,18 +115,18 @@ class Vantage(Method):
         return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        means = _means(self._joined(self._parts(state, tasks.support, graph.space)), tasks)
+        means = _means(self._joined(self._parts(state, tasks.support)), tasks)
         if self.task_adaptation:
             pool = graph.cache.get(POOL_VECTORS, lambda: self._pool(graph, state), source=self.gate)
             means = drawn_towards(means, tasks.shots(), pseudo_supports(means, pool, _nearest(graph.num_nodes)))
-        return self._matched(self._inner(self._parts(state, tasks.query, graph.space), means), means.norm(dim=-1))
+        return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1))
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
         classes, each whitened by what the other folds taught, as a novel class will be. Without pseudo-supports, for
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
-        among, across = self._products(self.views(graph), tasks, graph.space, fold)
+        among, across = self._products(self.views(graph), tasks, fold)
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
@@ -132,15 +135,13 @@ class Vantage(Method):
         away = self.gate - self.gate.new_tensor(self.first)
         return loss + self.gate_penalty * away.square().sum()
 
-    def _parts(
-        self, state: list[Tensor], nodes: Tensor, space: Space | None, fold: Tensor | None = None
-    ) -> Iterator[Tensor]:
+    def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, then each whitened one, ``[..., rank]``."""
         for view in self.used:
-            yield rows_at(state[view], nodes, space).float()
+            yield rows_at(state[view], nodes, self.space).float()
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
-            yield self.whitening(view, rows_at(state[view], nodes, space).float(), own)
+            yield self.whitening(view, rows_at(state[view], nodes, self.space).float(), own)
         if self.taught:
             yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
 
@@ -162,12 +163,12 @@ class Vantage(Method):
         """The nodes among which pseudo-supports are looked for, ``[P, d]``, of length one."""
         n = graph.num_nodes
         everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
-        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device), graph.space)), dim=-1)
+        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device))), dim=-1)
 
     @torch.no_grad()
-    def _products(self, state: list[Tensor], tasks: Tasks, space: Space | None, fold: Tensor) -> tuple[Tensor, Tensor]:
+    def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
         """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
-        pairs = zip(*(self._parts(state, nodes, space, fold) for nodes in (tasks.support, tasks.query)), strict=True)
+        pairs = zip(*(self._parts(state, nodes, fold) for nodes in (tasks.support, tasks.query)), strict=True)
         among, across = zip(*((z @ z.mT, q @ z.mT) for z, q in pairs), strict=True)
         return torch.stack(among), torch.stack(across)
 
