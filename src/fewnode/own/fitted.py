@@ -183,7 +183,6 @@ class FittedModel:
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
-        graph = graph if model.card.context.get("weighted", True) else graph.without_weights()
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
