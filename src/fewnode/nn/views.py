@@ -85,7 +85,7 @@ class Views(nn.Module):
         if graph.space is not None:
             source = self.features._source()
             return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
-        words, key = self.features(graph), (*self.use.relations, self.use.kinds) if self.use.n_views else ()
+        words, key = self.features(graph), (self.rank, self.use.relations, self.use.kinds)
         return graph.cache.get(ALL_VIEWS.of(*key), lambda: self._make(graph, words), source=words)
 
     def _make(self, whole: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:

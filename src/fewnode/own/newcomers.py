@@ -113,7 +113,10 @@ def _looked_up(graph: Graph, index: dict[str, int], edges: Iterable[Sequence[Any
 def _arcs(
     graph: Graph, inside: Tensor, inside_weights: Tensor | None, across: Tensor, across_weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """All edges both ways, each once, and their weights in the unit of the graph's, in which the mean is one."""
+    """All edges both ways, each once, and their weights in the unit of the graph's, in which the mean is one; one each
+    where those of the graph do not count."""
+    if graph.weights is None:
+        across_weights = torch.ones_like(across_weights)
     unit = 1.0 if graph.weights is None else float(graph.weights.mean())
     given = torch.ones(inside.shape[1]) if inside_weights is None else inside_weights.cpu()
     arcs = torch.cat([inside, across, across.flip(0)], 1)

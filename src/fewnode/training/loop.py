@@ -23,6 +23,8 @@ from .callbacks import Callback, TrainingProgress, shown
 from .episodes import Episodes, mix
 from .state import TrainingState
 
+RANK = 256  # of the views on which the use of edges is chosen, unless the method has its own
+
 
 def fit(
     method: str | type[Method],
@@ -76,7 +78,7 @@ def fit(
     shape = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        context, notes = _context(kind, seen, split, n_way, k_shot)
+        context, notes = _context(kind, seen, split, n_way, k_shot, build.get("rank", RANK))
         model = kind(**context, **build).to(graph.device)
         model.card = _card(kind, seen, split, build, context, shape)
         model.card = replace(model.card, notes=(*unread_edges(kind, seen), *notes))
@@ -175,23 +177,23 @@ def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> 
 
 
 def _context(
-    kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int
+    kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int, rank: int
 ) -> tuple[dict[str, Any], list[str]]:
     """The facts about the problem that a constructor's signature asks for, and notes on them."""
     base, wanted = split.base if split is not None else (), constructor_parameters(kind)
     known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
     notes: list[str] = []
     if "edges" in wanted and split is not None:
-        use, notes = _edge_use(training_view(graph, split))
+        use, notes = _edge_use(training_view(graph, split), rank)
         known |= {} if use == EdgeUse() else {"edges": asdict(use)}
     return {name: known[name] for name in wanted if name in known}, notes
 
 
-def _edge_use(view: Graph) -> tuple[EdgeUse, list[str]]:
+def _edge_use(view: Graph, rank: int) -> tuple[EdgeUse, list[str]]:
     """What to make of weights, directions and kinds of edges, by the labels of the base classes."""
     weighted = weights_tell(view)
     aside = "edges within base classes weigh no more than edges between them, so the weights are not used"
-    choice = choose_edges(view, weighted=weighted)
+    choice = choose_edges(view, rank, weighted=weighted)
     return choice.use, [*([] if weighted else [aside]), *choice.notes()]
 
 
