@@ -203,6 +203,17 @@ class FittedModel:
         """Whether a graph is the one the model was fitted on: read from the same files, or equal to the last bit."""
         return graph is self._unchanged or graph.fingerprint == self._fitted()[1].fingerprint
 
+    def reads_the_same(self) -> bool:
+        """Whether the last graph was read from the very files the model was fitted on, unchanged."""
+        return self._unchanged is not None
+
+    def changed_labels(self, graph: Graph) -> str | None:
+        """How the labels of the graph the model was fitted on have changed since, in words."""
+        if self.folder is None or self.manifest is None or graph.space is not None or not bool((graph.y >= 0).any()):
+            return None
+        y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
+        return opening.changed_labels(self.folder, self.manifest, y, classes)
+
     def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
         """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.
         ``progress`` is told what is being done and which part of it is done."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -140,6 +141,28 @@ def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) 
         recipe = Recipe.from_tensors(kept) if kept else None
         x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
         return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe, use=document.edges)
+
+
+def changed_labels(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> str | None:
+    """How labels differ from those that were kept, in words; None if they do not, or nothing was kept."""
+    if MODEL not in manifest:
+        return None
+    old = parse_json(manifest.read_bytes(folder, MODEL), Document, str(folder / MODEL)).classes
+    with safe_open(folder / TENSORS, "pt") as parts:
+        before = parts.get_tensor("y")
+    number = {name: at for at, name in enumerate(dict.fromkeys((*old, *classes)))}
+    then, now = (
+        torch.tensor([*(number[name] for name in names), -1])[ids] for names, ids in ((old, before), (classes, y.cpu()))
+    )
+    if len(then) != len(now) or bool((then == now).all()):
+        return None
+    counts = {
+        "more": int(((then < 0) & (now >= 0)).sum()),
+        "fewer": int(((then >= 0) & (now < 0)).sum()),
+        "another": int(((then >= 0) & (now >= 0) & (then != now)).sum()),
+    }
+    words = {"more": "{:,} nodes more have one", "fewer": "{:,} have none any more", "another": "{:,} have another"}
+    return ", ".join(words[what].format(count) for what, count in counts.items() if count)
 
 
 def load_relay(folder: Path, manifest: Manifest, device: torch.device) -> Relay | None:
