@@ -1,14 +1,14 @@
 """What weights, directions and kinds of edges are worth, and what they cost where they tell nothing.
 
-    python benchmarks/edge_information.py run [closed|open] [graph ...]   adds missing rows to rows/edge_information.jsonl
+    python benchmarks/edge_information.py run [closed|open] [graph ...]   adds missing rows
     python benchmarks/edge_information.py table                           prints them as Markdown
 
 *closed*: two trainings of vantage on the same split, with what is known of the edges and without, tested on the same
-500 tasks of novel classes; the interval is that of the difference over tasks. Views have 128 columns instead of 256, for
-speed. *open*: a draw as in open_world.py (two new classes with three examples each, 30 % of the other labels blank),
-the model of the open question with and without, and the share of right rows among all nodes without a label; the
-interval is that of the difference over rows. What is made of the edges is chosen on base classes in both. Where nothing
-is used the two models are one (a test compares their bits), and only one is made.
+500 tasks of novel classes; the interval is that of the difference over tasks. Views have 128 columns instead of 256,
+for speed. *open*: a draw as in open_world.py (two new classes with three examples each, 30 % of the other labels
+blank), the model of the open question with and without, and the share of right rows among all nodes without a label;
+the interval is that of the difference over rows. What is made of the edges is chosen on base classes in both. Where
+nothing is used the two models are one (a test compares their bits), and only one is made.
 How edges are used was chosen on planted graphs with another seed, on draws 1 and 2 of the open question of the other
 graphs, and on validation classes of macports and Email-EU.
 """
