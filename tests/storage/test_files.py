@@ -8,7 +8,7 @@ from safetensors import safe_open
 
 from fewnode import storage
 from fewnode.errors import InputError
-from fewnode.storage.documents import read_json
+from fewnode.storage.documents import parse_json
 from fewnode.storage.files import umask
 from fewnode.storage.tensors import write_tensors
 
@@ -36,7 +36,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         storage.write_json(file, {"a": 2})
-    assert read_json(file, dict) == {"a": 1}
+    assert json.loads(file.read_text()) == {"a": 1}
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -76,10 +76,9 @@ def test_nan_is_not_json(tmp_path):
     assert not (tmp_path / "a.json").exists()
 
 
-def test_a_damaged_json_is_named(tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps({"a": 1})[:-1])
+def test_a_damaged_json_is_named():
     with pytest.raises(InputError, match=r"a.json is not a JSON file"):
-        read_json(tmp_path / "a.json", dict)
+        parse_json(json.dumps({"a": 1})[:-1].encode(), dict, "a.json")
 
 
 def test_tensors_appear_whole_for_everybody_to_read(tmp_path, monkeypatch):

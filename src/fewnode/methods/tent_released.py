@@ -53,8 +53,8 @@ class TENTReleased(Method):
 
     def embed(self, graph: Graph) -> Tensor:
         """The linear layer over the row-normalised A + I, [N, hidden_channels]."""
-        h = operators.project(graph, self.weight)
-        return (h + operators.adjacency(graph) @ h) / (1 + graph.degree)[:, None] + self.bias
+        sums = operators.closed_adjacency(graph) @ operators.project(graph, self.weight)
+        return sums / (1 + graph.degree)[:, None] + self.bias
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
         h = F.normalize(state, dim=1)

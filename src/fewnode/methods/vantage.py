@@ -96,16 +96,19 @@ class Vantage(Method):
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
+        if graph.space is not None:
+            graph.space.release()
         if self.taught:
             words = [views[view] for view in self.whitened]
-            self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class)
+            self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class, graph.space)
 
     def embed(self, graph: Graph) -> list[Tensor]:
         views: list[Tensor] = self.views(graph)
         if not self.taught:
             return views
         words = [views[view] for view in self.whitened]
-        return [*views, graph.cache.get(TAUGHT, lambda: self.discriminant(words), source=self.discriminant.matrix)]
+        made = graph.cache.get(TAUGHT, lambda: self.discriminant(words, graph.space), source=self.discriminant.matrix)
+        return [*views, made]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])

@@ -45,14 +45,13 @@ class GINEncoder(nn.Module):
 
     def forward(self, inputs: "Inputs", graph: Graph) -> Tensor:
         """Embed every node, [N, out_channels]."""
-        adjacency = operators.adjacency(graph)
-        h = self.lift(inputs, graph)
-        h = h + adjacency @ h + self.lift.bias
+        closed = operators.closed_adjacency(graph)
+        h = closed @ self.lift(inputs, graph) + self.lift.bias
         for linear in self.first:
             h = linear(torch.relu(h))
         h = drop(torch.relu(h), self.dropout if self.training else 0.0)
         h = h @ self.middle.weight.t()
-        h = h + adjacency @ h + self.middle.bias
+        h = closed @ h + self.middle.bias
         for linear in self.second:
             h = linear(torch.relu(h))
         out: Tensor = h

@@ -134,7 +134,7 @@ class Views(nn.Module):
             words = work.words(lambda rows: features.weighted_rows(x, rows) @ basis, basis.shape[1])
             waves, rows_of = Waves.of(basis.shape[1], min(self.rank + 16, n)), words.opened()
             links = work.links(lambda rows: waves(rows_of(rows)), waves.width)
-            work.smooth(VIEWS[: len(WORDS)], words, (None, "two_steps", NEAR_STEPS, FAR_STEPS), half)
+            work.smooth(VIEWS[: len(WORDS)], words, ("as_is", "two_steps", NEAR_STEPS, FAR_STEPS), half)
             work.smooth(VIEWS[len(WORDS) :], links, ("two_steps", NEAR_STEPS), half)
             work.clean()
         made, means = [work.space.open(name) for name in VIEWS], [work.space.read(f"mean_{name}") for name in VIEWS]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..graph.passes import column_means
 from ..nn.views import VIEWS
+from ..store.rows import rows_at
 from ..store.space import Space, by_rows
 
 WIDTH = 512  # principal directions that are kept: beyond them no class of the development graphs was told apart better
@@ -41,7 +42,7 @@ class Frame:
         chosen = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(views[0].device)
         means = [view.mean(0, dtype=torch.float32) if space is None else column_means(view, space) for view in views]
         centre = LENGTH * torch.cat(means)
-        sample = LENGTH * torch.cat([view[chosen].float() for view in views], 1) - centre
+        sample = LENGTH * torch.cat([rows_at(view, chosen, space).float() for view in views], 1) - centre
         return cls(centre, torch.linalg.eigh((sample.T @ sample).double())[1][:, -width:].float())
 
     @torch.no_grad()

@@ -1,7 +1,6 @@
 """What the open question needs of a model and its graph: the labels that count, the views, a folder to stay in."""
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -86,7 +85,7 @@ def open_world_on_disk(
     for part in (own.features.basis, own.features.idf, y):
         sha.update(part.contiguous().numpy().data)
     space = graph.space.within(f"world-{sha.hexdigest()[:16]}")
-    if (space.folder / NAME).exists():
+    if space.brought(NAME, MODEL, TENSORS):
         found = load(space.folder, Manifest.read(space.folder), y, classes)
         assert found is not None and found.recipe is not None
         recipe = replace(found.recipe, answers=space.open("answers"), sources=own.sources(graph))
@@ -94,12 +93,13 @@ def open_world_on_disk(
         return replace(found, x=x, log_known=log_known, facts=facts, recipe=recipe)
     progress("making the views", 0.0)
     made = OpenWorldModel.fit(graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress)
-    shutil.rmtree(graph.space.within("scratch").folder, ignore_errors=True)
+    graph.space.within("scratch").clear()
     assert made.recipe is not None
     none, links = made.facts.new_zeros(0), made.recipe.sources.links[:0]
     bare = replace(made.recipe, answers=none, sources=replace(made.recipe.sources, links=links))
     save(replace(made, x=none, log_known=none, facts=none, recipe=bare), space.folder)
     Manifest.write(space.folder)
+    space.share(MODEL, TENSORS, NAME)
     return made
 
 

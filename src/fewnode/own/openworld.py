@@ -79,6 +79,8 @@ class OpenWorldModel:
         frame = Frame.of(views, space, use.length)
         x = frame.all_coordinates(views, space)
         moments = Moments.of(x, y)
+        if space is not None:
+            space.release()
         progress("learning the known classes", 0.0)
         head = KnownHead.fit(x, edges, y, seed)
         logits, alone = head.logits(x, edges, y)

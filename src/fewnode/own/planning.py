@@ -106,7 +106,7 @@ def plan(
         raise InputError(f"--labelled {labelled}: it is a share of the nodes, from 0 to 1")
     memory = default_memory() if memory is None else memory
     rates = Rates.measured(2 * edges / nodes)
-    rank = min(RANK, max(columns, LEAST_RANK))
+    rank = rank_of(columns)
     wide, coordinates = rank + SPARE, min(WIDTH, len(VIEWS) * rank)
     disk = 8 * edges + nodes * (16 + 8 * columns + 2 * rank * (1 + len(VIEWS)))
     disk += nodes * (2 * coordinates + 14 * classes + 24)
@@ -123,6 +123,11 @@ def plan(
         disk + 4 * nodes * (2 * rank + 2 * wide + 2 * classes),
         rates,
     )
+
+
+def rank_of(columns: int) -> int:
+    """The width of the views of a graph with so many columns."""
+    return min(RANK, max(columns, LEAST_RANK))
 
 
 def _views(nodes: int, edges: int, rank: int, wide: int, rates: Rates) -> float:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from ..errors import InputError
-from .files import PathLike, readable
+from .files import readable
 
 DEPTH = 64  # lists and tables within one another
 T = TypeVar("T")
@@ -24,12 +24,6 @@ Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(rb"[\[{]|[\]}]")
-
-
-def read_json(path: PathLike, kind: type[T]) -> T:
-    """The document in a JSON file, which must be a ``kind``."""
-    file = readable(path)
-    return parse_json(file.read_bytes(), kind, str(file))
 
 
 def parse_json(data: bytes, kind: type[T], where: str) -> T:

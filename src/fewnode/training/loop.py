@@ -17,7 +17,8 @@ from ..graph.relations import weights_tell
 from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..nn.edge_choice import choose_edges
-from ..tasks import ClassSplit, Tasks, random_bits, training_view
+from ..tasks import ClassSplit, Tasks, training_view
+from ..tasks.bits import random_bits
 from . import distributed
 from .callbacks import Callback, TrainingProgress, shown
 from .episodes import Episodes, mix
