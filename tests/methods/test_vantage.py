@@ -132,7 +132,7 @@ def explicit_scores(core, views, tasks):
     """Scores of queries by explicit vectors: gated views side by side."""
     lengths = torch.softmax(core.gate[: len(views)], 0).sqrt()
     joined = torch.cat([length * view for length, view in zip(lengths, views, strict=True)], 1)
-    means = module._means(joined[tasks.support], tasks)
+    means = class_means(F.normalize(joined[tasks.support], dim=-1), tasks.support_y, tasks.n_way)
     cosine = joined[tasks.query] @ F.normalize(means, dim=-1).mT
     near = -torch.cdist(joined[tasks.query], means).square() / 2
     near = near + joined[tasks.query].square().sum(-1, keepdim=True) / 2  # the same for all classes

@@ -87,6 +87,7 @@ def fit(
             episodes = Episodes(model.card, settings, view, seen, split)
             with shown(callback) as told:
                 _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
+            model.settle(seen, split, episodes.drawn)
     return model.eval()
 
 
@@ -181,6 +182,8 @@ def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: 
         known["relations"] = names
     if split is not None and not weights_tell(training_view(graph, split)):
         known["weighted"] = False
+    if not graph.has_features:
+        known["words"] = False
     return {name: known[name] for name in constructor_parameters(kind) if name in known}
 
 
