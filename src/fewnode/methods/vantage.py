@@ -17,6 +17,8 @@ from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening
+from ..store.rows import rows_at
+from ..store.space import Space
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
@@ -45,6 +47,7 @@ class Vantage(Method):
     """
 
     reads_edges = ("weights", "kinds")
+    space: Space | None = None  # of the graph that was embedded last, if it is on disk
     training_settings = Training(
         learning_rate=0.05,
         weight_decay=0.0,
@@ -90,6 +93,7 @@ class Vantage(Method):
         self.sharpness = nn.Parameter(torch.full((1,), 2.3))  # the logarithm of the scores' scale
 
     def prepare(self, graph: Graph) -> None:
+        self.space = graph.space
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
         if self.taught:
@@ -99,6 +103,7 @@ class Vantage(Method):
             graph.space.release()
 
     def embed(self, graph: Graph) -> list[Tensor]:
+        self.space = graph.space
         views: list[Tensor] = self.views(graph)
         if not self.taught:
             return views
@@ -107,12 +112,7 @@ class Vantage(Method):
         return [*views, made]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        parts = []
-        for at in range(0, len(tasks), TASKS):
-            parts.append(self._score(graph, state, tasks[at : at + TASKS]))
-            if graph.space is not None:
-                graph.space.release()
-        return torch.cat(parts)
+        return torch.cat([self._score(graph, state, tasks[at : at + TASKS]) for at in range(0, len(tasks), TASKS)])
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         means = _means(self._joined(self._parts(state, tasks.support)), tasks)
@@ -127,8 +127,6 @@ class Vantage(Method):
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
         among, across = self._products(self.views(graph), tasks, fold)
-        if graph.space is not None:
-            graph.space.release()
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
@@ -140,10 +138,10 @@ class Vantage(Method):
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, then each whitened one, ``[..., rank]``."""
         for view in self.used:
-            yield state[view][nodes].float()
+            yield rows_at(state[view], nodes, self.space).float()
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
-            yield self.whitening(view, state[view][nodes].float(), own)
+            yield self.whitening(view, rows_at(state[view], nodes, self.space).float(), own)
         if self.taught:
             yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
 
