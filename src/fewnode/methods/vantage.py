@@ -5,7 +5,9 @@ equations.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.cache import CacheKey
+from ..graph.edge_use import EdgeUse
 from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot
 from ..nn.views import NEAR, VIEWS, WORDS, Views
@@ -37,8 +40,8 @@ TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 class Vantage(Method):
     """Nearest class mean; a node is its views side by side, each as long as the root of its gate.
 
-    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of each direction and kind,
-    if the graph tells these apart), starting at that of the training-free floor.
+    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of those directions and
+    kinds that tell base classes apart), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and a view is taught by the base classes, in the directions that
     told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
@@ -64,8 +67,7 @@ class Vantage(Method):
         in_channels: int,
         *,
         base_classes: tuple[int, ...],
-        relations: tuple[str, ...] = (),
-        weighted: bool = True,
+        edges: Mapping[str, Any] | None = None,
         rank: int = 256,
         node_adaptation: bool = True,
         class_adaptation: bool = True,
@@ -75,9 +77,11 @@ class Vantage(Method):
         taught: bool = True,
     ) -> None:
         super().__init__()
-        self.views = Views(in_channels, rank, relations if node_adaptation else (), weighted=weighted)
+        use = EdgeUse.of(edges)
+        use = use if node_adaptation else replace(use, relations=(), kinds=())
+        self.views = Views(in_channels, rank, use)
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
-        more = 2 * len(self.views.relations)  # together they start as one view
+        more = use.n_views  # together they start as one view
         self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
         level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more

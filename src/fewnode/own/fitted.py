@@ -190,7 +190,6 @@ class FittedModel:
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
-        graph = graph if model.card.context.get("weighted", True) else graph.without_weights()
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
@@ -210,6 +209,17 @@ class FittedModel:
     def unchanged(self, graph: Graph) -> bool:
         """Whether a graph is the one the model was fitted on: read from the same files, or equal to the last bit."""
         return graph is self._unchanged or graph.fingerprint == self._fitted()[1].fingerprint
+
+    def reads_the_same(self) -> bool:
+        """Whether the last graph was read from the very files the model was fitted on, unchanged."""
+        return self._unchanged is not None
+
+    def changed_labels(self, graph: Graph) -> str | None:
+        """How the labels of the graph the model was fitted on have changed since, in words."""
+        if self.folder is None or self.manifest is None or graph.space is not None or not bool((graph.y >= 0).any()):
+            return None
+        y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
+        return opening.changed_labels(self.folder, self.manifest, y, classes)
 
     def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
         """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.

@@ -193,6 +193,8 @@ def remembered_graph(
     graph = classifier.read(memory=memory, engine=engine, **given)
     if edges is None and not classifier.unchanged(graph):
         say("note: the tables have changed since the model was fitted; they are taken as they are now")
+    elif edges is None and not classifier.reads_the_same() and (changed := classifier.changed_labels(graph)):
+        say(f"note: labels have changed since the model was fitted ({changed}); they are taken as they are now")
     return graph
 
 
