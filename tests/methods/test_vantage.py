@@ -8,7 +8,7 @@ from fewnode import Graph, Tasks, evaluate, fit, training_view
 from fewnode.datasets import planted
 from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
-from fewnode.nn.heads import class_means, cosine_scores
+from fewnode.nn.heads import class_means, cosine_scores, ridge_scores
 from fewnode.nn.views import NEAR, VIEWS, WORDS
 from fewnode.tasks import draw_tasks
 from oracles import vantage as oracle
@@ -132,7 +132,7 @@ def explicit_scores(core, views, tasks):
     """Scores of queries by explicit vectors: gated views side by side."""
     lengths = torch.softmax(core.gate[: len(views)], 0).sqrt()
     joined = torch.cat([length * view for length, view in zip(lengths, views, strict=True)], 1)
-    means = module._means(joined[tasks.support], tasks)
+    means = class_means(F.normalize(joined[tasks.support], dim=-1), tasks.support_y, tasks.n_way)
     cosine = joined[tasks.query] @ F.normalize(means, dim=-1).mT
     near = -torch.cdist(joined[tasks.query], means).square() / 2
     near = near + joined[tasks.query].square().sum(-1, keepdim=True) / 2  # the same for all classes
@@ -260,3 +260,57 @@ def test_weights_drawn_by_lot_are_left_aside():
     weighted, plain = (fit("vantage", each, split, n_way=2, k_shot=2, steps=1, rank=8) for each in (graph, base))
     assert "the weights are not used" in weighted.card.notes[0]
     assert all(torch.equal(one, two) for one, two in zip(weighted.embed(graph), plain.embed(base), strict=True))
+
+
+@pytest.fixture(scope="module")
+def wordless():
+    """A planted graph without its words, and how vantage is fitted there: no view is taught."""
+    base, split = planted(300, 12, homophily=0.9, avg_degree=10, seed=1)
+    graph = Graph.from_edges(base.edge_arrays()["edge_index"], y=base.y.numpy())
+    return graph, split, {"n_way": 3, "k_shot": 3, "rank": 16, "steps": 0}
+
+
+@pytest.mark.parametrize("gain", [0.02, 0.0])
+def test_without_words_half_a_ridge_regression_joins_in_if_known_classes_gain(wordless, monkeypatch, tmp_path, gain):
+    graph, split, shape = wordless
+    asked = []
+
+    def measured(model, _graph, _state, tasks):
+        asked.append((tasks.n_way, torch.isfinite(model.gate).sum().item()))
+        return gain + 0.01 * torch.randn(len(tasks), generator=torch.Generator().manual_seed(0))
+
+    monkeypatch.setattr(module, "TEACHERS", 30)
+    monkeypatch.setattr(module.Vantage, "_gain", measured)
+    model = fit("vantage", graph, split, **shape)
+    known = len(split.base + split.validation)
+    assert set(asked) == {(min(3, len(split.validation)), 10), (known, 6)}  # base classes: without what they taught
+    assert torch.isfinite(model.gate).all()
+    assert model.share.item() == (0.5 if gain else 0.0)
+    assert ("ridge regression is half of the score" in " ".join(model.card.notes)) == bool(gain)
+    tasks = draw_tasks(graph.y, split.novel, 3, 3, 4, 5, 0)
+    alone = fit("vantage", graph, split, **shape, ridge=False)
+    assert alone.share is None and torch.equal(alone(graph, tasks), model(graph, tasks)) != bool(gain)
+    again = fewnode.load(fewnode.save(model, tmp_path / "model"))
+    assert torch.equal(again(graph, tasks), model(graph, tasks))
+
+
+def test_the_ridge_regression_sees_supports_and_pseudo_supports(wordless, monkeypatch):
+    graph, split, shape = wordless
+    monkeypatch.setattr(module, "TEACHERS", 30)
+    model = fit("vantage", graph, split, **shape)
+    tasks = draw_tasks(graph.y, split.novel, 3, 3, 4, 5, 0)
+    state = model.embed(graph)
+    with torch.no_grad():
+        model.share.fill_(0.5)
+        alone, (supports, pseudo) = model._score(graph, state, tasks)
+        rows = torch.cat([supports, pseudo, pseudo], 1)  # which counts as much as two examples
+        y = torch.cat([tasks.support_y, torch.arange(3).repeat(5, 2)], 1)
+        queries = model._joined(model._parts(state, tasks.query))
+        regressed = ridge_scores(rows, y, queries, 3, module.PENALTY) * model.sharpness.exp()
+        torch.testing.assert_close(model(graph, tasks), (alone + regressed) / 2, atol=1e-4, rtol=1e-4)
+
+
+def test_with_words_or_many_base_classes_there_is_nothing_to_settle(wordless, tiny, fitted):
+    graph, split, shape = wordless
+    assert fitted.share is None and "share" not in fitted.state_dict() and "words" not in fitted.card.context
+    assert fit("vantage", graph, split, **shape).share is None  # as many base classes as teach a view

@@ -14,6 +14,7 @@ from fewnode.graph.spectral import leading_eigenvectors
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn import views as module
+from fewnode.nn.column_block import ColumnBlock
 from fewnode.nn.views import VIEWS, WORDS, Views
 from fewnode.store import space as spaces
 from fewnode.store.columns import Columns
@@ -115,6 +116,22 @@ def test_blocks_that_are_there_after_a_kill_are_not_made_again(tmp_path, monkeyp
     written.clear()
     made = views(open_store(tmp_path / "g.store", least(300, 25)))
     assert len(written) == n_blocks - 16 and all(a.equal(b) for a, b in zip(made, whole, strict=True))
+
+
+def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch):
+    graph, _ = fewnode.planted(300, 6, seed=0)
+    save_store(graph, tmp_path / "g.store")
+    released: set[str] = set()
+
+    def noting(self: spaces.Space) -> None:
+        released.update(str(array.filename) for one, _ in self.maps if (array := one()) is not None)
+
+    space = open_store(tmp_path / "g.store", 1 << 30).space
+    columns = [Columns(space, name, 300, [slice(0, 4)]) for name in ("start", "made")]
+    columns[0].write(0, torch.randn(300, 4))
+    monkeypatch.setattr(spaces.Space, "release", noting)
+    ColumnBlock(tmp_path / "g.store", False, (2, 0.1), *columns, 0).make()
+    assert str(space.path("start.0-4")) in released and str(tmp_path / "g.store" / "indices.npy") in released
 
 
 def test_too_little_memory_says_what_the_least_is(tmp_path):

@@ -126,6 +126,12 @@ def test_parquet_is_read_as_well(tmp_path):
     import_tables(Tables(tmp_path / "e.parquet", tmp_path / "n.parquet"), tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store")
     assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
+    pq.write_table(pa.table({"id": [10, 20], "v": [[1.5], [2.5]], "a": [1, 2]}), tmp_path / "n.parquet")
+    given = Tables(tmp_path / "e.parquet", tmp_path / "n.parquet")
+    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* --ignore-column v"):
+        import_tables(given, tmp_path / "h.store")
+    import_tables(replace(given, ignore_column=("v",)), tmp_path / "h.store")
+    assert open_store(tmp_path / "h.store").feature_names == ("a",)
 
 
 @pytest.mark.parametrize(

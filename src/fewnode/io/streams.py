@@ -35,7 +35,10 @@ class Stream:
             )
         self.parquet = suffix in PARQUET
         with self._reading():
-            self.names: list[str] = self._opened(None).schema.names
+            opened = self._opened(None)
+            schema = opened.schema_arrow if self.parquet else opened.schema
+            self.names: list[str] = schema.names
+            self.vectors = [field.name for field in schema if self.arrow.types.is_nested(field.type)]
 
     def column(self, name: str, role: str) -> str:
         """``name``, if there is such a column."""

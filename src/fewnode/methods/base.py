@@ -1,5 +1,6 @@
 """What every method is: a module that scores the queries of a batch of tasks on a graph."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,10 +14,14 @@ from ..nn.graph_layers import Features, GraphEncoder, Inputs
 from ..nn.heads import one_hot
 from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
 from ..nn.neighbourhoods import Neighbourhoods
-from ..tasks import Tasks
+from ..tasks import ClassSplit, Tasks
 
 ROWS = 1 << 15  # rows of tasks that an inner loop works on at a time, and ...
 QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
+
+
+# Tasks of some base and validation classes, so many to a task (or as many as in a test task); None if too few.
+Draw = Callable[[tuple[int, ...], int | None], Tasks | None]
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,9 @@ class Method(nn.Module):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
+
+    def settle(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
+        """Decide what is decided once, when training is over; called by ``fit``."""
 
     def rehead(self, n_way: int | None = None) -> None:
         """Get ready for tasks of ``n_way`` classes, or of any number. A head of one width is replaced by one that

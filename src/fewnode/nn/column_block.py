@@ -36,7 +36,10 @@ class ColumnBlock:
             return
         block = self.target.blocks[self.number]
         if isinstance(self.way, tuple):
-            made = bounded_normalized(self._graph()).smooth(self.source.open(self.number), *self.way)
+            graph, start = self._graph(), self.source.open(self.number)
+            assert graph.space is not None
+            graph.space.maps.extend(self.source.space.maps)  # whoever reads the edges lets go of the start, too
+            made = bounded_normalized(graph).smooth(start, *self.way)
         else:
             z = self.source.read(self.number) if self.turn is None else self.source.times(self.turn[:, block])
             made = z if self.way == "as_is" else self._moved(z)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.spectral import STEPS
 from ..store.columns import Columns, RowChunk
-from ..store.space import Space
+from ..store.space import Space, by_rows
 from .column_block import ColumnBlock, Way
 
 COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
@@ -109,10 +109,15 @@ class Work:
         return made
 
     def _turned(self, name: str, columns: Columns, matrix: Tensor) -> None:
-        rows_of = columns.opened()
-        with self.space.writing(name, (columns.n, matrix.shape[1]), torch.half) as out:
-            for rows in self.space.rows(columns.n, 12 * columns.width):
-                out[rows] = (rows_of(rows).double() @ matrix).half()
+        rows_of, shape = columns.opened(), (columns.n, matrix.shape[1])
+        by_rows(
+            self.space,
+            name,
+            shape,
+            torch.half,
+            lambda rows: (rows_of(rows).double() @ matrix).half(),
+            3 * columns.width,
+        )
 
     def _iterated(self, start: Callable[[slice], Tensor], width: int) -> tuple[Columns, Tensor]:
         """The last block of the iteration on disk, and the matrix that makes its columns orthonormal."""

@@ -13,8 +13,8 @@ from ..errors import InputError
 from ..storage import PathLike, write_json
 from ..storage.documents import parse_json
 from ..storage.manifest import Manifest
+from .pages import read_mapped
 from .remote import Remote, absolute, is_url
-from .space import read_mapped
 
 FORMAT = 1
 STORE = "store.json"

@@ -46,9 +46,16 @@ def batches(stream: Stream, columns: Sequence[str]) -> Iterator[Batch]:
 def feature_roles(stream: Stream, ids: str, label: str | None, given: dict[str, Any]) -> list[Role]:
     """What the columns other than ids and labels are taken for, by the first rows; ``given`` are options as those of
     ``io.read_graph``."""
-    start = next(batches(stream, stream.names), None)
+    ignored = given.get("ignore_column", [])
+    if vectors := [name for name in stream.vectors if name not in ignored]:
+        raise InputError(
+            f"{stream.path}, column {vectors[0]!r}: holds vectors; write them as columns of numbers, or leave it "
+            f"out with --ignore-column {vectors[0]}"
+        )
+    start = next(batches(stream, [name for name in stream.names if name not in stream.vectors]), None)
     if start is None:
         return []
+    given = {**given, "ignore_column": [name for name in ignored if name not in stream.vectors]}
     roles = node_roles(start, {"id_column": ids, "label_column": label or "", **given}, [])
     return [role for role in roles if role.use not in ("id", "label")]
 

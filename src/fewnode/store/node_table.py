@@ -14,7 +14,8 @@ from .growing import Growing
 from .keys import NodeKeys, keys_of, letters_of
 from .names import StoredNames
 from .node_columns import NUMBERS, FeatureFiles, Learner, batches, feature_roles
-from .space import Progress, read_mapped
+from .pages import read_mapped
+from .space import Progress
 
 APART = (
     "directions and kinds of edges are not kept: the open question does not use them; for the closed one (--among new) "

@@ -9,6 +9,8 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from ..errors import InputError
+
 LARGE = 64 << 20  # bytes from which pages of two megabytes are asked for
 PORTION = 8 << 20  # bytes written at a time
 
@@ -35,6 +37,16 @@ def read_matrix(path: Path) -> Tensor:
         while len(left) and (count := file.readinto(left)):
             left = left[count:]
     return out
+
+
+def read_mapped(path: Path) -> np.memmap:
+    """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
+    try:
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); make it again") from error
+    assert isinstance(array, np.memmap)
+    return array
 
 
 def write_array(path: Path, value: Tensor) -> None:

@@ -1,6 +1,7 @@
 """Work that is sent to other processes: arrays that are mapped from files go as the names of these."""
 
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .pages import read_mapped
 from .remote import Remote
-from .space import Space, read_mapped
+
+FileOf = Callable[[Any], tuple[Remote | None, str] | None]  # given an array; as any machine finds the file
 
 
 class Sent:
-    """A function of a piece, to be called elsewhere; ``space`` knows which arrays are files."""
+    """A function of a piece, to be called elsewhere; ``file_of`` knows which arrays are mapped from files."""
 
-    def __init__(self, work: Callable[[Any], Any], space: Space) -> None:
-        self.work, self.space = work, space
+    def __init__(self, work: Callable[[Any], Any], file_of: FileOf) -> None:
+        self.work, self.file_of = work, file_of
 
     def __call__(self, piece: Any) -> Any:
         return self.work(piece)
@@ -25,13 +28,13 @@ class Sent:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
         from ray import cloudpickle
 
-        space = self.space
+        file_of = self.file_of
 
         class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             def reducer_override(self, value: Any) -> Any:
-                if isinstance(value, np.memmap) and (file := space.file_of(value)):
+                if isinstance(value, np.memmap) and (file := file_of(value)):
                     return _opened, file
-                if isinstance(value, Tensor) and value.layout == torch.strided and (file := space.file_of(value)):
+                if isinstance(value, Tensor) and value.layout == torch.strided and (file := file_of(value)):
                     return _tensor, file
                 return super().reducer_override(value)
 
@@ -40,10 +43,25 @@ class Sent:
             return _received, (out.getvalue(),)
 
 
-def _received(sent: bytes) -> Any:
+def _received(sent: bytes) -> Callable[[Any], Any]:
     from ray import cloudpickle
 
-    return cloudpickle.loads(sent)
+    work = cloudpickle.loads(sent)
+
+    def answer(piece: Any) -> Any:
+        found = work(piece)
+        return found.numpy() if isinstance(found, Tensor) else found  # which Ray hands over without a copy
+
+    return answer
+
+
+def returned(found: Any) -> Any:
+    """What the work gave back elsewhere; a tensor may be looked at, not changed: it is in Ray's own memory."""
+    if not isinstance(found, np.ndarray):
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it may not be changed
+        return torch.from_numpy(found)
 
 
 def _opened(remote: Remote | None, path: str) -> np.memmap:

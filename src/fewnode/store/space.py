@@ -17,8 +17,9 @@ from torch import Tensor
 from ..cluster import Engine
 from ..errors import InputError
 from ..storage.files import atomic_path
-from .pages import write_array
+from .pages import read_mapped, write_array
 from .remote import Remote
+from .sending import Sent, returned
 from .sizes import default_memory as default_memory
 from .sizes import free_memory as free_memory
 from .sizes import full_disk as full_disk
@@ -73,13 +74,11 @@ class Space:
             pass
 
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
-        """What the work gives back for each piece, in their order: the same sums, whoever does it."""
+        """What the work gives back for each piece, in their order: the same sums, whoever does it. To be read only."""
         if self.engine is None:
             done: Iterable[Result] = map(work, pieces)
         else:
-            from .sending import Sent
-
-            done = self.engine(Sent(work, self), pieces)
+            done = map(returned, self.engine(Sent(work, self.file_of), pieces))
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
@@ -217,16 +216,6 @@ class Space:
         wide = -(-width // parts)
         wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
-
-
-def read_mapped(path: Path) -> np.memmap:
-    """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
-    try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); make it again") from error
-    assert isinstance(array, np.memmap)
-    return array
 
 
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:

@@ -10,6 +10,7 @@ from ..methods.base import Method, Training
 from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks
 
 VALIDATION_TASKS = 100
+SETTLING_TASKS = 150  # of each kind, for what is decided once
 VALIDATION_SEED = 10**6  # another stream than any training seed's
 
 
@@ -19,6 +20,7 @@ class Episodes:
 
     def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
         self.seed, self.n_way = card.seed, card.n_way
+        self.asked = card.n_way, card.k_shot, card.n_query
         self.notes: list[str] = []
         self.graph = graph
         self.base = TaskSampler(view.y, split.base)
@@ -32,6 +34,12 @@ class Episodes:
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
+
+    def drawn(self, classes: tuple[int, ...], way: int | None = None) -> Tasks | None:
+        """Tasks of the asked-for shape (or ``way``), or of the nearest that base or validation ``classes`` can give."""
+        n_way, shot, query = self.asked
+        shape = _possible(TaskSampler(self.graph.y, classes), way or n_way, shot, query)
+        return shape and draw_tasks(self.graph.y, classes, *shape, SETTLING_TASKS, VALIDATION_SEED)
 
     def validate(self, model: Method) -> float | None:
         return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
@@ -49,25 +57,29 @@ class Episodes:
     def _feasible(
         self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
     ) -> tuple[int, int, int] | None:
-        """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
-        sizes = sorted(sampler.size.tolist(), reverse=True)
-        ways = min(way, sum(size > shot for size in sizes))
-        if ways < 2:
-            return None
-        queries = min(query, sizes[ways - 1] - shot)
-        if (ways, queries) != (way, query):
+        """The shape that is possible; a note says if it is not the one asked for."""
+        shape = _possible(sampler, way, shot, query)
+        if shape is not None and shape != (way, shot, query):
+            (ways, _, queries), sizes = shape, sorted(sampler.size.tolist(), reverse=True)
             kind = "base" if what == "training" else what
             self._say(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
                 f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
                 warn=what == "validation" or ways < self.n_way,  # training with more ways than are tested is optional
             )
-        return ways, shot, queries
+        return shape
 
     def _say(self, note: str, warn: bool = True) -> None:
         self.notes.append(note)
         if warn:
             warnings.warn(note, stacklevel=2)
+
+
+def _possible(sampler: TaskSampler, way: int, shot: int, query: int) -> tuple[int, int, int] | None:
+    """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
+    sizes = sorted(sampler.size.tolist(), reverse=True)
+    ways = min(way, sum(size > shot for size in sizes))
+    return None if ways < 2 else (ways, shot, min(query, sizes[ways - 1] - shot))
 
 
 def mix(seed: int, block: int) -> int:

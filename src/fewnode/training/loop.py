@@ -91,6 +91,7 @@ def fit(
             episodes = Episodes(model.card, settings, view, seen, split)
             with shown(callback) as told:
                 _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
+            model.settle(seen, split, episodes.drawn)
     return model.eval()
 
 
@@ -183,6 +184,8 @@ def _context(
     """The facts about the problem that a constructor's signature asks for, and notes on them."""
     base, wanted = split.base if split is not None else (), constructor_parameters(kind)
     known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    if not graph.has_features:
+        known["words"] = False
     notes: list[str] = []
     if "edges" in wanted and split is not None:
         use, notes = _edge_use(training_view(graph, split), rank)
