@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from open_world import average_precision, drawn
 
 import fewnode
 from fewnode import Graph, io
@@ -167,6 +166,8 @@ def edges_used(graph: Graph, use: EdgeUse) -> bool:
 
 
 def opened(pair: tuple[Graph, Graph], seed: int) -> dict[str, Any]:
+    from open_world import drawn  # beside this file
+
     draw = drawn(pair[0].y.numpy(), seed, 0)
     left = torch.from_numpy(draw["left"])
     graph, plain = (one.with_labels(left) for one in pair)
@@ -181,6 +182,8 @@ def opened(pair: tuple[Graph, Graph], seed: int) -> dict[str, Any]:
 
 def answered(graph: Graph, use: EdgeUse, truth: torch.Tensor, draw: dict[str, Any]) -> tuple[torch.Tensor, float]:
     """Which rows are right, and the average precision of the new classes."""
+    from open_world import average_precision
+
     left = graph.y
     ids = left[left >= 0].unique()
     number = torch.full((int(truth.max()) + 2,), -1)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..tasks import ClassSplit
 
 SHOWN = 30  # classes listed
+CLASS_WIDTH = 28  # of the names of classes beside the figures of predictions
 
 
 def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> dict[str, Any]:
@@ -153,7 +154,8 @@ def draw_predicted(console: "Console", facts: dict[str, Any]) -> None:
     expected = facts["expectation"]
     table = Table(box=None, pad_edge=False)
     for name in ("class", "kind", "examples", "nodes", *(("precision", "recall") if expected else ())):
-        table.add_column(name, justify="left" if name in ("class", "kind") else "right", no_wrap=True)
+        widest = CLASS_WIDTH if name == "class" else None  # a long name must not push the figures off the screen
+        table.add_column(name, justify="left" if name in ("class", "kind") else "right", no_wrap=True, max_width=widest)
     for name, count in _shown_counts(facts):
         shares = () if not expected else _shares(expected["classes"].get(name))
         kind = facts["kinds"].get(name, "")
