@@ -4,6 +4,9 @@
     python benchmarks/scale.py run   169k DIR 1GB       fit, adapt and predict all through the store; keeps a row
     python benchmarks/scale.py memory 169k DIR          the same in memory; agreement with the store's predictions
     python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
+    python benchmarks/scale.py agree DIR GRAPH ...      predictions through a store and in memory on real graphs
+    python benchmarks/scale.py links wordnet DIR        the views of links beside those of double precision
+    python benchmarks/scale.py plan  169k 1GB           what `fewnode plan` says of the row with that memory
     python benchmarks/scale.py                          the table of all rows
 
 The graphs have 40 planted classes and power-law degrees; five classes have no label. Seconds are wall-clock and
@@ -13,24 +16,33 @@ processor seconds. Peak memory is the largest resident set, and without pages of
 import json
 import os
 import resource
+import shutil
 import sys
 import threading
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import fewnode
 from fewnode.graph.bounded import bounded_normalized
-from fewnode.graph.csr import csr_tensor
-from fewnode.graph.stored import open_store
+from fewnode.graph.csr import csr_tensor, to_scipy
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
+from fewnode.graph.relations import union
+from fewnode.graph.spectral import STEPS, leading_eigenvectors, structural_bytes
+from fewnode.graph.stored import open_store, save_store
+from fewnode.nn.view_blocks import COPIES
+from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
+from fewnode.own import planning
 from fewnode.own.streaming import write_predictions
 from fewnode.store.arcs import Buckets
 from fewnode.store.growing import Growing
 from fewnode.store.manifest import Facts
-from fewnode.store.space import Space, parsed_memory
+from fewnode.store.pages import matrix
+from fewnode.store.space import CHUNK, PER_NODE, RUNTIME, Space, parsed_memory, said
 
 ROWS = Path(__file__).parent / "rows" / "scale.jsonl"
 SIZES = {"20k": (20_000, 140_000, 64), "169k": (169_343, 1_170_000, 128), "1m": (1_000_000, 7_000_000, 128)}
@@ -67,21 +79,32 @@ def make(size: str, folder: Path) -> None:
 
 
 class Peak:
-    """The most memory that is not of files, looked at ten times a second."""
+    """The most memory that is not of files, and the largest resident set of each part of the work; looked at ten times
+    a second."""
 
     def __init__(self) -> None:
-        self.most = 0.0
+        self.most, self.doing, self.parts = 0.0, "", dict[str, tuple[float, float]]()
         threading.Thread(target=self._look, daemon=True).start()
+
+    def __call__(self, what: str, part: float) -> None:
+        self.doing = f"{what} {100 * part:.0f} %"
+        print(f"{time.process_time():9.1f} s  {self.doing}", flush=True)
 
     def _look(self) -> None:
         while True:
             lines = Path("/proc/self/status").read_text().splitlines()
-            own = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
-            self.most = max(self.most, own / 2**20)
+            sizes = {line.split(":")[0]: int(line.split()[1]) / 2**20 for line in lines if "kB" in line}
+            self.most = max(self.most, sizes["RssAnon"])
+            now = (round(sizes["VmRSS"], 2), round(sizes["RssFile"], 2))
+            self.parts[self.doing] = max(self.parts.get(self.doing, now), now)
             time.sleep(0.1)
 
+    def largest(self) -> list[tuple[str, tuple[float, float]]]:
+        """Of each part the resident set and its files, the largest first."""
+        return sorted(self.parts.items(), key=lambda part: -part[1][0])[:8]
 
-def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
+
+def steps(graph: fewnode.Graph, out: Path, watch: Peak) -> dict[str, list[float]]:
     """Fit, adapt and predict, with wall-clock and processor seconds of each."""
     told: dict[str, list[float]] = {}
     before = [time.perf_counter(), time.process_time()]
@@ -89,6 +112,7 @@ def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
     def done(name: str) -> None:
         nonlocal before
         now = [time.perf_counter(), time.process_time()]
+        watch.doing = f"after {name}"
         told[name] = [round(b - a, 2) for a, b in zip(before, now, strict=True)]
         print(name, told[name], flush=True)
         before = [time.perf_counter(), time.process_time()]
@@ -96,7 +120,7 @@ def steps(graph: fewnode.Graph, out: Path) -> dict[str, list[float]]:
     examples = {f"n{c}": [c + CLASSES * (3 + 7 * k) for k in range(5)] for c in range(CLASSES - NEW, CLASSES)}
     classifier = fewnode.FewShotClassifier(steps=4, check_every=4).fit(graph)
     done("views and fit")
-    classifier.learn_known()
+    classifier.learn_known(watch)
     done("known classes")
     classifier.adapt(examples)
     done("adapt")
@@ -115,15 +139,16 @@ def keep(row: dict[str, object]) -> None:
 def run(size: str, folder: Path, memory: str | None) -> None:
     """Through the store, or in memory where no bound is given."""
     peak, path = Peak(), folder / f"{size}.store"
-    graph = open_store(path, None if memory is None else parsed_memory(memory))
+    graph = open_store(path, None if memory is None else parsed_memory(memory), progress=peak)
     if memory is None:
         arcs = np.stack([graph.indices.numpy(), np.repeat(np.arange(graph.num_nodes), graph.degree.numpy())])
         graph = fewnode.Graph.from_edges(arcs, graph.features.numpy(), graph.y.numpy(), class_names=graph.class_names)
     name = folder / f"{size}-{'memory' if memory is None else 'store'}.csv"
-    told = steps(graph, name)
+    told = steps(graph, name, peak)
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     row = {"size": size, "nodes": graph.num_nodes, "edges": graph.num_edges, "columns": graph.num_features}
     row |= {"memory": memory, "seconds": told, "peak": round(largest, 2), "without_files": round(peak.most, 2)}
+    print(*peak.largest(), sep="\n")
     if memory is None and (other := folder / f"{size}-store.csv").exists():
         own, its = ([line.split(",")[1] for line in path.open()] for path in (name, other))
         row["agree"] = sum(a == b for a, b in zip(own, its, strict=True)) / len(own)
@@ -131,42 +156,165 @@ def run(size: str, folder: Path, memory: str | None) -> None:
 
 
 def rate(size: str, folder: Path) -> None:
-    """Nanoseconds for an arc and a column: of smoothing by blocks, and of a bare product of the same block."""
+    """Nanoseconds for an arc and a column: of smoothing by blocks, and of a bare product of the block with a sparse
+    matrix in memory; in turn, the quicker of two times."""
     graph = open_store(folder / f"{size}.store", 1 << 40)
-    space, arcs, width = graph.space, len(graph.indices), 16
-    assert isinstance(space, Space)
-    h = torch.randn(graph.num_nodes, width)
-    operator = bounded_normalized(graph)
-    started = time.process_time()
-    operator.smooth(h, 3, 0.1)
-    smooth = (time.process_time() - started) / 3
-    matrix = csr_tensor(graph.indptr, graph.indices.to(graph.indptr.dtype), torch.ones(arcs), operator.shape)
-    started = time.process_time()
-    for _ in range(3):
-        matrix @ h
-    bare = (time.process_time() - started) / 3
-    row = {"size": size, "rate": {"views": 1e9 * smooth / arcs / width, "bare": 1e9 * bare / arcs / width}}
-    keep({**row, "nodes": graph.num_nodes, "edges": graph.num_edges})
+    arcs, width, passes = len(graph.indices), 32, 3
+    operator, h = bounded_normalized(graph), matrix(graph.num_nodes, width)
+    h.normal_()
+    spent: dict[str, list[float]] = {"views": [], "bare": []}
+    for _ in range(2):
+        started = time.process_time()
+        operator.smooth(h, passes, 0.1)
+        spent["views"].append((time.process_time() - started) / passes)
+        sparse = csr_tensor(graph.indptr, graph.indices.to(graph.indptr.dtype), torch.ones(arcs), operator.shape)
+        started = time.process_time()
+        sparse @ h
+        spent["bare"].append(time.process_time() - started)
+        del sparse
+    told = {name: 1e9 * min(seconds) / arcs / width for name, seconds in spent.items()}
+    keep({"size": size, "rate": told, "columns": width, "nodes": graph.num_nodes, "edges": graph.num_edges})
+
+
+def agree(folder: Path, names: list[str]) -> None:
+    """Of each graph at hand, the share of nodes that get the same class through a store as in memory; the memory is so
+    small that columns are made in several blocks."""
+    for name in names:
+        graph, _ = fewnode.load_dataset(name)
+        graph = union(graph)
+        sizes = torch.bincount(graph.y[graph.y >= 0])
+        new = [int(c) for c in (sizes >= 15).nonzero().flatten()[-3:]]
+        examples = {f"n{c}": (graph.y == c).nonzero().flatten()[:5].tolist() for c in new}
+        shown = graph.with_labels(torch.where(torch.isin(graph.y, torch.tensor(new)), -1, graph.y))
+        path = folder / f"{name}.store"
+        shutil.rmtree(path, ignore_errors=True)
+        save_store(shown, path)
+        space = RUNTIME + 2 * CHUNK + graph.num_nodes * (PER_NODE + 4 * COPIES * 40)
+        if not graph.has_features:
+            space = max(space, Space.memory_for(structural_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
+        found = []
+        for one in (shown, open_store(path, space)):
+            classifier = fewnode.FewShotClassifier(steps=25).fit(one).adapt(examples)
+            found.append(classifier.predict_proba(torch.arange(graph.num_nodes)).probabilities)
+        same = float((found[0].argmax(1) == found[1].argmax(1)).float().mean())
+        row = {"graph": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "memory": said(space)}
+        keep({**row, "same": same, "furthest": float((found[0] - found[1]).abs().max())})
+        shutil.rmtree(path)
+
+
+def links(name: str, folder: Path) -> None:
+    """How far cosines of 3,000 nodes by their links are from those of double precision: in memory, and from a store."""
+    graph = union(fewnode.load_dataset(name)[0])
+    path, views = folder / f"{name}.store", Views(graph.num_features).fit(graph)
+    shutil.rmtree(path, ignore_errors=True)
+    save_store(graph, path)
+    words = torch.cat([views._padded(views.features(graph)), views.features.beyond(graph)], 1)
+    normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
+    lists, basis = reduced_links(graph, normal, views.rank, words)
+    start = Waves.of(words.shape[1], views.rank + 16)(words).double()
+    left, twice = to_scipy(lists).astype("float64"), to_scipy(mean.matrix).astype("float64")
+    found = leading_eigenvectors(lambda v: torch.from_numpy(left.T @ (left @ v.numpy())), start, views.rank)[1]
+    exact = centred(torch.from_numpy(twice @ (twice @ (left @ found.numpy()))))
+    at = VIEWS.index("links_two_steps")
+    made = {"memory": centred(mean @ (mean @ (lists @ basis))), "store": views(open_store(path))[at]}
+    chosen = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))[:3000]
+
+    def cosines(view: torch.Tensor) -> torch.Tensor:
+        return view[chosen].double() @ view[chosen].double().T
+
+    off = {where: float((cosines(view) - cosines(exact)).abs().max()) for where, view in made.items()}
+    keep({"links": off, "name": name, "nodes": graph.num_nodes})
+    shutil.rmtree(path)
+
+
+def planned(size: str, memory: str) -> None:
+    """What ``fewnode plan`` says beforehand, beside the row that was measured last with that memory."""
+    rows = [row for row in read() if row.get("size") == size and row.get("memory") == memory]
+    n, edges, width = SIZES[size]
+    planning.time = type("Clock", (), {"perf_counter": staticmethod(time.process_time)})  # as in the rows
+    told = planning.plan(n, edges, width, classes=CLASSES - NEW, labelled=0.6, memory=parsed_memory(memory))
+    seconds = {"views": told.views_seconds, "known": told.known_seconds, "predict": told.predict_seconds}
+    keep({"size": size, "memory": memory, "plan": seconds, "measured": rows[-1]["seconds"] if rows else None})
+
+
+def read() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+
+
+def passes(row: dict[str, Any]) -> float:
+    """Arcs times columns times passes of the views of a row's graph."""
+    rank = planning.rank_of(row["columns"])
+    smoothed = rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0])
+    return float(2 * row["edges"] * (smoothed + (rank + planning.SPARE) * (2 * STEPS + 1)))
 
 
 def table() -> str:
-    """The rows for the page."""
-    rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
-    lines = ["| nodes / edges / columns | memory given | views and fit | known classes | adapt | predict all | peak |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for row in (row for row in rows if "seconds" in row):
-        spent = " | ".join(f"{part[1]:.0f} s" for part in row["seconds"].values())
+    """The rows for the page: one for each size and memory, the last that was measured."""
+    rows = read()
+    lines = [
+        "| nodes / edges / columns | memory | views and fit | each pass | known classes | adapt | predict all | peak |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    last = {(row["size"], row["memory"]): row for row in rows if "seconds" in row}
+    for row in sorted(last.values(), key=lambda row: row["nodes"]):
+        spent = [f"{part[1]:.0f} s" for part in row["seconds"].values()]
+        spent.insert(1, f"{1e9 * row['seconds']['views and fit'][1] / passes(row):.2f} ns")
         size = f"{row['nodes']:,} / {row['edges']:,} / {row['columns']}"
         peak = f"{row['peak']:.2f} GB ({row['without_files']:.2f})"
-        lines.append(f"| {size} | {row['memory'] or 'in memory'} | {spent} | {peak} |")
+        lines.append(f"| {size} | {row['memory'] or 'in memory'} | {' | '.join(spent)} | {peak} |")
     return "\n".join(lines)
 
+
+def rates() -> str:
+    lines = ["| nodes / edges | views | bare product |", "|---|---|---|"]
+    last = {row["size"]: row for row in read() if "rate" in row}
+    for row in sorted(last.values(), key=lambda row: row["nodes"]):
+        views, bare = row["rate"]["views"], row["rate"]["bare"]
+        lines.append(f"| {row['nodes']:,} / {row['edges']:,} | {views:.2f} ns | {bare:.2f} ns |")
+    return "\n".join(lines)
+
+
+def agreement() -> str:
+    lines = ["| graph | nodes | memory given | same class |", "|---|---|---|---|"]
+    last = {row["graph"]: row for row in read() if "same" in row}
+    for row in sorted(last.values(), key=lambda row: row["nodes"]):
+        lines.append(f"| {row['graph']} | {row['nodes']:,} | {row['memory']} | {100 * row['same']:.2f} % |")
+    return "\n".join(lines)
+
+
+def plans() -> str:
+    lines = ["| size | memory given | part | planned | measured |", "|---|---|---|---|---|"]
+    last = {(row["size"], row["memory"]): row for row in read() if "plan" in row and row["measured"]}
+    for row in last.values():
+        parts = zip(row["plan"].items(), ("views and fit", "known classes", "predict all"), strict=True)
+        for (_, told), name in parts:
+            lines.append(
+                f"| {row['size']} | {row['memory']} | {name} | {told:.0f} s | {row['measured'][name][1]:.0f} s |"
+            )
+    return "\n".join(lines)
+
+
+def links_off() -> str:
+    lines = ["| graph | nodes | in memory | from a store |", "|---|---|---|---|"]
+    for row in (row for row in read() if "links" in row):
+        off = " | ".join(f"{row['links'][where]:.0e}" for where in ("memory", "store"))
+        lines.append(f"| {row['name']} | {row['nodes']:,} | {off} |")
+    return "\n".join(lines)
+
+
+FURTHER = (rates, agreement, links_off, plans)
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     what, *given = sys.argv[1:] or ["table"]
     if what == "table":
-        print(table())
+        print(table(), *(further() for further in FURTHER), sep="\n\n")
+    elif what == "agree":
+        agree(Path(given[0]), given[1:])
+    elif what == "links":
+        links(given[0], Path(given[1]))
+    elif what == "plan":
+        planned(*given)
     elif what == "make":
         make(given[0], Path(given[1]))
     elif what == "rate":

@@ -2,7 +2,8 @@ import numpy as np
 import torch
 
 from fewnode import Graph
-from fewnode.graph.relations import MOST, relation_names, relations, union, weights_tell
+from fewnode.graph.edge_use import EdgeUse, kind_weights
+from fewnode.graph.relations import MOST, relation, relation_names, union, weights_tell
 
 EDGES = np.array([[0, 1, 2, 0], [1, 2, 0, 2]])
 
@@ -13,13 +14,13 @@ def dense(graph):
 
 def test_a_plain_graph_has_no_relations():
     graph = Graph.from_edges(EDGES)
-    assert relation_names(graph) == () and relations(graph) == {} and union(graph) is graph
+    assert relation_names(graph) == () and union(graph) is graph and EdgeUse().seen(graph) is graph
 
 
 def test_directions_are_apart_and_together():
     graph = Graph.from_edges(EDGES, directed=True)
-    apart = relations(graph)
-    assert tuple(apart) == relation_names(graph) == ("in", "out")
+    apart = {name: relation(graph, name) for name in relation_names(graph)}
+    assert tuple(apart) == ("in", "out")
     assert dense(apart["in"]) == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]  # a row lists those with an edge to the node
     assert dense(apart["out"]) == [[0, 1, 1], [0, 0, 1], [1, 0, 0]]
     assert dense(union(graph)) == [[0, 1, 1], [1, 0, 1], [1, 1, 0]] and not union(graph).directed
@@ -28,13 +29,13 @@ def test_directions_are_apart_and_together():
 
 def test_kinds_with_weights_and_directions():
     graph = Graph.from_edges(EDGES, directed=True, edge_weight=[1, 2, 3, 4], edge_kind=["b", "a", "a", "b"])
-    apart = relations(graph)
-    assert tuple(apart) == ("a in", "a out", "b in", "b out")
-    assert dense(apart["a in"]) == [[0, 0, 3], [0, 0, 0], [0, 2, 0]]
-    assert dense(apart["b out"]) == [[0, 1, 4], [0, 0, 0], [0, 0, 0]]
+    assert relation_names(graph) == ("in", "out", "kind a", "kind b")
+    assert dense(relation(graph, "in")) == [[0, 0, 3], [1, 0, 0], [4, 2, 0]]
+    assert dense(relation(graph, "kind a")) == [[0, 0, 3], [0, 0, 2], [3, 2, 0]]  # whatever their direction
+    assert not relation(graph, "kind c").num_edges
     assert dense(union(graph)) == [[0, 1, 7], [1, 0, 2], [7, 2, 0]]
     undirected = Graph.from_edges(EDGES, edge_kind=["b", "a", "a", "b"])
-    assert dense(relations(undirected)["b"]) == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    assert dense(relation(undirected, "kind b")) == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
     assert union(undirected).kinds is None
 
 
@@ -42,12 +43,12 @@ def test_only_the_commonest_kinds_are_told_apart():
     kinds = np.repeat(np.arange(MOST + 2), np.arange(MOST + 2, 0, -1))
     ends = np.random.default_rng(0).permutation(200)[: 2 * len(kinds)].reshape(2, -1)
     graph = Graph.from_edges(ends, edge_kind=kinds)
-    assert relation_names(graph) == tuple(map(str, range(MOST)))
+    assert relation_names(graph) == tuple(f"kind {number}" for number in range(MOST))
 
 
 def test_structural_features_are_those_of_the_whole_graph():
     graph = Graph.from_edges(np.random.default_rng(0).integers(0, 40, (2, 150)), directed=True)
-    for part in (union(graph), *relations(graph).values()):
+    for part in (union(graph), *(relation(graph, name) for name in relation_names(graph))):
         assert torch.equal(part.x, graph.x)
 
 
@@ -62,3 +63,18 @@ def test_weights_tell_if_edges_within_classes_weigh_more():
     assert weights_tell(Graph.from_edges(edges, edge_weight=rng.gamma(2, 1, 800)))  # nobody to ask
     assert weights_tell(Graph.from_edges(edges, y=y))
     assert told.without_weights().weights is None
+
+
+def test_kinds_count_as_often_as_they_join_nodes_of_a_class():
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 4
+    source = rng.integers(0, 200, 900)
+    target = np.where(np.arange(900) < 300, (source + 4 * rng.integers(1, 50, 900)) % 200, rng.integers(0, 200, 900))
+    kinds = np.repeat(["same", "any", "few"], [300, 590, 10])
+    graph = Graph.from_edges(np.stack([source, target]), y=y, edge_kind=kinds)
+    weights = kind_weights(graph)
+    assert weights["same"] == 1 and weights["any"] < 0.1 < weights["few"] < 1
+    seen = EdgeUse(weights=weights).seen(graph)
+    assert seen is EdgeUse(weights=weights).seen(graph)
+    assert float(union(seen).weights.max()) >= 1 and float(relation(seen, "kind any").weights.max()) < 0.3
+    assert kind_weights(Graph.from_edges(np.stack([source, target])[:, 300:], y=y, edge_kind=kinds[300:])) == {}

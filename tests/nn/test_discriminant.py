@@ -4,6 +4,7 @@ from torch.nn import functional as F
 
 from fewnode.nn import discriminant as module
 from fewnode.nn.discriminant import Discriminant
+from fewnode.store.space import Space
 
 
 def views_of(classes=6, each=30, rank=5, views=2):
@@ -66,3 +67,16 @@ def test_the_units_are_the_same_for_every_model_and_leave_the_random_state_alone
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.equal(one.weight, two.weight) and one.columns == 64
     assert set(one.state_dict()) == {"matrix", "centre"}
+
+
+def test_rows_on_disk_are_those_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROWS", 16)
+    views, y = views_of()
+    whole, stored = (Discriminant(2, 5, 6) for _ in range(2))
+    space = Space(tmp_path, 1 << 30)
+    for model, where in ((whole, None), (stored, space)):
+        torch.manual_seed(0)
+        model.fit(views, y, list(range(6)), fold_of(y), where)
+    assert torch.allclose(whole.fold_rows, stored.fold_rows, atol=1e-6)
+    assert torch.allclose(whole(views), stored(views, space), atol=1e-6)
+    assert [path.name[:7] for path in tmp_path.iterdir()] == ["taught-"]  # what only the training needs is gone

@@ -3,8 +3,9 @@ import torch
 from scipy import sparse as sp
 
 from fewnode import Graph
+from fewnode.graph.edge_use import EdgeUse, kind_counts, kinds_at
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
-from fewnode.graph.relations import relation_names, relations
+from fewnode.graph.relations import relation, relation_names
 from fewnode.nn.views import NEAR, VIEWS, Views, centred, reduced_links
 
 
@@ -64,18 +65,29 @@ def test_large_graphs_are_kept_in_half_precision(monkeypatch):
     assert all(view.dtype == torch.float16 for view in Views(3, 4).fit(graph)(graph))
 
 
-def test_each_direction_and_kind_adds_two_views(small):
+def test_each_direction_and_kind_adds_views(small):
     edges = small.edge_arrays()["edge_index"]
     kinds = ["a", "b"] * edges.shape[1]
     known = {"directed": True, "edge_kind": kinds[: edges.shape[1]]}
     graph = Graph.from_edges(edges, small.features_scipy(), small.y, **known)
     names = relation_names(graph)
-    plain, more = Views(graph.num_features, 8).fit(small)(small), Views(graph.num_features, 8, names).fit(graph)(graph)
-    assert len(more) == len(VIEWS) + 2 * len(names) == len(VIEWS) + 8
+    assert names == ("in", "out", "kind a", "kind b")
+    use = EdgeUse(relations=names, kinds=("a", "b"))
+    plain, more = Views(graph.num_features, 8).fit(small)(small), Views(graph.num_features, 8, use).fit(graph)(graph)
+    assert len(more) == len(VIEWS) + use.n_views == len(VIEWS) + 9
     for one, same in zip(plain, more, strict=False):  # along all edges, whatever their direction and kind
         assert torch.equal(one, same)
     words = Views(graph.num_features, 8).fit(graph).features(graph)
-    beside = mean_adjacency(relations(graph)["a in"]) @ words
-    assert torch.allclose(more[len(VIEWS)][:, : words.shape[1]], centred(beside), atol=1e-6)
-    elsewhere = Views(graph.num_features, 8, names).fit(graph)(small)  # a graph that does not tell them apart
+    beside = mean_adjacency(relation(graph, "kind a")) @ words
+    assert torch.allclose(more[len(VIEWS) + 4][:, : words.shape[1]], centred(beside), atol=1e-6)
+    elsewhere = Views(graph.num_features, 8, use).fit(graph)(small)  # a graph that does not tell them apart
     assert all(not view.any() for view in elsewhere[len(VIEWS) :])
+
+
+def test_kinds_of_edges_are_counted_at_each_node():
+    ends, kinds = [[0, 1, 2, 0], [1, 2, 0, 2]], ["b", "a", "a", "b"]
+    graph = Graph.from_edges(ends, edge_kind=kinds, directed=True)
+    counts = kind_counts(graph, ("a", "b"))
+    assert (counts > 0).int().tolist() == [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 0]]  # a and b in, a and b out
+    assert torch.equal(kinds_at(graph, ("a", "b"), 2, [[]])[0], counts[2])
+    assert (kinds_at(graph, ("a", "b"), 2, [[1]])[0] > 0).int().tolist() == [0, 1, 1, 0]

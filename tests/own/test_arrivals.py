@@ -11,11 +11,15 @@ import fewnode
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.graph.cache import GraphCache
+from fewnode.graph.edge_use import EdgeUse
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.relations import union
+from fewnode.nn.edge_choice import EdgeChoice
 from fewnode.nn.features import tfidf
-from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, centred, neighbour_lists
+from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, centred, further, neighbour_lists
 from fewnode.own.arrivals import Arrivals, Neighbourhood, arrived
 from fewnode.own.membership import node_facts, spread_mass
+from fewnode.own.newcomers import Newcomers
 from fewnode.own.openworld import OpenWorldModel
 
 N, NEW, CLASSES = 400, 40, 6
@@ -26,11 +30,14 @@ def whole(kind: str, seed: int = 0) -> Graph:
     rng = np.random.default_rng(seed)
     true = rng.integers(0, CLASSES, N)
     pairs = [(i, j) for i in range(N) for j in (*rng.choice(np.flatnonzero(true == true[i]), 3), rng.integers(N))]
-    x = rng.normal(size=(N, 14)).astype(np.float32) + 2 * np.eye(14, dtype=np.float32)[true]
+    x = rng.normal(size=(N, 14)).astype(np.float32) + (1 if kind == "kinds" else 2) * np.eye(14, dtype=np.float32)[true]
     y = np.where((rng.random(N) < 0.7) & (np.arange(N) < N - NEW), true, -1)
     names, classes = [f"n{i}" for i in range(N)], [f"c{i}" for i in range(CLASSES)]
     features = sp.csr_matrix(np.floor(np.abs(x))) if kind == "words" else x
     weight = rng.exponential(5.0, len(pairs)) if kind == "weights" else None
+    if kind == "kinds":  # who names whom, and the fourth edge of each node is of another kind
+        more = {"edge_kind": np.arange(len(pairs)) % 4 == 3, "directed": True}
+        return Graph.from_edges(np.array(pairs).T, features, y, node_names=names, class_names=classes, **more)
     named = {"node_names": names, "class_names": classes, "edge_weight": weight}
     return Graph.from_edges(np.array(pairs).T, features, y, **named)
 
@@ -46,6 +53,8 @@ def halves(graph: Graph) -> tuple[Graph, Graph, list[tuple[str, str]]]:
 def in_full(graph: Graph, world: OpenWorldModel) -> OpenWorldModel:
     """All rows of the whole graph, with the bases, means, frame and head of the model."""
     sources, head, y = world.recipe.sources, world.recipe.head, graph.y
+    apart = world.use.seen(graph)
+    graph = union(apart)
     normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
@@ -57,6 +66,7 @@ def in_full(graph: Graph, world: OpenWorldModel) -> OpenWorldModel:
         ppr_smooth(normal, words, *FAR_STEPS),
         mean @ (mean @ links),
         ppr_smooth(normal, links, *NEAR_STEPS),
+        *further(apart, world.use, words, links),
     ]
     x = world.recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     logits, alone = head.logits(x, normal, y)
@@ -197,3 +207,57 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
     assert classifier.append(tmp_path / "n.csv", tmp_path / "e.csv").names == ["more0", "more3"]
     with pytest.raises(InputError, match="'k0' is in the graph already"):
         classifier.append(nodes.iloc[:1], edges.iloc[:1])
+
+
+def later(graph: Graph) -> Graph:
+    """The new nodes, then the old ones that their edges name, as tables of new nodes and edges give them."""
+    arrays = graph.edge_arrays()
+    touching = (arrays["edge_index"] >= N - NEW).any(0)
+    left = {name: part[..., touching] for name, part in arrays.items()}
+    old = np.unique(left["edge_index"][left["edge_index"] < N - NEW])
+    order = np.concatenate([np.arange(N - NEW, N), old])
+    place = np.full(N, -1)
+    place[order] = np.arange(len(order))
+    names = [graph.node_names[i] for i in order]
+    left["edge_index"] = place[left["edge_index"]]
+    known = {"directed": graph.directed, "kind_names": graph.kinds.names if graph.kinds else None}
+    return Graph.from_edges(x=graph.features_scipy()[order], node_names=names, num_nodes=len(order), **left, **known)
+
+
+def test_directions_and_kinds_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
+    relations = ("in", "out", "kind True")
+    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, kinds=("False", "True"), length=0.5)
+    monkeypatch.setattr("fewnode.training.loop.choose_edges", lambda *args, **options: EdgeChoice(use, {}))
+    graph = whole("kinds")
+    old = graph.subgraph(torch.arange(N) < N - NEW)
+    classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)
+    unlabelled = (old.y < 0).nonzero().flatten().tolist()
+    examples = {"odd": unlabelled[:3], "even": unlabelled[3:5]}
+    world = classifier.adapt(examples)._with_relay()
+    came = Newcomers.of(classifier.graph, classifier.schema, world, later(graph), listed=NEW)
+    rows = arrived(union(use.seen(classifier.graph)), world, came.arrivals)
+    model = in_full(classifier.schema.fit(graph), world)
+    assert torch.nn.functional.cosine_similarity(rows.x, model.x[N - NEW :]).min() > 0.97
+    same = replace(classifier.question, model=model).probabilities(torch.arange(N - NEW, N))
+    found = replace(classifier.question, model=rows).probabilities(torch.arange(NEW))
+    assert (same.argmax(1) == found.argmax(1)).float().mean() >= 0.95
+    classifier.save(tmp_path / "model")
+    again = fewnode.FewShotClassifier.load(tmp_path / "model").attach(old.fresh()).adapt(examples)
+    first, second = classifier.predict_proba(), again.predict_proba()
+    assert again.question.model.use == use == again.model.views.use
+    torch.testing.assert_close(first.probabilities, second.probabilities, atol=1e-3, rtol=1e-2)
+    told = again.explain(unlabelled[6])
+    assert told.probability == pytest.approx(float(second.probabilities[unlabelled[6]].max()))
+    assert any(one.influence for one in told.neighbours)
+
+
+def test_weighted_edges_are_appended_where_the_fit_left_weights_aside():
+    graph = whole("weights")  # drawn by lot
+    old, new, edges = halves(graph)
+    classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)
+    assert not classifier.model.views.use.weighted
+    plain = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old.without_weights())
+    examples = {"odd": (old.y < 0).nonzero().flatten().tolist()[:3]}
+    found = classifier.adapt(examples).append(new, edges)
+    same = plain.adapt(examples).append(new.without_weights(), [edge[:2] for edge in edges])
+    assert torch.equal(found.probabilities, same.probabilities)

@@ -6,10 +6,11 @@ import torch
 from scipy import sparse as sp
 
 from fewnode.graph import Graph
+from fewnode.graph.edge_use import EdgeUse
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.graph.relations import union
 from fewnode.nn.features import rarities, tfidf
-from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, filled
+from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, filled, further
 from fewnode.own.known_head import FAINT, SPREADS, label_matrix, scores
 from fewnode.own.locality import CutWalks, Locality
 from fewnode.own.membership import node_facts, spread_mass
@@ -26,26 +27,30 @@ def random_graph(kind: str, seed: int = 0) -> Graph:
     x = rng.normal(size=(N, 12)).astype(np.float32) + 2 * np.eye(12, dtype=np.float32)[np.arange(N) % CLASSES]
     if kind == "words":
         x = sp.csr_matrix(np.floor(np.abs(x)))
-    return Graph.from_edges(edges, x, y, directed=kind == "directed")
+    kinds = np.where(np.arange(240) % 3 == 0, "a", "b") if kind == "kinds" else None
+    return Graph.from_edges(edges, x, y, directed=kind in ("directed", "kinds"), edge_kind=kinds)
 
 
-def world_of(graph: Graph) -> OpenWorldModel:
-    views = Views(graph.num_features, 16).fit(graph)
+def world_of(graph: Graph, use: EdgeUse | None = None) -> OpenWorldModel:
+    views = Views(graph.num_features, 16, use).fit(graph)
     names = tuple(map(str, range(CLASSES)))
-    return OpenWorldModel.fit(graph, views(graph), graph.y, names, sources=views.sources(graph))
+    return OpenWorldModel.fit(graph, views(graph), graph.y, names, sources=views.sources(graph), use=use)
 
 
 def without(graph: Graph, node: int, others: list[int]) -> Graph:
-    adjacency = graph.to_scipy().tolil()
-    for other in others:
-        adjacency[node, other] = adjacency[other, node] = 0
-    rows, columns = adjacency.tocsr().nonzero()
-    return Graph.from_edges(np.stack([columns, rows]), graph.features_scipy(), graph.y, directed=graph.directed)
+    arrays = graph.edge_arrays()
+    pairs = [{int(a), int(b)} for a, b in arrays["edge_index"].T]
+    keep = np.array([not (node in pair and pair & set(others)) for pair in pairs])
+    left = {name: part[..., keep] for name, part in arrays.items()}
+    names = None if graph.kinds is None else graph.kinds.names
+    return Graph.from_edges(
+        x=graph.features_scipy(), y=graph.y, directed=graph.directed, num_nodes=N, kind_names=names, **left
+    )
 
 
 def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> tuple[torch.Tensor, ...]:
     """All views, opinions and facts on the cut graph, with the bases, means, head and others' answers of before."""
-    graph, cut = union(graph), union(cut)  # the open question looks at edges without their direction
+    apart, graph, cut = cut, union(graph), union(cut)  # smoothing looks at edges without their direction
     recipe, y = world.recipe, graph.y
     sources, head = recipe.sources, recipe.head
     sparse = graph.x.layout == torch.sparse_csr
@@ -63,6 +68,7 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
         ppr_smooth(normal, words, *FAR_STEPS),
         mean @ (mean @ links),
         ppr_smooth(normal, links, *NEAR_STEPS),
+        *further(apart, world.use, words, links),
     ]
     x = recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     alone = scores(x, head.weights)
@@ -82,11 +88,11 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
     return x[node], logits[node].log_softmax(0), facts[node]
 
 
-@pytest.mark.parametrize("kind", ["dense", "words", "directed"])
+@pytest.mark.parametrize("kind", ["dense", "words", "directed", "kinds"])
 def test_rows_without_edges_are_those_of_the_graph_that_lacks_them(kind):
     graph = random_graph(kind)
-    world = world_of(graph)
-    locality = Locality(graph, world.recipe, world.moments, world.y)
+    world = world_of(graph, EdgeUse(relations=("in", "out", "kind a"), kinds=("a", "b")) if kind == "kinds" else None)
+    locality = Locality(graph, world.recipe, world.moments, world.y, world.use)
     nodes = [5, int((graph.y < 0).nonzero()[0]), int((graph.y >= 0).nonzero()[0])]
     for node in nodes:
         around = graph.indices[graph.indptr[node] : graph.indptr[node + 1]].tolist()

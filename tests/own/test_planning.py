@@ -9,12 +9,12 @@ from fewnode.cli import main
 from fewnode.own import planning
 from fewnode.own.planning import Rates, plan
 
-RATES = Rates(1e-9, 1e-11, 1e-9)
+RATES = Rates(1e-9, 1e-11, 1e-9, 1e-11)
 
 
 @pytest.fixture(autouse=True)
 def fixed(monkeypatch):
-    monkeypatch.setattr(Rates, "measured", classmethod(lambda cls, degree, folder=None: RATES))
+    monkeypatch.setattr(Rates, "measured", classmethod(lambda cls, nodes, degree, folder=None: RATES))
 
 
 def test_twice_the_graph_costs_twice():
@@ -48,5 +48,5 @@ def test_nonsense_is_refused():
 def test_rates_are_measured(monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setattr(planning, "TRIED", 1 << 10)
-    found = Rates.measured(4.0, tmp_path)
-    assert min(found.arc, found.product, found.byte) > 0 and not list(tmp_path.iterdir())
+    found = Rates.measured(1 << 20, 4.0, tmp_path)
+    assert min(found.arc, found.product, found.byte, found.thin) > 0 and not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ import fewnode
 from fewnode import FewShotClassifier, InputError
 from fewnode.cli import main
 from fewnode.graph.stored import open_store, save_store
+from fewnode.labelling.serving import session_of
 from fewnode.own import streaming
 from fewnode.store.space import CHUNK, PER_NODE, RUNTIME
 
@@ -88,6 +89,33 @@ def test_other_methods_and_too_few_classes_are_refused(planted):
         FewShotClassifier("gpn").fit(stored)
     with pytest.raises(InputError, match="fewer than two classes"):
         FewShotClassifier().fit(stored.with_labels(torch.full_like(stored.y, -1)))
+
+
+def test_a_graph_without_features_needs_room_for_structural_ones(planted, tmp_path):
+    known, _, examples = planted
+    save_store(known.with_features(None), tmp_path / "g.store")
+    with pytest.raises(InputError, match=r"structural ones, which are made in memory: give --memory \S+MB or more"):
+        FewShotClassifier().fit(open_store(tmp_path / "g.store", RUNTIME))
+    both = [known.with_features(None), open_store(tmp_path / "g.store", 1 << 30)]
+    whole, stored = (FewShotClassifier(steps=4).fit(one).adapt(examples).predict_proba() for one in both)
+    assert (whole.probabilities.argmax(1) == stored.probabilities.argmax(1)).float().mean() >= 0.99
+
+
+def test_labelling_is_refused_with_what_works(both):
+    with pytest.raises(InputError, match="fewnode find"):
+        session_of(both[1])
+
+
+def test_a_model_works_on_the_store_of_another_graph(both, planted, tmp_path):
+    known, _, examples = planted
+    other = known.with_features(known.x.flip(1) + 0.1 * known.x)  # the same columns with other values
+    save_store(other, tmp_path / "h.store")
+    found = [
+        both[0].attach(graph).adapt(examples).predict_proba().probabilities
+        for graph in (other, open_store(tmp_path / "h.store", MEMORY), known)
+    ]
+    assert (found[0].argmax(1) == found[1].argmax(1)).float().mean() >= 0.99
+    assert not torch.equal(found[0], found[2])
 
 
 def test_the_commands_from_tables_to_predictions(tmp_path, capsys):

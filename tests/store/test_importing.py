@@ -1,9 +1,12 @@
 """Tables of any length as a store."""
 
+import errno
 import json
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from fewnode.graph.stored import open_store
 from fewnode.store import importing
 from fewnode.store.importing import Tables, import_tables
 from fewnode.store.keys import NodeKeys, keys_of
+from fewnode.store.manifest import Store
 
 pytest.importorskip("pyarrow")
 
@@ -54,6 +58,65 @@ def test_many_buckets_and_batches_give_the_same(tmp_path, monkeypatch):
     assert stored.duplicates == whole.duplicates and stored.class_names == ("0", "1", "2")
 
 
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_weights_are_added_as_in_memory(tmp_path, monkeypatch, both_ways):
+    rng = np.random.default_rng(0)
+    pairs, weight = rng.integers(0, 50, (2, 400)), rng.integers(1, 9, 400) / 4
+    if both_ways:
+        pairs, weight = np.concatenate([pairs, pairs[::-1]], 1), np.concatenate([weight, weight])
+    rows = (f"n{a},n{b},{w}\n" for (a, b), w in zip(pairs.T, weight, strict=True))
+    monkeypatch.setattr(importing, "_bucket", lambda n, path, memory: 7)
+    given = tables(tmp_path, "id\n" + "".join(f"n{i}\n" for i in range(50)), "source,target,w\n" + "".join(rows))
+    import_tables(replace(given, weight_column="w"), tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store")
+    whole = Graph.from_edges(pairs, num_nodes=50, edge_weight=weight)
+    assert stored.indices.tolist() == whole.indices.tolist() and stored.indptr.tolist() == whole.indptr.tolist()
+    assert np.allclose(stored.weights, whole.weights) and stored.duplicates == whole.duplicates
+    bad = replace(tables(tmp_path, edges="source,target,w\nann,bob,1\nann,cy,0\n"), weight_column="w")
+    with pytest.raises(InputError, match=r"row 2, column 'w': the weight is 0; a weight is a number above zero"):
+        import_tables(bad, tmp_path / "h.store")
+
+
+WORDS = ["the", "red", "car", "stops", "near", "green", "tree", "while", "birds", "sing", "over", "water", "stones"]
+
+
+def described(n: int, gaps: bool) -> str:
+    """A table with texts, categories and numbers, some of them missing."""
+    rng = np.random.default_rng(1)
+    rows = ["id,label,about,colour,size,weight"]
+    for i in range(n):
+        text = " ".join(rng.choice(WORDS, 5))
+        size = "" if gaps and i % 7 == 0 else f"{rng.normal():.3f}"
+        rows.append(f"n{i},{'ab'[i % 2]},{text},{['red', 'blue', 'NA'][i % 3]},{size},{rng.integers(50)}")
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("uses", ["text", "category", "number", "all"])
+def test_texts_categories_and_gaps_become_the_features_they_are_in_memory(tmp_path, monkeypatch, uses):
+    monkeypatch.setattr("fewnode.io.streams.BLOCK", 2048)
+    given = tables(
+        tmp_path, described(300, gaps=True), "source,target\n" + "".join(f"n{i},n{i + 1}\n" for i in range(299))
+    )
+    columns = {"text": ["about"], "category": ["colour"], "number": ["size", "weight"]}
+    ignored = () if uses == "all" else tuple(name for use in columns if use != uses for name in columns[use])
+    import_tables(replace(given, ignore_column=ignored), tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store", verify=True)
+    whole = Graph.from_files(given.edges, given.nodes, ignore_column=list(ignored))
+    assert stored.feature_names == whole.feature_names and stored.features.layout == whole.features.layout
+    assert np.allclose(stored.features.to_dense(), whole.features.to_dense(), atol=1e-6)
+    assert stored.y.tolist() == whole.y.tolist() and list(stored.node_names) == list(whole.node_names)
+
+
+def test_columns_that_are_not_used_are_told(tmp_path):
+    nodes = "id,label,a,link\n" + "".join(f"n{i},{i % 2},{i * 0.5},http-{i}\n" for i in range(100))
+    given = replace(tables(tmp_path, nodes, "source,target\nn1,n2\n"), apart=True)
+    import_tables(given, tmp_path / "g.store")
+    notes = Store(tmp_path / "g.store").facts.notes
+    assert notes[0] == "column 'link' is not used (all differ); --text-column link"
+    assert notes[1].startswith("directions and kinds of edges are not kept")
+    assert open_store(tmp_path / "g.store").feature_names == ("a",)
+
+
 def test_parquet_is_read_as_well(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -63,6 +126,12 @@ def test_parquet_is_read_as_well(tmp_path):
     import_tables(Tables(tmp_path / "e.parquet", tmp_path / "n.parquet"), tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store")
     assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
+    pq.write_table(pa.table({"id": [10, 20], "v": [[1.5], [2.5]], "a": [1, 2]}), tmp_path / "n.parquet")
+    given = Tables(tmp_path / "e.parquet", tmp_path / "n.parquet")
+    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* --ignore-column v"):
+        import_tables(given, tmp_path / "h.store")
+    import_tables(replace(given, ignore_column=("v",)), tmp_path / "h.store")
+    assert open_store(tmp_path / "h.store").feature_names == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +142,6 @@ def test_parquet_is_read_as_well(tmp_path):
         (NODES, "source,target\nann,bob\nan", r"edges.csv, row 2: 1 values, but the first row names 2 columns"),
         (NODES, "from,target\nann,bob\n", r"has no column 'source'"),
         (NODES + "ann,x,1,1\n", EDGES, r"nodes.csv, row 5, column 'id': node id 'ann' is already used in row 1"),
-        (NODES + "eve,x,1,\n", EDGES, r"nodes.csv, row 5, column 'b': the value is missing"),
         (NODES + "eve,x,1,inf\n", EDGES, r"nodes.csv, row 5, column 'b': inf is not a finite number"),
         (NODES + "eve,x,1,many\n", EDGES, r"nodes.csv, row 5, column 'b': 'many' is not a number"),
         (NODES + ",x,1,2\n", EDGES, r"nodes.csv, row 5, column 'id': the node id is missing"),
@@ -82,9 +150,34 @@ def test_parquet_is_read_as_well(tmp_path):
 def test_what_cannot_be_read_is_named_by_row_and_no_store_is_left(tmp_path, nodes, edges, message):
     with pytest.raises(InputError, match=message):
         import_tables(tables(tmp_path, nodes, edges), tmp_path / "g.store")
-    assert not (tmp_path / "g.store").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
     with pytest.raises(InputError, match="is to be a store but does not exist"):
         open_store(tmp_path / "g.store")
+
+
+def test_a_table_cut_off_after_many_blocks_is_refused_with_its_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("fewnode.io.streams.BLOCK", 4096)
+    edges = "source,target\n" + "ann,bob\n" * 5000 + "ann"
+    with pytest.raises(InputError, match=r"edges.csv, row 5001: 1 values, .* The file may be truncated"):
+        import_tables(tables(tmp_path, edges=edges), tmp_path / "g.store")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_a_disk_without_room_is_told_before_and_when_it_fills_up(tmp_path, monkeypatch):
+    given = tables(tmp_path)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=100))
+    with pytest.raises(InputError, match=r"has 100 free, \d+ are needed: \d+ are missing"):
+        import_tables(given, tmp_path / "g.store")
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(importing.Buckets, "add", full)
+    with pytest.raises(InputError, match=r"became full: make room for \d+"):
+        import_tables(given, tmp_path / "g.store")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
 
 
 def test_too_little_memory_says_what_is_needed(tmp_path):

@@ -1,5 +1,7 @@
 """Arrays on disk, and a bound on memory."""
 
+import errno
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,20 @@ def test_blocks_of_columns_fit_into_the_memory(tmp_path):
 def test_a_full_disk_says_how_much_is_missing(tmp_path):
     with pytest.raises(InputError, match=r"free, .* are needed: .* are missing"):
         Space(tmp_path, 1 << 30).writing("a", (1 << 50,), torch.float32).__enter__()
+
+
+def test_a_disk_that_fills_up_ends_the_work_with_a_message(tmp_path, monkeypatch):
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    space = Space(tmp_path, 1 << 30)
+    monkeypatch.setattr(spaces, "write_array", full)
+    with pytest.raises(InputError, match="became full: make room for 40"):
+        space.write("a", torch.ones(10))
+    monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+    with pytest.raises(InputError, match="became full: make room for 40"), space.writing("a", (10,), torch.float32):
+        pass
+    assert not space.has("a")
 
 
 @pytest.mark.parametrize(("text", "size"), [("4GB", 4 << 30), ("512mb", 512 << 20), ("1.5g", 3 << 29), ("1000", 1000)])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from .engines import add_engine, check_engine
 from .output import add_json, clock, emit, notes_said, printable, say
 
 if TYPE_CHECKING:
@@ -29,11 +30,7 @@ def add_commands(commands: Any) -> None:
     run.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
     run.add_argument("--results", metavar="FILE", help="where the rows go (results/GRID.jsonl)")
     run.add_argument("--dry-run", action="store_true", help="list what would be done, and about how long it takes")
-    run.add_argument("--engine", choices=("local", "ray"), default="local", help="where runs are done (local)")
-    run.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (none: this machine alone)")
-    run.add_argument(
-        "--per-run", type=_amounts, default={}, metavar="cpu=1,..", help="what Ray sets aside for a run (cpu=1)"
-    )
+    add_engine(run, "runs are done", "run")
     run.add_argument("--data-dir", metavar="DIR", help="where to look for data first (else $FEWNODE_DATA)")
     add_json(run)
     run.set_defaults(run=run_grid)
@@ -45,14 +42,6 @@ def _runs(number: int) -> str:
 
 def _names(text: str) -> list[str]:
     return [name for name in text.replace(" ", "").split(",") if name]
-
-
-def _amounts(text: str) -> dict[str, float]:
-    try:
-        pairs = (part.split("=") for part in _names(text))
-        return {key: float(value) for key, value in pairs}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write cpu=2,memory=4e9") from None
 
 
 def run_grid(args: argparse.Namespace) -> int:
@@ -97,8 +86,7 @@ def _check(args: argparse.Namespace) -> None:
     for flag, value in (("--jobs", args.jobs), ("--seeds", args.seeds)):
         if value is not None and value < 1:
             raise InputError(f"{flag} {value}: at least 1")
-    if args.engine == "local" and (args.address or args.per_run):
-        raise InputError("--address and --per-run are for --engine ray")
+    check_engine(args, "run")
 
 
 def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Path) -> int:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import explain_output, own_output
+from .engines import add_engine, check_engine
 from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 
 if TYPE_CHECKING:
+    from ..cluster import Engine
     from ..graph import Graph
     from ..own.classifier import FewShotClassifier
     from ..own.tables import TableSource
@@ -111,6 +113,7 @@ def _add_tables(parser: argparse.ArgumentParser, needed: bool) -> None:
     )
     parser.add_argument("--features", metavar="FILE", help="features apart: a table, .npy, .npz or .parquet of vectors")
     parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
+    add_engine(parser, "the work on a store is done", "task")
 
 
 def _add_columns(parser: argparse.ArgumentParser) -> None:
@@ -206,6 +209,7 @@ def fit_own(args: argparse.Namespace) -> int:
                 training=TrainingBar(),
                 learning=stages(),
                 memory=_memory(args),
+                engine=_engine(args),
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; --resume goes on from the last check") from None
@@ -242,12 +246,12 @@ def predict_nodes(args: argparse.Namespace) -> None:
     )
     found = done.answered
     if args.report is not None and done.found is None:
-        say("note: a page shows predictions that are in memory; those of a store are not, so there is none")
+        say("note: there is no page (--report), which holds all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
         say(f"Page in {write_own_page(done.classifier, done.found, args.report, threshold, thresholds)}")
     document = {
         "out": str(args.out),
-        "report": args.report,
+        "report": None if done.found is None else args.report,
         "nodes": found.rows,
         "among": "new" if found.expectation is None else "all",
         "threshold": threshold,
@@ -296,13 +300,23 @@ def find_nodes(args: argparse.Namespace) -> None:
 
 def _where(args: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")}
-    return {**given, "priors": dict(args.prior), "memory": _memory(args), "say": say}
+    return {**given, "priors": dict(args.prior), "memory": _memory(args), "engine": _engine(args), "say": say}
 
 
 def _memory(args: argparse.Namespace) -> int | None:
     from ..store.space import parsed_memory
 
     return None if args.memory is None else parsed_memory(args.memory)
+
+
+def _engine(args: argparse.Namespace) -> "Engine | None":
+    check_engine(args, "task")
+    if args.engine == "local":
+        return None
+    from ..cluster import RayPieces
+
+    say("Reaching Ray ...")
+    return RayPieces(args.address, _memory(args), args.per_task)
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:

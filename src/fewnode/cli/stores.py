@@ -11,12 +11,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+USES = ("text", "category", "number", "ignore")  # what columns of nodes can be said to be
+
+
 def add_commands(commands: Any) -> None:
     imported = commands.add_parser("import", help="make a store of tables, for a graph larger than memory")
     imported.add_argument("--edges", required=True, metavar="FILE", help="table: source, target (.csv, .tsv, .parquet)")
-    imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), numbers")
+    imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), columns")
     for name in ("id-column", "label-column", "source-column", "target-column"):
         imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
+    for use in USES:
+        told = "columns not to use" if use == "ignore" else f"columns to be taken for {use} (found by content)"
+        imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
+    imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
+    imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
+    told = "as in fit-own; not kept, because the open question does not ask for it"
+    imported.add_argument("--directed", action="store_true", help=told)
+    imported.add_argument("--edge-kind-column", metavar="NAME", help=told)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
     imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
     add_json(imported)
@@ -29,6 +40,8 @@ def add_commands(commands: Any) -> None:
     planned.add_argument("--classes", type=_count, default=40, metavar="C", help="known ones (40)")
     planned.add_argument("--labelled", type=float, default=0.5, metavar="SHARE", help="of the nodes (0.5)")
     planned.add_argument("--memory", metavar="SIZE", help="what the work may take, e.g. 4GB (half of what is free)")
+    planned.add_argument("--target", metavar="TIME", help="how many machines like this one reach it, e.g. 2h, 90min")
+    planned.add_argument("--network", type=float, default=10, metavar="GBIT", help="of each machine, in Gbit/s (10)")
     add_json(planned)
     planned.set_defaults(run=plan_work)
 
@@ -53,7 +66,10 @@ def import_graph(args: argparse.Namespace) -> None:
     from ..store.space import parsed_memory
 
     started = time.perf_counter()
-    columns = {name: getattr(args, name) for name in ("id_column", "label_column", "source_column", "target_column")}
+    named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
+    columns = {name: getattr(args, name) for name in named}
+    columns |= {f"{use}_column": tuple(getattr(args, f"{use}_column")) for use in USES}
+    columns["apart"] = args.directed or args.edge_kind_column is not None
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:
@@ -67,7 +83,8 @@ def import_graph(args: argparse.Namespace) -> None:
         "edges": arcs // 2,
         "self_loops": store.facts.self_loops,
         "duplicates": store.facts.duplicates,
-        "columns": store.arrays["features"].shape[1] if "features" in store.arrays else 0,
+        "columns": store.facts.width or (store.arrays["features"].shape[1] if "features" in store.arrays else 0),
+        "notes": store.facts.notes,
         "classes": len(store.facts.class_names or ()),
         "bytes": sum(path.stat().st_size for path in out.iterdir()),
         "seconds": round(time.perf_counter() - started, 3),
@@ -82,17 +99,23 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
         f"columns), {facts['edges']:,} edges ({facts['self_loops']:,} self-loops and {facts['duplicates']:,} "
         f"duplicates dropped) in {facts['seconds']:.0f} s"
     )
+    for note in facts["notes"]:
+        console.print(f"note: {note}", markup=False)
     console.print(f"Store in {facts['out']}, {facts['bytes'] / 1e9:.2f} GB; next:", markup=False)
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
 def plan_work(args: argparse.Namespace) -> None:
+    from ..own.machines import machines, parsed_seconds
     from ..own.planning import plan
     from ..store.space import parsed_memory
 
     memory = None if args.memory is None else parsed_memory(args.memory)
-    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, labelled=args.labelled, memory=memory)
-    emit(args, found.to_json(), draw_plan)
+    target = None if args.target is None else parsed_seconds(args.target)
+    shape = (args.nodes, args.edges, args.columns)
+    found = plan(*shape, classes=args.classes, labelled=args.labelled, memory=memory)
+    several = machines(found, *shape, classes=args.classes, target=target, network=args.network)
+    emit(args, {**found.to_json(), "machines": several.to_json()}, draw_plan)
 
 
 def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
@@ -110,3 +133,21 @@ def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
         f"measured here: {1e9 * rates['arc']:.2f} ns for an arc and a column, {2e-9 / rates['product']:.0f} Gflop/s, "
         f"{1e-6 / rates['byte']:.0f} MB/s of disk"
     )
+    draw_machines(console, facts["machines"])
+
+
+def draw_machines(console: "Console", facts: dict[str, Any]) -> None:
+    several = {int(count): seconds for count, seconds in facts["seconds"].items()}
+    if facts["target"] is not None and facts["needed"] is None:
+        fastest = min(several, key=lambda count: several[count])
+        console.print(
+            f"machines: {clock(facts['target'])} cannot be reached; {fastest} like this one take about "
+            f"{clock(several[fastest])}, more do not help. What takes longest then: {facts['bottleneck']}"
+        )
+    elif facts["target"] is not None:
+        console.print(
+            f"machines: {facts['needed']} like this one for {clock(facts['target'])}; it takes them about "
+            f"{clock(several[facts['needed']])}. What takes longest then: {facts['bottleneck']}"
+        )
+    told = ", ".join(f"{count}: {clock(seconds)}" for count, seconds in several.items())
+    console.print(f"all of it by number of machines (a network of {facts['network']:g} Gbit/s each): {told}")

@@ -1,17 +1,12 @@
 """Runs on a Ray cluster: each is a task with its resources; one lost with its machine is done again elsewhere."""
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..errors import InputError
+from ..cluster import AHEAD, connected, task_options
 from .events import Event, Finished, Started
 from .grid import Run
 from .results import Row
-
-RETRIES = 3
-AHEAD = 2  # runs handed to the cluster for each that it can do at once: no machine waits for the next one
 
 
 def execute(
@@ -25,12 +20,9 @@ def execute(
     ``resources`` are those of one run: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}``. fewnode and the data must be on every
     machine; rows come back to the caller.
     """
-    where = _start(address)
-    ray = _ray()
-    if not ray.is_initialized():
-        ray.init(**where, log_to_driver=False, configure_logging=False, include_dashboard=False)
+    ray = connected(address)
     needs = {"cpu": 1.0, **(resources or {})}
-    task = ray.remote(_do).options(**_options(needs))
+    task = ray.remote(_do).options(**task_options(needs))
     waiting: dict[Any, Run] = {}
     try:
         while True:
@@ -47,34 +39,6 @@ def execute(
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError("the engine ray needs Ray: pip install 'fewnode[ray]'") from error
-    return ray
-
-
-def _start(address: str | None) -> dict[str, Any]:
-    """How to reach Ray: a cluster that was asked for, or one of this machine alone, which only this machine can reach.
-
-    Whoever talks to the latter must know its token (Ray 2.52 or later); a cluster has the rule it was started with.
-    """
-    if address is not None:
-        return {"address": address}
-    if "ray" not in sys.modules:  # Ray looks at these when it is imported
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on every system: no clusters, so loopback
-    return {"address": "local", "_node_ip_address": "127.0.0.1"}
-
-
-def _options(needs: Mapping[str, float]) -> dict[str, Any]:
-    known = {"cpu": "num_cpus", "gpu": "num_gpus", "memory": "memory"}
-    own = {known[key]: value for key, value in needs.items() if key in known}
-    other = {key: value for key, value in needs.items() if key not in known}
-    return {**own, "resources": other, "max_retries": RETRIES}
 
 
 def _row(ray: Any, reference: Any, run: Run) -> Row:

@@ -1,15 +1,21 @@
 """Products with the adjacency of a graph that is larger than memory: the edges are read from disk at every pass."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..store.pages import matrix
 from ..store.space import Space
 from .cache import CacheKey
 from .graph import Graph
 from .operators import Operator, normalized_adjacency
+
+Then = Callable[[Tensor, slice], Tensor]  # given some rows of a product and which they are; what is kept of them
+RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
+PIECE = 1 << 19  # numbers that stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -22,16 +28,20 @@ class Pattern:
     unit: float = 1.0
 
     @torch.no_grad()
-    def sums(self, z: Tensor, out: Tensor, space: Space) -> Tensor:
+    def sums(self, z: Tensor, out: Tensor, space: Space, then: "Then | None" = None) -> Tensor:
         """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes:
-        faster than the product with a sparse matrix, and any chunk of rows by itself."""
-        for rows in space.rows(len(out), 16 * z.shape[1]):
-            ends = self.indptr[rows.start : rows.stop + 1].long()
-            first, last = int(ends[0]), int(ends[-1])
-            arcs = self.indices[first:last]
-            each = None if self.weights is None else self.weights[first:last] * self.unit
-            starts = (ends - first).to(arcs.dtype)
-            out[rows] = F.embedding_bag(arcs, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
+        faster than the product with a sparse matrix, and any rows by themselves. ``then`` may change some rows while
+        they are still in the processor's cache."""
+        for chunk in space.rows(len(out), 16 * z.shape[1]):
+            ends = self.indptr[chunk.start : chunk.stop + 1].long()
+            for rows in pieces(chunk, z.shape[1]):
+                at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
+                arcs = slice(int(at[0]), int(at[-1]))
+                source = self.indices[arcs]
+                each = None if self.weights is None else self.weights[arcs] * self.unit
+                starts = (at - at[0]).to(source.dtype)
+                part = F.embedding_bag(source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
+                out[rows] = part if then is None else then(part, rows)
         return out
 
     def totals(self, space: Space) -> Tensor:
@@ -62,25 +72,47 @@ class BoundedOperator(Operator):
         return self.product_(dense.clone(), torch.empty_like(dense))
 
     @torch.no_grad()
-    def product_(self, z: Tensor, out: Tensor, scale: float = 1.0) -> Tensor:
-        """``scale * self @ z`` in ``out [N, B]``; ``z`` is used up."""
+    def product_(self, z: Tensor, out: Tensor) -> Tensor:
+        """``self @ z`` in ``out [N, B]``; ``z`` is used up."""
         assert self.space is not None
         if self.right is not None:
             z *= self.right[:, None]
-        self.pattern.sums(z, out, self.space)
-        if self.loops:
-            out += z
-        out *= scale if self.left is None else (self.left * scale)[:, None]
-        return out
+        return self.pattern.sums(z, out, self.space, lambda part, rows: self._scaled(part, z, rows, 1.0))
 
     @torch.no_grad()
-    def smooth(self, h: Tensor, steps: int, restart: float) -> Tensor:
-        """``ppr_smooth`` with three matrices ``[N, B]`` in memory: ``h``, the last step and the next."""
-        z, out = h.clone(), torch.empty_like(h)
-        for _ in range(steps):
-            self.product_(z, out, 1 - restart).add_(h, alpha=restart)
+    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
+        """``ppr_smooth`` with two matrices ``[N, B]`` in memory, the last step and the next: ``h`` is read at every
+        step, so it may be on disk, or a function of some rows."""
+        space, n = self.space, self.shape[0]
+        assert space is not None
+        given: RowsOf = h if callable(h) else h.__getitem__
+        width = given(slice(0, 1)).shape[1]
+        z, out = matrix(n, width), matrix(n, width)
+        for rows in space.rows(n, 8 * width):
+            z[rows] = given(rows)
+        for step in range(steps):
+            if step == 0 and self.right is not None:
+                z *= self.right[:, None]
+            onward = None if step == steps - 1 else self.right  # what the next step would begin with
+
+            def then(part: Tensor, rows: slice, z: Tensor = z, onward: Tensor | None = onward) -> Tensor:
+                part = self._scaled(part, z, rows, 1 - restart).add_(given(rows), alpha=restart)
+                return part if onward is None else part.mul_(onward[rows, None])
+
+            self.pattern.sums(z, out, space, then)
             z, out = out, z
         return z
+
+    def _scaled(self, part: Tensor, z: Tensor, rows: slice, scale: float) -> Tensor:
+        if self.loops:
+            part += z[rows]
+        return part.mul_(scale if self.left is None else (self.left[rows] * scale)[:, None])
+
+
+def pieces(rows: slice, width: int) -> Iterator[slice]:
+    """Small ranges of a range of rows."""
+    size = max(64, PIECE // width)
+    return (slice(at, min(at + size, rows.stop)) for at in range(rows.start, rows.stop, size))
 
 
 BOUNDED = CacheKey[BoundedOperator]("bounded normalized adjacency")

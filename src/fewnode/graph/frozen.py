@@ -193,7 +193,11 @@ class FrozenGraph:
 
     def _structural(self) -> Tensor:
         arcs = self.to_scipy(scaled=True)
-        return structural_features((arcs + arcs.T).tocsr() if self.directed else arcs).to(self.device)
+        if self.directed:
+            arcs = (arcs + arcs.T).tocsr()
+            if self.weights is None:  # an edge both ways is one edge, as in the graph without directions
+                arcs.data[:] = 1
+        return structural_features(arcs).to(self.device)
 
     def _kind_parts(self) -> tuple[Tensor | None, ...]:
         return () if self.kinds is None else (self.kinds.arc, self.kinds.kind, self.kinds.weight)

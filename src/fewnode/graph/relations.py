@@ -1,6 +1,5 @@
 """A graph's edges apart: by direction and by kind, each a graph of its own; and together, without either."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -8,27 +7,29 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from .cache import CacheKey, GraphCache
+from .edge_use import commonest_kinds
 from .frozen import STRUCTURE
 from .graph import Graph
 
 FEW = 30  # arcs within and between classes that are too few to ask
-MOST = 8  # kinds that are told apart: the commonest; the others count together with all edges
+MOST = 8  # kinds that may be views of their own: the commonest; the others count together with all edges
 
 UNION = CacheKey[Graph]("edges without direction or kind")
-RELATIONS = CacheKey[dict[str, Graph]]("edges by direction and kind")
+RELATION = CacheKey[Graph]("edges of one direction or kind")
 
 
 def relation_names(graph: Graph) -> tuple[str, ...]:
-    """What the edges of a graph are told apart by: directions, kinds or both; nothing for a plain graph."""
-    kinds = [None] if graph.kinds is None else [graph.kinds.names[kind] for kind in _commonest(graph)]
-    ways = ["in", "out"] if graph.directed else [None]
-    return tuple(" ".join(part for part in (kind, way) if part) for kind in kinds for way in ways if kind or way)
+    """What the edges of a graph are told apart by: directions ("in", "out") and kinds ("kind " and its name, at most
+    ``MOST``, the commonest); nothing for a plain graph."""
+    ways = ("in", "out") if graph.directed else ()
+    return (*ways, *(f"kind {name}" for name in commonest_kinds(graph, MOST)))
 
 
-def relations(graph: Graph) -> dict[str, Graph]:
-    """A graph of the same nodes for each of ``relation_names``: row ``v`` lists those with an edge *to* v ("in"), those
-    to which v has one ("out"), or both, of one kind or of all."""
-    return graph.cache.get(RELATIONS, lambda: dict(zip(relation_names(graph), _apart(graph), strict=True)))
+def relation(graph: Graph, name: str) -> Graph:
+    """A graph of the same nodes for one of ``relation_names``: row ``v`` lists those with an edge *to* v ("in"), those
+    to which v has one ("out"), or those with an edge of one kind, whatever its direction. Without edges, if there are
+    none of the kind or no directions."""
+    return graph.cache.get(RELATION.of(name), lambda: _apart(graph, name))
 
 
 def union(graph: Graph) -> Graph:
@@ -63,35 +64,20 @@ def weights_tell(graph: Graph) -> bool:
     return bool(within.mean() - between.mean() > 2 * error)
 
 
-def _apart(graph: Graph) -> Iterator[Graph]:
-    if not graph.directed and graph.kinds is None:
-        return
-    for arcs in _adjacencies(graph):
-        there = _graph(graph, arcs, graph.directed)
-        yield there
-        if graph.directed:
-            yield there.reversed()
-
-
-def _adjacencies(graph: Graph) -> Iterator[sp.csr_matrix]:
-    if graph.kinds is None:
-        yield graph.to_scipy()
-        return
-    rows = torch.repeat_interleave(torch.arange(graph.num_nodes), graph.degree.cpu())
-    kinds = graph.kinds.to("cpu")
-    source = graph.indices.cpu()[kinds.arc]
-    for kind in _commonest(graph):
-        chosen = kinds.kind == kind
-        values = torch.ones(int(chosen.sum())) if kinds.weight is None else kinds.weight[chosen]
-        ends = rows[kinds.arc[chosen]].numpy(), source[chosen].numpy()
-        yield sp.csr_matrix((values.numpy(), ends), shape=(graph.num_nodes,) * 2)
-
-
-def _commonest(graph: Graph) -> list[int]:
-    """The kinds with the most edges, at most ``MOST``, in their own order."""
-    assert graph.kinds is not None
-    counts = torch.bincount(graph.kinds.kind, minlength=len(graph.kinds.names))
-    return sorted(torch.argsort(counts, descending=True, stable=True)[:MOST].tolist())
+def _apart(graph: Graph, name: str) -> Graph:
+    kinds = None if graph.kinds is None else graph.kinds.to("cpu")
+    kind = name.removeprefix("kind ")
+    if name in ("in", "out") and graph.directed:
+        there = _graph(graph, graph.to_scipy(), directed=True)
+        return there if name == "in" else there.reversed()
+    if name in ("in", "out") or kinds is None or kind not in kinds.names:
+        return _graph(graph, sp.csr_matrix((graph.num_nodes,) * 2, dtype="float32"), directed=False)
+    chosen = kinds.kind == kinds.names.index(kind)
+    rows = torch.repeat_interleave(torch.arange(graph.num_nodes), graph.degree.cpu())[kinds.arc[chosen]]
+    values = torch.ones(int(chosen.sum())) if kinds.weight is None else kinds.weight[chosen]
+    ends = rows.numpy(), graph.indices.cpu()[kinds.arc[chosen]].numpy()
+    arcs = sp.csr_matrix((values.numpy(), ends), shape=(graph.num_nodes,) * 2)
+    return _graph(graph, (arcs + arcs.T).tocsr() if graph.directed else arcs, directed=False)
 
 
 def _graph(graph: Graph, arcs: sp.csr_matrix, directed: bool) -> Graph:

@@ -33,6 +33,11 @@ def random_block(size: int, rank: int, seed: int = 0) -> Tensor:
     return torch.randn(size, min(rank + 16, size), generator=torch.Generator().manual_seed(seed))
 
 
+def structural_bytes(nodes: int, arcs: int, rank: int = 128) -> int:
+    """What ``structural_features`` takes in memory: five blocks of the iteration, and the ratios both ways."""
+    return 20 * (rank + 16) * nodes + 40 * arcs
+
+
 def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     """Where a node sits in the graph, float32 [N, rank]; rows have length one, those of isolated nodes zero.
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..cluster import Engine
 from ..errors import InputError
 from ..storage import PathLike
 from ..storage.folders import whole_folder
@@ -23,23 +24,31 @@ def open_store(
     *,
     verify: bool = False,
     progress: Progress = lambda what, part: None,
+    engine: Engine | None = None,
+    structure: bool = False,
 ) -> Graph:
     """The graph of a store, with arrays that are read from disk as they are used.
 
     Args:
-        path: the folder that ``save_store`` or ``fewnode import`` wrote.
+        path: the folder that ``save_store`` or ``fewnode import`` wrote; or the URL of a copy in object storage.
         memory: bytes that the program may take to work on it; half of what is free, if not given.
         verify: read all of it once and compare the hashes.
         progress: told what is being done, and which part of it is done.
+        engine: does pieces of the work, such as ``fewnode.cluster.RayPieces``; else they are done here.
+        structure: without features and names, which work on the edges does not look at.
     """
     store = Store(path, verify)
-    space = Space(store.folder, default_memory() if memory is None else memory, progress)
-    parts = {name: space.mapped(array) for name, array in store.arrays.items()}
+    if memory is None:
+        memory = default_memory() if engine is None else engine.memory
+    if engine is not None and store.remote is None:
+        engine.check(str(store.folder))
+    arrays, space = store.opened(structure), Space(store.folder, memory, progress, engine, store.remote)
+    parts = {name: space.mapped(array) for name, array in arrays.items()}
     features = parts.get("features")
-    if store.facts.width is not None:
+    if store.facts.width is not None and not structure:
         shape = (len(parts["y"]), store.facts.width)
         features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
-    names = StoredNames(store.arrays["name_ends"], store.arrays["name_letters"]) if "name_ends" in parts else None
+    names = StoredNames(arrays["name_ends"], arrays["name_letters"]) if "name_ends" in parts else None
     graph = Graph(
         indptr=parts["indptr"],
         indices=parts["indices"],
@@ -48,7 +57,7 @@ def open_store(
         node_names=names,
         weights=parts.get("weights"),
         space=space,
-        **{name: getattr(store.facts, name) for name in _FACTS},
+        **{name: getattr(store.facts, name) for name in _FACTS if not (structure and name == "feature_names")},
     )
     graph.cache.get(FINGERPRINT, lambda: store.digest(labels=False))
     return graph
@@ -60,7 +69,10 @@ def save_store(graph: Graph, path: PathLike) -> None:
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.directed or graph.kinds is not None:
-        raise InputError("a graph with directed edges, or several kinds of them, cannot be a store; leave that out")
+        raise InputError(
+            "the edges of a store have no directions and kinds: work on this graph in memory, or on its union "
+            "(fewnode.graph.relations.union)"
+        )
     with whole_folder(target) as fresh:
         for name, array in _arrays(graph).items():
             np.save(fresh / f"{name}.npy", array, allow_pickle=False)

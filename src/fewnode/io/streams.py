@@ -35,7 +35,10 @@ class Stream:
             )
         self.parquet = suffix in PARQUET
         with self._reading():
-            self.names: list[str] = self._opened(None).schema.names
+            opened = self._opened(None)
+            schema = opened.schema_arrow if self.parquet else opened.schema
+            self.names: list[str] = schema.names
+            self.vectors = [field.name for field in schema if self.arrow.types.is_nested(field.type)]
 
     def column(self, name: str, role: str) -> str:
         """``name``, if there is such a column."""
@@ -45,6 +48,17 @@ class Stream:
     def place(self, row: int, column: str | None = None) -> str:
         """Where data row ``row`` (from 0) is."""
         return f"{self.path}, row {row + 1}" + (f", column {column!r}" if column else "")
+
+    def most_rows(self) -> int:
+        """A number that the rows are hardly above: as they are counted in Parquet, else from the length of the first
+        ones, of which those that follow are mostly longer."""
+        if self.parquet:
+            with self._reading():
+                return int(self._opened(None).metadata.num_rows)
+        with self.path.open("rb") as file:
+            start = file.read(1 << 16)
+        lines = max(start.count(b"\n"), 1)
+        return 1 + self.path.stat().st_size * lines // len(start) if start else 0
 
     def batches(self, text: list[str], numbers: list[str]) -> Batches:
         """Batches with the columns ``text`` as strings and ``numbers`` in single precision."""

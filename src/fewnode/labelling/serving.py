@@ -34,6 +34,11 @@ def session_of(
     """A session with a classifier; steps are kept in ``folder``, if one is given."""
     if classifier.graph is None:
         raise InputError("no graph is attached: call attach(graph) first")
+    if classifier.graph.space is not None:
+        raise InputError(
+            "the page holds all nodes in memory, and this graph is a store; write examples into a table instead, with "
+            "`fewnode find` to look for more of them"
+        )
     journal = None if folder is None else Journal(folder, classifier.graph.fingerprint)
     try:
         return LabelSession(classifier, journal, examples)

@@ -1,6 +1,6 @@
 """What every method is: a module that scores the queries of a batch of tasks on a graph."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -122,10 +122,8 @@ class Method(nn.Module):
                 self.card = self.card.with_head(*changed)
 
 
-def unread_edges(kind: type[Method], graph: Graph, context: Mapping[str, Any]) -> list[str]:
+def unread_edges(kind: type[Method], graph: Graph) -> list[str]:
     """What the edges of a graph tell that a method does not read, as notes."""
-    if context.get("weighted") is False:
-        return ["edges within base classes weigh no more than edges between them, so the weights are not used"]
     there = {"weights": graph.weights is not None, "kinds": graph.kinds is not None}
     unread = [what for what, given in there.items() if given and what not in kind.reads_edges]
     if not unread:

@@ -10,8 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ..errors import InputError, one_of
 from .base import Method, Training
 
-# Filled in by fit, not chosen.
-CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "relations", "weighted", "words"}
+CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "edges", "words"}  # filled in by fit, not chosen
 # What the variants of tent have become: methods of their own.
 FORMER_VARIANTS = {"paper": "tent", "released": "tent_released", "gated": "vantage"}
 

@@ -4,8 +4,9 @@ It owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) the three levels, node, 
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +14,13 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.cache import CacheKey
+from ..graph.edge_use import EdgeUse
 from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot, ridge_directions
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening
+from ..store.rows import rows_at
+from ..store.space import Space
 from ..tasks import ClassSplit, Tasks
 from .base import Draw, Method, Training, cross_entropy
 
@@ -37,8 +41,8 @@ TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 class Vantage(Method):
     """Nearest class mean; a node is its views side by side, each as long as the root of its gate.
 
-    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of each direction and kind,
-    if the graph tells these apart), starting at that of the training-free floor.
+    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of those directions and
+    kinds that tell base classes apart), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and a view is taught by the base classes, in the directions that
     told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
@@ -48,6 +52,7 @@ class Vantage(Method):
     """
 
     reads_edges = ("weights", "kinds")
+    space: Space | None = None  # of the graph that was embedded last, if it is on disk
     training_settings = Training(
         learning_rate=0.05,
         weight_decay=0.0,
@@ -64,8 +69,7 @@ class Vantage(Method):
         in_channels: int,
         *,
         base_classes: tuple[int, ...],
-        relations: tuple[str, ...] = (),
-        weighted: bool = True,
+        edges: Mapping[str, Any] | None = None,
         words: bool = True,
         rank: int = 256,
         node_adaptation: bool = True,
@@ -77,9 +81,11 @@ class Vantage(Method):
         ridge: bool = True,
     ) -> None:
         super().__init__()
-        self.views = Views(in_channels, rank, relations if node_adaptation else (), weighted=weighted)
+        use = EdgeUse.of(edges)
+        use = use if node_adaptation else replace(use, relations=(), kinds=())
+        self.views = Views(in_channels, rank, use)
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
-        more = 2 * len(self.views.relations)  # together they start as one view
+        more = use.n_views  # together they start as one view
         self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]
         self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
         level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more
@@ -98,18 +104,23 @@ class Vantage(Method):
         self.register_buffer("share", torch.zeros(1) if asked else None)
 
     def prepare(self, graph: Graph) -> None:
+        self.space = graph.space
         views = self.views.fit(graph)(graph)
         self.whitening.fit(views[: len(WORDS)], graph.y)
         if self.taught:
             words = [views[view] for view in self.whitened]
-            self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class)
+            self.discriminant.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class, graph.space)
+        if graph.space is not None:
+            graph.space.release()
 
     def embed(self, graph: Graph) -> list[Tensor]:
+        self.space = graph.space
         views: list[Tensor] = self.views(graph)
         if not self.taught:
             return views
         words = [views[view] for view in self.whitened]
-        return [*views, graph.cache.get(TAUGHT, lambda: self.discriminant(words), source=self.discriminant.matrix)]
+        made = graph.cache.get(TAUGHT, lambda: self.discriminant(words, graph.space), source=self.discriminant.matrix)
+        return [*views, made]
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         batches = (tasks[at : at + TASKS] for at in range(0, len(tasks), TASKS))
@@ -180,10 +191,10 @@ class Vantage(Method):
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, then each whitened one, ``[..., rank]``."""
         for view in self.used:
-            yield state[view][nodes].float()
+            yield rows_at(state[view], nodes, self.space).float()
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
-            yield self.whitening(view, state[view][nodes].float(), own)
+            yield self.whitening(view, rows_at(state[view], nodes, self.space).float(), own)
         if self.taught:
             yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
 

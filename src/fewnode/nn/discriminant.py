@@ -1,9 +1,13 @@
 """What told base classes apart: Fisher's discriminant directions of random units of several views."""
 
+import hashlib
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..store.rows import scratch
+from ..store.space import Space, by_rows
 from .whitening import sample_per_class
 
 UNITS = 1024  # random ReLU units
@@ -46,9 +50,12 @@ class Discriminant(nn.Module):
         self.register_buffer("fold_rows", torch.zeros(0, self.found), persistent=False)
 
     @torch.no_grad()
-    def fit(self, views: list[Tensor], y: Tensor, base: list[int], fold_of_class: Tensor) -> None:
+    def fit(
+        self, views: list[Tensor], y: Tensor, base: list[int], fold_of_class: Tensor, space: Space | None = None
+    ) -> None:
         """Find the directions from the views and the labels of base classes. ``fold_rows [N, found]`` are the rows of
-        these classes' nodes in the directions that the other folds taught."""
+        these classes' nodes in the directions that the other folds taught; in the ``space``, if the graph is on disk.
+        """
         classes = torch.tensor(base, device=y.device)
         nodes = sample_per_class(y, classes)
         position, fold = torch.searchsorted(classes, y[nodes]), fold_of_class[classes]
@@ -60,15 +67,22 @@ class Discriminant(nn.Module):
         scatter = [z[fold[position] == f].T @ z[fold[position] == f] for f in folds]
         whole = torch.stack(scatter).sum(0)
         self.matrix[:], self.centre[:] = self._directions(whole / size.sum(), means)
-        self.fold_rows = z.new_zeros(len(y), self.found)
+        self.fold_rows = z.new_zeros(len(y), self.found) if space is None else scratch(space, len(y), self.found)
         for f in folds:
             rest, own = fold != f, torch.isin(y, classes[fold == f]).nonzero().ravel()
             taught = self._directions((whole - scatter[f]) / size[rest].sum().clamp(min=1), means[rest])
-            self.fold_rows[own] = self._rows(views, own, *taught)
+            for some in [own] if space is None else own.split(ROWS):
+                self.fold_rows[some] = self._rows(views, some, *taught)
 
-    def forward(self, views: list[Tensor]) -> Tensor:
-        """The rows of all nodes, ``[N, found]``, of length one."""
-        return self._rows(views, torch.arange(len(views[0]), device=views[0].device), self.matrix, self.centre)
+    def forward(self, views: list[Tensor], space: Space | None = None) -> Tensor:
+        """The rows of all nodes, ``[N, found]``, of length one; in the ``space``, if the graph is on disk."""
+        n, name = len(views[0]), f"taught-{hashlib.sha256(self.matrix.cpu().numpy().tobytes()).hexdigest()[:16]}"
+        nodes = torch.arange(n, device=views[0].device)
+
+        def made(rows: slice) -> Tensor:
+            return self._rows(views, nodes[rows], self.matrix, self.centre)
+
+        return by_rows(space, name, (n, self.found), torch.float32, made, width=len(self.weight))
 
     def _rows(self, views: list[Tensor], nodes: Tensor, matrix: Tensor, centre: Tensor) -> Tensor:
         parts = [self._units(views, some) @ matrix - centre for some in nodes.split(ROWS)]

@@ -9,9 +9,9 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, csr_tensor, transposed
-from ..graph.passes import bounding, column_means, feature_rows, gram_by_rows, mass_by_rows
+from ..graph.passes import bounding, column_means, feature_rows, gram_by_rows, mass_by_rows, row_bytes
 from ..graph.spectral import leading_eigenvectors, random_block
-from ..store.space import Space
+from ..store.space import Space, chunks
 
 Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some columns
 
@@ -146,10 +146,15 @@ def is_bag_of_words(x: Tensor) -> bool:
     values = x.values()
     if values.numel() == 0 or float(values.min()) < 0 or float(values.max()) > 1 or float(values.min()) == 1:
         return values.numel() == 0 or float(values.min()) >= 0
-    indptr, _, _ = csr_parts(x)
+    return not all(_unit_rows(feature_rows(x, rows)) for rows in chunks(len(x), 2 * row_bytes(x)))
+
+
+def _unit_rows(x: Tensor) -> bool:
+    """Whether all rows that are not empty have the length one."""
+    indptr, _, values = csr_parts(x)
     rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
     squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.float().square())
-    return not bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all())
+    return bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all())
 
 
 def rarities(x: Tensor) -> Tensor:

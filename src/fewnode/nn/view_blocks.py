@@ -2,21 +2,21 @@
 and nothing else. What is finished is a file; work that was killed goes on with the blocks it has."""
 
 import hashlib
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.bounded import BoundedOperator, Pattern, bounded_mean, bounded_normalized
 from ..graph.spectral import STEPS
-from ..store.columns import Columns
-from ..store.space import Space
+from ..store.columns import Columns, RowChunk
+from ..store.space import Space, by_rows
+from .column_block import ColumnBlock, Way
 
-COPIES = 4  # matrices as wide as a block that smoothing has in memory: the start, two steps, and what is copied
+COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
 
 
 @dataclass(frozen=True)
@@ -46,41 +46,43 @@ class Work:
         made.fill(rows_of)
         return made
 
-    def smooth(
-        self, names: Sequence[str], source: Columns, how: Sequence[tuple[int, float] | str | None], half: bool
-    ) -> None:
+    def smooth(self, names: Sequence[str], source: Columns, how: Sequence[Way], half: bool) -> None:
         """Views with unit rows, each centred on its mean, from a source: as it is, by two-step means, or smoothed by
         so many steps with a restart."""
-        for name, way in zip(names, how, strict=True):
-            if self.space.has(name):
-                continue
-            made = source if way is None else self.raw(name, source.width)
-            for i in range(len(made.blocks)):
-                self.space.progress(f"view {name.replace('_', ' ')}", i / len(made.blocks))
-                if not made.has(i):
-                    made.write(i, self._smoothed(source.read(i), way))
-            self._finish(name, made, half)
-            if way is not None:
-                made.drop()
+        left = [(name, way) for name, way in zip(names, how, strict=True) if not self.space.has(name)]
+        for some in [[one] for one in left] if self.space.engine is None else [left]:  # all at once take more disk
+            made = {name: source if way == "as_is" else self.raw(name, source.width) for name, way in some}
+            blocks = [one for name, way in some if way != "as_is" for one in self._blocks(made[name], source, way)]
+            self.space.each(ColumnBlock.make, blocks, f"views of {source.name}, by blocks of columns")
+            for name, columns in made.items():
+                self._finish(name, columns, half)
+                if columns is not source:
+                    columns.drop()
 
-    def _smoothed(self, z: Tensor, way: tuple[int, float] | str | None) -> Tensor:
-        if isinstance(way, tuple):
-            return bounded_normalized(self.graph).smooth(z, *way)
-        mean, out = bounded_mean(self.graph), torch.empty_like(z)
-        return mean.product_(mean.product_(z, out), z)
+    def _blocks(self, target: Columns, source: Columns, way: Way, turn: Tensor | None = None) -> list[ColumnBlock]:
+        """The blocks of ``target`` that are left to be made, each a piece of work of its own."""
+        store, weighted = self.graph.space, self.graph.weights is not None
+        assert store is not None
+        blocks = range(len(target.blocks))
+        return [ColumnBlock(store.place, weighted, way, source, target, i, turn) for i in blocks if not target.has(i)]
+
+    def _made(self, target: Columns, source: Columns, way: Way, turn: Tensor) -> Columns:
+        what = "directions of the links, by blocks of columns"
+        self.space.each(ColumnBlock.make, self._blocks(target, source, way, turn), what)
+        return target
 
     def _finish(self, name: str, made: Columns, half: bool) -> None:
-        rows_of, n = made.opened(), made.n
-        full = torch.empty(n, dtype=torch.uint8)
-        total = torch.zeros(made.width, dtype=torch.float64)
-        for rows in self.space.rows(n, 12 * made.width):
-            part = rows_of(rows)
-            full[rows] = part.norm(dim=1) > 1e-6
-            total += (part * full[rows, None]).sum(0, dtype=torch.float64)
+        what, at = f"view {name.replace('_', ' ')}, by chunks of rows", 0
+        full, total = torch.empty(made.n, dtype=torch.uint8), torch.zeros(made.width, dtype=torch.float64)
+        for some, part in made.by_rows(filled_rows, what):
+            full[at : at + len(some)] = some
+            total, at = total + part, at + len(some)
         mean = (total / full.sum().clamp(min=1)).float()
-        with self.space.writing(name, (n, made.width), torch.half if half else torch.float32) as out:
-            for rows in self.space.rows(n, 12 * made.width):
-                out[rows] = F.normalize((rows_of(rows) - mean) * full[rows, None], dim=1).to(out.dtype)
+        with self.space.writing(name, (made.n, made.width), torch.half if half else torch.float32) as out:
+            at = 0
+            for rows in made.by_rows(partial(centred_rows, mean=mean, dtype=out.dtype), what):
+                out[at : at + len(rows)] = rows
+                at += len(rows)
             self.space.write(f"mean_{name}", mean)
             self.space.write(f"full_{name}", full)
 
@@ -94,13 +96,8 @@ class Work:
         """
         made = self.raw("links", self.rank)
         if not (made.complete() and self.space.has("directions")):
-            lists = neighbour_lists(self.graph)
-            last, turn = self._iterated(lists, start, width)
-            products = self.raw("lists", width)
-            for i in range(len(products.blocks)):
-                if not products.has(i):
-                    z = last.times(turn[:, products.blocks[i]])
-                    products.write(i, lists.product_(z, torch.empty_like(z)))
+            last, turn = self._iterated(start, width)
+            products = self._made(self.raw("lists", width), last, "lists", turn)
             values, vectors = torch.linalg.eigh(products.gram())
             top = vectors[:, values.abs().argsort(descending=True)[: self.rank]]
             top = F.pad(top, (0, self.rank - top.shape[1]))
@@ -112,43 +109,47 @@ class Work:
         return made
 
     def _turned(self, name: str, columns: Columns, matrix: Tensor) -> None:
-        rows_of = columns.opened()
-        with self.space.writing(name, (columns.n, matrix.shape[1]), torch.half) as out:
-            for rows in self.space.rows(columns.n, 12 * columns.width):
-                out[rows] = (rows_of(rows).double() @ matrix).half()
+        rows_of, shape = columns.opened(), (columns.n, matrix.shape[1])
+        by_rows(
+            self.space,
+            name,
+            shape,
+            torch.half,
+            lambda rows: (rows_of(rows).double() @ matrix).half(),
+            3 * columns.width,
+        )
 
-    def _iterated(self, lists: BoundedOperator, start: Callable[[slice], Tensor], width: int) -> tuple[Columns, Tensor]:
+    def _iterated(self, start: Callable[[slice], Tensor], width: int) -> tuple[Columns, Tensor]:
         """The last block of the iteration on disk, and the matrix that makes its columns orthonormal."""
         steps = [self.raw(f"step{number}", width) for number in range(STEPS + 2)]
         at = max((number for number, step in enumerate(steps) if step.complete()), default=0)
         if at == 0:
             steps[0].fill(start)
         for number in range(at + 1, STEPS + 2):
-            self.space.progress("directions of the links", number / (STEPS + 2))
-            last, step = steps[number - 1], steps[number]
+            last = steps[number - 1]
             turn = torch.eye(width, dtype=torch.float64) if number == 1 else orthonormal(last.gram())
-            for i in range(len(step.blocks)):
-                if not step.has(i):
-                    z = last.times(turn[:, step.blocks[i]])
-                    if number <= STEPS:
-                        z = lists.T.product_(lists.product_(z, torch.empty_like(z)), z)
-                    step.write(i, z)  # the last one is only made orthonormal, once more: rounding had its part in it
+            # The last one is only made orthonormal, once more: rounding had its part in it.
+            self._made(steps[number], last, "there_and_back" if number <= STEPS else "as_is", turn)
             last.drop()
         return steps[-1], orthonormal(steps[-1].gram())
 
     def clean(self) -> None:
         """Remove what only the making needed."""
-        shutil.rmtree(self.space.within("raw").folder, ignore_errors=True)
+        self.space.within("raw").clear()
 
 
-def neighbour_lists(graph: Graph) -> BoundedOperator:
-    """The neighbour lists, each with the node itself, as bags of words: TF-IDF, as in ``reduced_links``."""
-    assert graph.space is not None
-    pattern = Pattern(graph.indptr, graph.indices)
-    idf = torch.log((1 + graph.num_nodes) / (2 + pattern.totals(graph.space))) + 1
-    squares = idf.square()[:, None]
-    lengths = (pattern.sums(squares, torch.empty_like(squares), graph.space) + squares).clamp(min=1e-24).rsqrt()
-    return BoundedOperator(pattern, lengths[:, 0], idf, True, graph.space)
+def filled_rows(chunk: RowChunk) -> tuple[Tensor, Tensor]:
+    """Which rows are not empty, and the sum of these."""
+    rows = chunk.read()
+    full = rows.norm(dim=1) > 1e-6
+    return full.to(torch.uint8), (rows * full[:, None]).sum(0, dtype=torch.float64)
+
+
+def centred_rows(chunk: RowChunk, mean: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows minus ``mean``, of length one; empty ones stay empty."""
+    rows = chunk.read()
+    full = rows.norm(dim=1) > 1e-6
+    return F.normalize((rows - mean) * full[:, None], dim=1).to(dtype)
 
 
 def orthonormal(gram: Tensor) -> Tensor:

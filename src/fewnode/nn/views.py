@@ -12,8 +12,9 @@ from ..graph import Graph
 from ..graph.bounded import bounded_mean, bounded_normalized
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_tensor
+from ..graph.edge_use import EdgeUse, kind_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
-from ..graph.relations import relations, union
+from ..graph.relations import relation, union
 from .features import ReducedFeatures, rarities, row_directions, tfidf
 from .view_blocks import Work
 
@@ -21,6 +22,7 @@ WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
 NEAR = VIEWS.index("words_near")  # the view of the training-free floor
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
+BESIDE = 128  # columns of the views along one direction or kind
 ROOM = 2 << 30  # bytes that all views may take in single precision; beyond that they are kept in half
 
 
@@ -30,9 +32,9 @@ class ViewSources:
 
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
-    smoothed rows of each view are centred on, ``columns [4, F]`` what the average node has of each feature column in
-    each of the views of words. ``lengths [N]`` of each view are those of its rows before they were made of length one;
-    nothing but what nodes hand on to new neighbours needs them, and they are not saved.
+    smoothed rows of each view are centred on, ``columns [4 or more, F]`` what the average node has of each feature
+    column in each of the views of words. ``lengths [N]`` of each view are those of its rows before they were made of
+    length one; nothing but what nodes hand on to new neighbours needs them, and they are not saved.
     """
 
     idf: Tensor
@@ -44,7 +46,6 @@ class ViewSources:
     lengths: tuple[Tensor, ...] = ()
 
 
-UNWEIGHTED = CacheKey[Graph]("edges without weights")
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
@@ -57,21 +58,19 @@ class Views(nn.Module):
     fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
     products of links have a meaning across graphs.
 
-    Smoothing goes along all edges, whatever their direction and kind. Each of the ``relations`` (directions and kinds,
-    by the names of ``graph.relations``) adds two views: the mean of the words beside a node, and the links over steps
-    there and back, along its edges alone. Without ``weighted``, every edge counts one.
+    Smoothing goes along all edges, whatever their direction and kind; ``use`` says what each counts. Each of its
+    relations adds two views: the mean of the words and of the links beside a node, along its edges alone. One more are
+    the kinds of edges that a node has.
     """
 
-    def __init__(
-        self, in_channels: int, rank: int = 256, relations: Sequence[str] = (), *, weighted: bool = True
-    ) -> None:
+    def __init__(self, in_channels: int, rank: int = 256, use: EdgeUse | None = None) -> None:
         super().__init__()
-        self.relations, self.weighted = tuple(relations), weighted
+        self.use = use or EdgeUse()
         self.rank = min(rank, max(in_channels, 64))
         self.features = ReducedFeatures(in_channels, self.rank)
 
     def fit(self, graph: Graph) -> "Views":
-        self.features.fit(self._seen(graph))
+        self.features.fit(self.use.seen(graph))
         return self
 
     def forward(self, graph: Graph) -> list[Tensor]:
@@ -81,16 +80,13 @@ class Views(nn.Module):
         """What the views of the graph were made from."""
         return self._made(graph)[1]
 
-    def _seen(self, graph: Graph) -> Graph:
-        return graph if self.weighted else graph.cache.get(UNWEIGHTED, graph.without_weights)
-
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
-        graph = self._seen(graph)
+        graph = self.use.seen(graph)
         if graph.space is not None:
             source = self.features._source()
             return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
-        words = self.features(graph)
-        return graph.cache.get(ALL_VIEWS.of(*self.relations), lambda: self._make(graph, words), source=words)
+        words, key = self.features(graph), (self.rank, self.use.relations, self.use.kinds)
+        return graph.cache.get(ALL_VIEWS.of(*key), lambda: self._make(graph, words), source=words)
 
     def _make(self, whole: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
         graph = union(whole)
@@ -98,7 +94,7 @@ class Views(nn.Module):
         words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
         lists, basis = reduced_links(graph, normal, self.rank, words)
         links = self._padded(lists @ basis)
-        half = 4 * (len(VIEWS) + 2 * len(self.relations)) * self.rank * graph.num_nodes > ROOM
+        half = 4 * (len(VIEWS) * self.rank + self.use.n_views * BESIDE) * graph.num_nodes > ROOM
         means, full, lengths = [], [], []
 
         def keep(h: Tensor) -> Tensor:
@@ -115,22 +111,12 @@ class Views(nn.Module):
             keep(mean @ (mean @ links)),
             keep(ppr_smooth(normal, links, *NEAR_STEPS)),
         ]
-        columns = self._mean_columns(graph, torch.stack(full[: len(WORDS)], 1), normal, mean)
+        made += [keep(h) for h in further(whole, self.use, words, links)]
+        beside = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
+        smooth = torch.stack([*full[: len(WORDS)], *full[len(VIEWS) :: 2][: len(beside)]], 1)
+        columns = self._mean_columns(graph, smooth, normal, mean, beside)
         sources = self._sources(graph, self._padded(basis), tuple(means), columns)
-        sources = replace(sources, lengths=tuple(lengths))
-        return made + [keep(h) for h in self._along_relations(whole, words)], sources
-
-    def _along_relations(self, graph: Graph, words: Tensor) -> Iterator[Tensor]:
-        apart = relations(graph) if self.relations else {}
-        for name in self.relations:
-            if name not in apart:  # another graph than the one this was made for: nothing to see
-                yield from (torch.zeros_like(words[:, : self.rank]),) * 2
-                continue
-            there = mean_adjacency(apart[name])
-            back = mean_adjacency(apart[name].reversed())
-            lists, basis = reduced_links(apart[name], normalized_adjacency(apart[name]), self.rank, words)
-            yield there @ words
-            yield there @ (back @ self._padded(lists @ basis))
+        return made, replace(sources, lengths=tuple(lengths))
 
     def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
         features = self.features
@@ -148,27 +134,43 @@ class Views(nn.Module):
             words = work.words(lambda rows: features.weighted_rows(x, rows) @ basis, basis.shape[1])
             waves, rows_of = Waves.of(basis.shape[1], min(self.rank + 16, n)), words.opened()
             links = work.links(lambda rows: waves(rows_of(rows)), waves.width)
-            work.smooth(VIEWS[: len(WORDS)], words, (None, "two_steps", NEAR_STEPS, FAR_STEPS), half)
+            work.smooth(VIEWS[: len(WORDS)], words, ("as_is", "two_steps", NEAR_STEPS, FAR_STEPS), half)
             work.smooth(VIEWS[len(WORDS) :], links, ("two_steps", NEAR_STEPS), half)
             work.clean()
         made, means = [work.space.open(name) for name in VIEWS], [work.space.read(f"mean_{name}") for name in VIEWS]
         if not work.space.has("columns"):
             full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
-            work.space.write("columns", self._mean_columns(graph, full, bounded_normalized(graph), bounded_mean(graph)))
+            work.space.write(
+                "columns", self._mean_columns(graph, full, bounded_normalized(graph), bounded_mean(graph), ())
+            )
         columns = work.space.read("columns")
         idf, centre = features.idf.clone(), features.centre.clone()
         return made, ViewSources(idf, centre, basis, work.space.open("directions"), tuple(means), columns)
 
-    def _mean_columns(self, graph: Graph, full: Tensor, normal: Operator, mean: Operator) -> Tensor:
-        """The mean over the ``full [N, 4]`` rows of the weighted features, as each view of words smooths them: the
-        smoothing is applied to the mean from the left, which takes one column instead of one for each feature."""
-        plain, two, near, far = (full / full.sum(0).clamp(min=1)).split(1, 1)
+    def _mean_columns(
+        self, graph: Graph, full: Tensor, normal: Operator, mean: Operator, beside: Sequence[Operator]
+    ) -> Tensor:
+        """The mean over the ``full [N, 4 or more]`` rows of the weighted features, as each view of words smooths them:
+        the smoothing is applied to the mean from the left, which takes one column instead of one for each feature."""
+        plain, two, near, far, *others = (full / full.sum(0).clamp(min=1)).split(1, 1)
         normal, mean = normal.T, mean.T
         near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
-        return self.features.column_mass(graph, torch.cat([plain, mean @ (mean @ two), near, far], 1)).T
+        others = [there.T @ part for there, part in zip(beside, others, strict=True)]
+        return self.features.column_mass(graph, torch.cat([plain, mean @ (mean @ two), near, far, *others], 1)).T
 
     def _padded(self, h: Tensor) -> Tensor:
         return F.pad(h, (0, self.rank - h.shape[1]))
+
+
+def further(graph: Graph, use: EdgeUse, words: Tensor, links: Tensor) -> Iterator[Tensor]:
+    """The views that directions and kinds add, before they are centred: what is beside a node along each relation, and
+    the kinds of its edges."""
+    for name in use.relations:
+        there = mean_adjacency(relation(graph, name))
+        yield there @ words[:, :BESIDE]
+        yield there @ links[:, :BESIDE]
+    if use.kinds:
+        yield kind_counts(graph, use.kinds)
 
 
 def neighbour_lists(pattern: Operator) -> Tensor:

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.csr import csr_tensor, gather_rows
 from ..nn.features import tfidf
-from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources, centred
+from ..nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, ViewSources, centred
 from .known_head import FAINT, SPREADS, label_matrix, scores
 from .membership import node_facts
 from .openworld import OpenWorldModel
@@ -30,12 +30,15 @@ STEPS = 6  # of the equations: new nodes hear of each other over a few edges, th
 class Arrivals:
     """New nodes beside a graph of ``N``: ``x [B, F]`` like the features of the graph, ``y [B]`` positions of known
     classes or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first of the new nodes: each edge both ways,
-    with ``weights [A]`` in the unit of the graph's, in which their mean is one."""
+    with ``weights [A]`` in the unit of the graph's, in which their mean is one. ``beside`` are the arcs (node and
+    neighbour) and weights of new nodes along each relation that is used, ``kinds [B, K]`` the kinds of their edges."""
 
     x: Tensor
     y: Tensor
     arcs: Tensor
     weights: Tensor
+    beside: tuple[tuple[Tensor, Tensor], ...] = ()
+    kinds: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -53,6 +56,7 @@ class Neighbourhood:
         self.touched = arrivals.arcs[old].unique()
         below = self.n_new + torch.searchsorted(self.touched, arrivals.arcs.clamp(max=n_old - 1).contiguous())
         place = torch.where(old, below, arrivals.arcs - n_old)
+        self.n_old = n_old
         size = self.n_new + len(self.touched)
         order = (place[0] * size + place[1]).argsort()
         self.rows, self.columns = place[:, order]
@@ -70,6 +74,14 @@ class Neighbourhood:
     def _matrix(self, values: Tensor) -> Tensor:
         size = len(self.indptr) - 1
         return csr_tensor(self.indptr, self.columns, values, (size, size))
+
+    def beside(self, h: Tensor, arcs: Tensor, weights: Tensor) -> Tensor:
+        """The new rows of the mean of ``h [n, d]`` over the neighbours along some ``arcs [2, A]``."""
+        old = arcs[1] < self.n_old
+        below = self.n_new + torch.searchsorted(self.touched, arcs[1].clamp(max=self.n_old - 1).contiguous())
+        column, row = torch.where(old, below, arcs[1] - self.n_old), arcs[0] - self.n_old
+        total = h.new_zeros(self.n_new, h.shape[1]).index_add_(0, row, weights[:, None] * h[column])
+        return total / h.new_zeros(self.n_new, 1).index_add_(0, row, weights[:, None]).clamp(min=TINY)
 
     def two_steps(self, h: Tensor, means: Tensor) -> Tensor:
         """The new rows of the mean over two-step walks of ``h [n, d]``; ``means`` are those over the neighbours that
@@ -100,7 +112,7 @@ def arrived(graph: Graph, model: OpenWorldModel, arrivals: Arrivals) -> OpenWorl
         raise InputError("this model was saved without what new nodes need; fit it again")
     around, recipe = Neighbourhood(graph, arrivals), model.recipe
     old = model.relay.of_nodes(around.touched)
-    x = recipe.frame.coordinates(_views(graph, recipe.sources, around, old, arrivals.x)).half().float()
+    x = recipe.frame.coordinates(_views(graph, recipe.sources, around, old, arrivals)).half().float()
     alone = scores(x, recipe.head.weights)
     n_classes = alone.shape[1]
     labels = label_matrix(arrivals.y, n_classes)
@@ -120,8 +132,9 @@ def arrived(graph: Graph, model: OpenWorldModel, arrivals: Arrivals) -> OpenWorl
     return replace(model, x=x, y=arrivals.y, log_known=logits.log_softmax(1), facts=facts)
 
 
-def _views(graph: Graph, sources: ViewSources, around: Neighbourhood, old: Relay, x: Tensor) -> list[Tensor]:
-    """The views of the new nodes, in the order of ``VIEWS``."""
+def _views(graph: Graph, sources: ViewSources, around: Neighbourhood, old: Relay, arrivals: Arrivals) -> list[Tensor]:
+    """The views of the new nodes, in the order of ``VIEWS``, then the further ones."""
+    x = arrivals.x
     weighted = tfidf(x, sources.idf) if x.layout == torch.sparse_csr else x - sources.centre
     new_words = weighted @ sources.words
     words = torch.cat([new_words, old.words])
@@ -134,6 +147,9 @@ def _views(graph: Graph, sources: ViewSources, around: Neighbourhood, old: Relay
         around.two_steps(links, old.links_mean),
         around.smoothed(links, old.links_near, NEAR_STEPS[1]),
     ]
+    for arcs, weights in arrivals.beside:
+        raw += [around.beside(h[:, :BESIDE], arcs, weights) for h in (words, links)]
+    raw += [] if arrivals.kinds is None else [arrivals.kinds]
     return [centred(part, mean) for part, mean in zip(raw, sources.means, strict=True)]
 
 

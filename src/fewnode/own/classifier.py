@@ -154,9 +154,9 @@ class FewShotClassifier(FittedModel):
         count = None
         if not isinstance(nodes, Graph):
             (nodes, count), edges = read_later(self.source, self.vocabulary, graph, nodes, edges), ()
-        came = Newcomers.of(graph, self._fitted()[1], world.classes, nodes, edges, self.newcomers, count)
+        came = Newcomers.of(graph, self._fitted()[1], world, nodes, edges, self.newcomers, count)
         count, self.newcomers = nodes.num_nodes if count is None else count, came
-        rows = arrived(graph, world, came.arrivals)
+        rows = arrived(union(world.use.seen(graph)), world, came.arrivals)
         ids = torch.arange(len(rows.y), device=graph.device)[-count:]
         found = replace(self.question, model=rows).probabilities(ids).cpu()
         names, question = list(came.names[-count:]), self.question
@@ -230,7 +230,7 @@ class FewShotClassifier(FittedModel):
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
         if self.question is not None:
-            return OpenExplainer(union(self._graph()), self.question, at).explain(n_neighbours)
+            return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
         return Explainer(*self._adapted()).explain(at, n_neighbours)
 
     def unlabelled(self) -> torch.Tensor:

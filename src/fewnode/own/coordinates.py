@@ -7,29 +7,43 @@ import torch
 from torch import Tensor
 
 from ..graph.passes import column_means
+from ..nn.views import VIEWS
+from ..store.rows import rows_at
 from ..store.space import Space, by_rows
 
 WIDTH = 512  # principal directions that are kept: beyond them no class of the development graphs was told apart better
+FURTHER = 256  # ... of the views that directions and kinds of edges add
 SAMPLE = 20_000  # nodes the directions are learned from
 LENGTH = 3.0  # of each view's rows: brings the coordinates to the scale at which the penalties of the head are set
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The ``directions [d, at most WIDTH]`` of the views side by side, and the ``centre [d]`` they start from."""
+    """The ``directions [d, at most WIDTH]`` of the views side by side, and the ``centre [d]`` they start from.
+
+    Further views, beyond the six, have directions of their own beside these: the six stay what they are."""
 
     centre: Tensor
     directions: Tensor
 
     @classmethod
     @torch.no_grad()
-    def of(cls, views: Sequence[Tensor], space: Space | None = None) -> "Frame":
-        """The leading principal directions of the views of all nodes."""
+    def of(cls, views: Sequence[Tensor], space: Space | None = None, length: float = 1.0) -> "Frame":
+        """The leading principal directions of the views of all nodes; further views count ``length`` times as much."""
+        if len(views) > len(VIEWS):
+            plain, more = cls._of(views[: len(VIEWS)], WIDTH, space), cls._of(views[len(VIEWS) :], FURTHER, space)
+            return cls(
+                torch.cat([plain.centre, more.centre]), torch.block_diag(plain.directions, length * more.directions)
+            )
+        return cls._of(views, WIDTH, space)
+
+    @classmethod
+    def _of(cls, views: Sequence[Tensor], width: int, space: Space | None) -> "Frame":
         chosen = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:SAMPLE].to(views[0].device)
         means = [view.mean(0, dtype=torch.float32) if space is None else column_means(view, space) for view in views]
         centre = LENGTH * torch.cat(means)
-        sample = LENGTH * torch.cat([view[chosen].float() for view in views], 1) - centre
-        return cls(centre, torch.linalg.eigh((sample.T @ sample).double())[1][:, -WIDTH:].float())
+        sample = LENGTH * torch.cat([rows_at(view, chosen, space).float() for view in views], 1) - centre
+        return cls(centre, torch.linalg.eigh((sample.T @ sample).double())[1][:, -width:].float())
 
     @torch.no_grad()
     def coordinates(self, views: Sequence[Tensor]) -> Tensor:

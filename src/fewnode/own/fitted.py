@@ -8,12 +8,14 @@ from typing import Any, Self
 import torch
 
 from .. import inference
+from ..cluster import Engine
 from ..errors import InputError
 from ..graph import Graph
+from ..graph.spectral import structural_bytes
 from ..methods.base import Method
 from ..storage import PathLike
 from ..storage.manifest import Manifest
-from ..store.space import Space
+from ..store.space import said
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
@@ -100,7 +102,7 @@ class FittedModel:
         source = source or understood
         split = choose_split(graph, self.min_size) if split is None else split
         if graph.space is not None:
-            self._check_on_disk(graph.space, graph.num_nodes, split)
+            self._check_on_disk(graph, split)
         if source is not None and source.memory is None and source.files() and not source.missing():
             source = source.understood()[1]
         self.notes, self.folder, self.manifest = [], None, None
@@ -128,7 +130,7 @@ class FittedModel:
         self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
         return self
 
-    def _check_on_disk(self, space: Space, n: int, split: ClassSplit) -> None:
+    def _check_on_disk(self, graph: Graph, split: ClassSplit) -> None:
         if self.method != "vantage":
             raise InputError(f"{self.method} holds the whole graph in memory; a store is for vantage")
         if len(split.base) < 2:
@@ -136,9 +138,14 @@ class FittedModel:
                 f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train on. "
                 "Label more nodes, or ask for fewer with --min-size"
             )
+        assert graph.space is not None
+        needed = structural_bytes(graph.num_nodes, len(graph.indices))
+        if not graph.has_features and not graph.space.has_room(needed, graph.num_nodes):
+            raise InputError(
+                "a graph without feature columns gets structural ones, which are made in memory: give --memory "
+                f"{said(graph.space.memory_for(needed, graph.num_nodes))} or more, or import it with columns"
+            )
         self.device = "cpu"
-        if not space.has_room(16 * n * len(split.base), n):  # the taught view of all nodes is in memory
-            self.options = {**self.options, "taught": False}
 
     def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
         if len(split.base) >= 2:
@@ -183,26 +190,36 @@ class FittedModel:
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
         model.rehead()  # the user's classes may be any number
-        graph = graph if model.card.context.get("weighted", True) else graph.without_weights()
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
         self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
         self._own = False
 
-    def read(self, *, memory: int | None = None, **files: PathLike | None) -> Graph:
+    def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
         """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
-        was fitted on; without any, those very files. ``memory`` bounds the work on a store."""
+        was fitted on; without any, those very files. ``memory`` bounds the work on a store, ``engine`` does it."""
         if self.source is None or not (self.source.files() or any(files.values())):
             raise InputError(
                 "this model does not remember any tables; name edges and nodes (they are read as new ones)"
             )
         source = self.source.elsewhere(**files)
-        graph = source.read(self.vocabulary, memory)
+        graph = source.read(self.vocabulary, memory, engine)
         self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
         return graph
 
     def unchanged(self, graph: Graph) -> bool:
         """Whether a graph is the one the model was fitted on: read from the same files, or equal to the last bit."""
         return graph is self._unchanged or graph.fingerprint == self._fitted()[1].fingerprint
+
+    def reads_the_same(self) -> bool:
+        """Whether the last graph was read from the very files the model was fitted on, unchanged."""
+        return self._unchanged is not None
+
+    def changed_labels(self, graph: Graph) -> str | None:
+        """How the labels of the graph the model was fitted on have changed since, in words."""
+        if self.folder is None or self.manifest is None or graph.space is not None or not bool((graph.y >= 0).any()):
+            return None
+        y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
+        return opening.changed_labels(self.folder, self.manifest, y, classes)
 
     def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
         """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.

@@ -5,8 +5,9 @@ the regression's own answers spread in the same way (where a label is known, the
 counts is learned on labelled nodes that were held out, so no node ever hears its own label.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph.operators import Operator, ppr_smooth
+from ..store.rows import rows_at
 from ..store.space import CHUNK, Space
 from .spreading import FAINT as FAINT
 from .spreading import SPREADS as SPREADS
@@ -46,12 +48,12 @@ class KnownHead:
         losses: list[float] = []
         for penalty in PENALTIES:
             fitted = [
-                logistic(x[train].float(), y[train], old, penalty)
+                logistic(rows_at(x, train, edges.space).float(), y[train], old, penalty)
                 for (_, train), old in zip(folds, tried[-1], strict=True)
             ]
             tried.append(fitted)
             parts = [
-                F.cross_entropy(scores(x[held].float(), w), y[held], reduction="sum")
+                F.cross_entropy(scores(rows_at(x, held, edges.space).float(), w), y[held], reduction="sum")
                 for (held, _), w in zip(folds, fitted, strict=True)
             ]
             losses.append(float(torch.stack(parts).sum()))
@@ -94,32 +96,52 @@ def scores(x: Tensor, weights: Tensor) -> Tensor:
     return torch.addmm(weights[-1], x, weights[:-1])
 
 
-def logistic(
-    x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = 30, parts: Sequence[Tensor] | None = None
-) -> Tensor:
-    """Weights ``[d + 1, C]`` of multinomial logistic regression from ``start``; the bias is not penalised.
+def logistic(x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = 30) -> Tensor:
+    """Weights ``[d + 1, C]`` of multinomial logistic regression from ``start``; the bias is not penalised."""
+    return _descended(
+        start, steps, lambda weights: loss_and_gradient(x, weights, penalty, len(y), (slice(None), y, True))
+    )
 
-    With ``parts``, of the rows in these, which are looked at one after the other.
-    """
-    pieces: Sequence[Any] = [slice(None)] if parts is None else parts
-    n = len(y) if parts is None else sum(map(len, parts))
+
+def logistic_by_rows(x: Tensor, y: Tensor, start: Tensor, penalty: float, rows: Tensor, space: Space) -> Tensor:
+    """The same for the given rows of coordinates on disk, some at a time."""
+    parts = rows.split(CHUNK // (8 * x.shape[1]))
+    pieces = [(part, y[part], number == len(parts) - 1) for number, part in enumerate(parts)]
+
+    def evaluated(weights: Tensor) -> tuple[float, Tensor]:
+        total, gradient = 0.0, torch.empty(0)
+        work = partial(loss_and_gradient, x, weights, penalty, len(rows))
+        for loss, own in space.results(work, pieces, "learning the known classes, by chunks of rows"):
+            total, gradient = total + loss, own if len(gradient) == 0 else gradient.add_(own)
+        return total, gradient
+
+    return _descended(start, 30, evaluated)
+
+
+def loss_and_gradient(
+    x: Tensor, weights: Tensor, penalty: float, n: int, piece: tuple[Any, Tensor, bool]
+) -> tuple[float, Tensor]:
+    """What some of ``n`` rows (which, their classes, whether they are the last) add to the loss and its gradient; the
+    last ones add the penalty."""
+    rows, own, last = piece
+    weights = weights.detach().requires_grad_()
+    with torch.enable_grad():
+        loss = F.cross_entropy(scores(x[rows].float(), weights), own) * (len(own) / n)
+        if last:
+            loss = loss + penalty / (2 * n) * weights[:-1].square().sum()
+        (gradient,) = torch.autograd.grad(loss, weights)
+    return float(loss.detach()), gradient
+
+
+def _descended(start: Tensor, steps: int, evaluated: Callable[[Tensor], tuple[float, Tensor]]) -> Tensor:
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS([weights], max_iter=steps, history_size=10, line_search_fn="strong_wolfe")
 
     def closure() -> float:
-        optimizer.zero_grad()
-        total = 0.0
-        for number, rows in enumerate(pieces):
-            own = y[rows]
-            loss = F.cross_entropy(scores(x[rows].float(), weights), own) * (len(own) / n)
-            if number == len(pieces) - 1:
-                loss = loss + penalty / (2 * n) * weights[:-1].square().sum()
-            loss.backward()
-            total += float(loss.detach())
-        return total
+        loss, weights.grad = evaluated(weights)
+        return loss
 
-    with torch.enable_grad():
-        optimizer.step(closure)
+    optimizer.step(closure)
     return weights.detach()
 
 
@@ -127,8 +149,7 @@ def _final(x: Tensor, y: Tensor, labelled: Tensor, start: Tensor, penalty: float
     """The weights that all labelled nodes teach; in the order of the disk, where they are there."""
     if space is None:
         return logistic(x[labelled], y[labelled], start, penalty)
-    parts = labelled.sort().values.split(CHUNK // (8 * x.shape[1]))
-    return logistic(x, y, start, penalty, parts=parts)
+    return logistic_by_rows(x, y, start, penalty, labelled.sort().values, space)
 
 
 def label_matrix(y: Tensor, n_classes: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 Every smoothing is a polynomial of the adjacency, so one node's row of it is that polynomial applied to the node's
 one-hot row from the left: a few products of the adjacency with a matrix of one column for each cut. That is exact.
-Edges count by their weights, without direction and kind, as they do in the open question. Held fixed, as they are on
+Edges count as they do in the open question (``EdgeUse``). Held fixed, as they are on
 the whole graph, are: the bases of words and links, the rarities of both, the means the views
 are centred on, the frame of the coordinates, the head of the known classes and its shares, and what every *other* node
 tells its neighbours (its label, or what the regression said of it).
@@ -16,11 +16,12 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.csr import csr_parts
+from ..graph.edge_use import EdgeUse, kinds_at
 from ..graph.operators import adjacency, weighted_adjacency
 from ..graph.passes import times_rows
-from ..graph.relations import union
+from ..graph.relations import relation, union
 from ..nn.features import column_mass
-from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
+from ..nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, WORDS, centred
 from .known_head import FAINT, SPREADS, scores
 from .membership import node_facts
 from .moments import Moments
@@ -119,9 +120,10 @@ class NodeRows:
 @dataclass(frozen=True)
 class Surroundings:
     """What reaches one node, for each of ``B`` cuts: ``words [4, B, d]`` and ``links [2, B, rank]`` of the views before
-    they are centred; the ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the
-    last two, ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all. ``columns [4, F]`` is what the
-    first cut has of each feature column in the views of words, ``own [4]`` the weight of the node's own features in
+    they are centred, with those beside the node along each relation below, and the ``kinds [B, K]`` of its edges; the
+    ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the last two,
+    ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all. ``columns [4 or more, F]`` is what the first
+    cut has of each feature column in the views of words, ``own [4 or more]`` the weight of the node's own features in
     it."""
 
     words: Tensor
@@ -131,20 +133,24 @@ class Surroundings:
     masses: Tensor
     columns: Tensor
     own: Tensor
+    kinds: Tensor
 
     def first(self, words: Tensor) -> "Surroundings":
         """Those of the first cut with other words ``[4, B, d]``."""
         n = words.shape[1]
         links, opinions = (part[:, :1].expand(-1, n, -1) for part in (self.links, self.opinions))
         say, masses = (part[:, :1].expand(-1, n) for part in (self.say, self.masses))
-        return replace(self, words=words, links=links, opinions=opinions, say=say, masses=masses)
+        kinds = self.kinds[:1].expand(n, -1)
+        return replace(self, words=words, links=links, opinions=opinions, say=say, masses=masses, kinds=kinds)
 
 
 class Locality:
     """Makes the rows of one node again, by the recipe of the open-world model."""
 
-    def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor) -> None:
-        self.graph, self.recipe, self.moments, self.y = union(graph), recipe, moments, y
+    def __init__(self, graph: Graph, recipe: Recipe, moments: Moments, y: Tensor, use: EdgeUse | None = None) -> None:
+        self.use = use or EdgeUse()
+        self.whole = self.use.seen(graph)
+        self.graph, self.recipe, self.moments, self.y = union(self.whole), recipe, moments, y
 
     @torch.no_grad()
     def surroundings(self, node: int, cuts: Sequence[Sequence[int]]) -> Surroundings:
@@ -153,30 +159,34 @@ class Locality:
         (far_steps, near_steps), sources = [(steps, restart) for restart, steps in SPREADS], self.recipe.sources
         near, far, labels_far, labels_near = walks.smoothed((NEAR_STEPS, FAR_STEPS, far_steps, near_steps))
         two = walks.two_steps()
-        views = torch.cat([walks.start(), two, near, far], 1)
+        beside = [_beside(relation(self.whole, name), node, cuts) for name in self.use.relations]
+        views = torch.cat([walks.start(), two, near, far, *beside], 1)
         columns = column_mass(self.graph, views, sources.idf, sources.centre).T
-        links = times_rows(torch.cat(walks.lists(two, near), 1).T, sources.links)
+        links = times_rows(torch.cat(walks.lists(two, near, *beside), 1).T, sources.links)
         said = torch.cat([labels_far, labels_near], 1)
         labelled = (self.y >= 0).nonzero().flatten()
         labels = said.new_zeros(self.recipe.answers.shape[1], said.shape[1])
         labels.index_add_(0, self.y[labelled], said[labelled])
         n = len(cuts)
         return Surroundings(
-            (columns @ sources.words).unflatten(0, (len(WORDS), n)),
-            links.unflatten(0, (2, n)),
+            (columns @ sources.words).unflatten(0, (len(WORDS) + len(beside), n)),
+            links.unflatten(0, (2 + len(beside), n)),
             torch.cat([labels.T, times_rows(said.T, self.recipe.answers)]).unflatten(0, (4, n)),
             said[node].unflatten(0, (2, n)) * float(self.y[node] < 0),
             torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
             columns[::n],
             views[node, ::n],
+            kinds_at(self.whole, self.use.kinds, node, cuts),
         )
 
     @torch.no_grad()
     def rows(self, node: int, around: Surroundings) -> NodeRows:
         """The rows that the node has in such surroundings."""
         sources, head = self.recipe.sources, self.recipe.head
-        h = zip([*around.words, *around.links], sources.means, strict=True)
-        views = [centred(part, mean) for part, mean in h]
+        beside = zip(around.words[len(WORDS) :], around.links[2:], strict=True)
+        h = [*around.words[: len(WORDS)], *around.links[:2], *(part[:, :BESIDE] for pair in beside for part in pair)]
+        h += [around.kinds] if self.use.kinds else []
+        views = [centred(part, mean) for part, mean in zip(h, sources.means, strict=True)]
         x = self.recipe.frame.coordinates(views)
         alone = scores(x, head.weights)
         own = alone.softmax(1) - self.recipe.answers[node].float()  # what it says itself has changed as well
@@ -193,3 +203,15 @@ class Locality:
 def _column_counts(graph: Graph) -> Tensor:
     """How many lists each node is in, its own among them."""
     return torch.bincount(graph.indices.long(), minlength=graph.num_nodes).float() + 1
+
+
+def _beside(graph: Graph, node: int, cuts: Sequence[Sequence[int]]) -> Tensor:
+    """The row of the mean over the neighbours of a node, ``[N, cuts]``."""
+    start, end = graph.indptr[node : node + 2].tolist()
+    others = graph.indices[start:end].long()
+    values = torch.ones(len(others), device=graph.device) if graph.weights is None else graph.weights[start:end]
+    rows = torch.zeros(graph.num_nodes, len(cuts), device=graph.device)
+    for at, cut in enumerate(cuts):
+        left = values * ~torch.isin(others, torch.tensor(cut, dtype=torch.long, device=graph.device))
+        rows[others, at] = left / left.sum().clamp(min=1e-12)
+    return rows

@@ -47,10 +47,10 @@ class Moments:
         nodes = labelled if enough else torch.randperm(len(x), generator=random)[:SAMPLE].to(x.device)
         rows = x[nodes].float()
         mean = rows.mean(0)
-        z, own = rows - mean, y[labelled]
+        z, own = rows.sub_(mean), y[labelled]
         total = z.T @ z / len(z)
         count = torch.bincount(own, minlength=int(y.max()) + 1).float()
-        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, x[labelled].float() - mean)
+        means = z.new_zeros(len(count), z.shape[1]).index_add_(0, own, z if enough else x[labelled].float() - mean)
         means = means / count[:, None].clamp(min=1)
         within = total - (means.T * (count / len(own))) @ means if enough else total
         ridge = (total.diagonal().mean() + TINY) * torch.eye(len(total), device=x.device)

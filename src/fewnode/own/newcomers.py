@@ -11,9 +11,12 @@ from torch import Tensor
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.csr import to_scipy, to_tensor
+from ..graph.edge_use import kind_counts
+from ..graph.relations import relation, union
 from .arrivals import Arrivals
 from .classes import class_name
 from .features import FeatureSchema
+from .openworld import OpenWorldModel
 from .support import name_index, node_name, unknown_node
 
 
@@ -29,7 +32,7 @@ class Newcomers:
         cls,
         graph: Graph,
         schema: FeatureSchema,
-        classes: tuple[str, ...],
+        world: OpenWorldModel,
         new: Graph,
         edges: Iterable[Sequence[Any]] = (),
         before: "Newcomers | None" = None,
@@ -38,8 +41,10 @@ class Newcomers:
         """The nodes of ``new`` after those that came ``before``; ``edges`` are further pairs of names, old or new.
 
         Only the first ``listed`` nodes of ``new`` are new, by default all: the others are there already, and only stand
-        in it because its edges name them.
+        in it because its edges name them. The edges of both graphs count as they do in the open ``world``.
         """
+        whole, use = world.use.seen(new), world.use
+        graph, new = union(use.seen(graph)), union(whole)
         _check(graph, schema, new)
         earlier = () if before is None else before.names
         first, n = graph.num_nodes + len(earlier), new.num_nodes if listed is None else listed
@@ -51,8 +56,11 @@ class Newcomers:
         inside = place[torch.stack([rows, new.indices.cpu().long()])]
         arcs, weights = _arcs(graph, inside, new.weights, *_looked_up(graph, index, edges))
         _check_touching(graph, arcs)
-        x, y = _rows(schema.fit(new).x, n), _known_labels(new, classes)[:n]
-        found = Arrivals(*(part.to(graph.device) for part in (x, y, arcs, weights)))
+        x, y = _rows(schema.fit(new).x, n), _known_labels(new, world.classes)[:n]
+        kinds = kind_counts(whole, use.kinds)[:n].to(graph.device) if use.kinds else None
+        beside = tuple(_beside(relation(whole, name), place, n, graph.device) for name in use.relations)
+        x, y, arcs, weights = (part.to(graph.device) for part in (x, y, arcs, weights))
+        found = Arrivals(x, y, arcs, weights, beside, kinds)
         return cls((*earlier, *names[:n]), found if before is None else _joined(before.arrivals, found))
 
 
@@ -64,11 +72,6 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         )
     if new.features is None:
         raise InputError(f"the new nodes have no features; the model knows {schema.width} columns. Give them these")
-    if graph.directed:
-        raise InputError(
-            "nodes cannot be appended to a graph whose edges have directions; name the whole tables instead (--edges "
-            "and --nodes, in Python attach)"
-        )
     if (graph.weights is None) != (new.weights is None) and len(new.indices):
         has, lacks = ("the graph", "the new ones") if new.weights is None else ("the new ones", "the graph")
         raise InputError(f"edges of {has} have weights, but those of {lacks} have none; give both weights or neither")
@@ -110,7 +113,10 @@ def _looked_up(graph: Graph, index: dict[str, int], edges: Iterable[Sequence[Any
 def _arcs(
     graph: Graph, inside: Tensor, inside_weights: Tensor | None, across: Tensor, across_weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """All edges both ways, each once, and their weights in the unit of the graph's, in which the mean is one."""
+    """All edges both ways, each once, and their weights in the unit of the graph's, in which the mean is one; one each
+    where those of the graph do not count."""
+    if graph.weights is None:
+        across_weights = torch.ones_like(across_weights)
     unit = 1.0 if graph.weights is None else float(graph.weights.mean())
     given = torch.ones(inside.shape[1]) if inside_weights is None else inside_weights.cpu()
     arcs = torch.cat([inside, across, across.flip(0)], 1)
@@ -118,6 +124,14 @@ def _arcs(
     apart = arcs[0] != arcs[1]
     arcs, place = arcs[:, apart].unique(dim=1, return_inverse=True)
     return arcs, torch.zeros(arcs.shape[1]).scatter_(0, place, weights[apart])
+
+
+def _beside(new: Graph, place: Tensor, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The arcs of the first ``n`` nodes, by their places, and their weights."""
+    count = int(new.indptr[n])
+    rows = torch.repeat_interleave(torch.arange(n), new.degree[:n].cpu())
+    weights = torch.ones(count) if new.weights is None else new.weights[:count].cpu()
+    return place[torch.stack([rows, new.indices[:count].cpu().long()])].to(device), weights.to(device)
 
 
 def _check_touching(graph: Graph, arcs: Tensor) -> None:
@@ -159,4 +173,9 @@ def _joined(a: Arrivals, b: Arrivals) -> Arrivals:
     else:
         x = torch.cat([a.x, b.x])
     arcs, weights = torch.cat([a.arcs, b.arcs], 1), torch.cat([a.weights, b.weights])
-    return Arrivals(x, torch.cat([a.y, b.y]), arcs, weights)
+    beside = tuple(
+        (torch.cat([one[0], two[0]], 1), torch.cat([one[1], two[1]]))
+        for one, two in zip(a.beside, b.beside, strict=True)
+    )
+    kinds = None if a.kinds is None or b.kinds is None else torch.cat([a.kinds, b.kinds])
+    return Arrivals(x, torch.cat([a.y, b.y]), arcs, weights, beside, kinds)

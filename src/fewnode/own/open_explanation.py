@@ -45,8 +45,9 @@ class OpenExplainer:
         recipe = question.model.recipe
         if recipe is None:
             raise InputError("this model keeps nothing to explain its answers by; fit it again")
-        self.graph, self.question, self.node = graph, question, node
-        self.locality = Locality(graph, recipe, question.model.moments, question.model.y)
+        model = question.model
+        self.locality = Locality(graph, recipe, model.moments, model.y, model.use)
+        self.graph, self.question, self.node = self.locality.graph, question, node
         self.basis, self.usual = recipe.sources.words, recipe.sources.columns
         self.at = torch.tensor([node], device=graph.device)
         self.p = question.probabilities(self.at)[0]

@@ -1,20 +1,22 @@
 """What the open question needs of a model and its graph: the labels that count, the views, a folder to stay in."""
 
 import hashlib
-import shutil
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import msgspec
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import InputError
 from ..graph import Graph
+from ..graph.edge_use import EdgeUse
+from ..graph.relations import union
 from ..methods.base import Method
-from ..nn.views import VIEWS, Views
+from ..nn.views import Views
 from ..storage import write_json
 from ..storage.documents import parse_json
 from ..storage.manifest import NAME, Manifest
@@ -55,8 +57,8 @@ def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...],
     """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
     progress("making the views", 0.0)
     views = _views(model, graph)
-    seen = views(graph)[: len(VIEWS)]  # those along single directions and kinds belong to the closed question
-    return OpenWorldModel.fit(graph, seen, y, classes, sources=views.sources(graph), progress=progress)
+    sources = views.sources(graph)
+    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=sources, use=views.use, progress=progress)
 
 
 def _views(model: Method, graph: Graph) -> Views:
@@ -68,7 +70,8 @@ def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
     """What the nodes of the graph hand on to nodes that arrive later."""
     assert world.recipe is not None
     views = _views(model, graph)
-    return Relay.of(graph, views(graph)[: len(VIEWS)], views.sources(graph), world.y, world.recipe.answers)
+    seen = union(world.use.seen(graph))
+    return Relay.of(seen, views(graph), views.sources(graph), world.y, world.recipe.answers)
 
 
 @torch.no_grad()
@@ -82,7 +85,7 @@ def open_world_on_disk(
     for part in (own.features.basis, own.features.idf, y):
         sha.update(part.contiguous().numpy().data)
     space = graph.space.within(f"world-{sha.hexdigest()[:16]}")
-    if (space.folder / NAME).exists():
+    if space.brought(NAME, MODEL, TENSORS):
         found = load(space.folder, Manifest.read(space.folder), y, classes)
         assert found is not None and found.recipe is not None
         recipe = replace(found.recipe, answers=space.open("answers"), sources=own.sources(graph))
@@ -90,12 +93,13 @@ def open_world_on_disk(
         return replace(found, x=x, log_known=log_known, facts=facts, recipe=recipe)
     progress("making the views", 0.0)
     made = OpenWorldModel.fit(graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress)
-    shutil.rmtree(graph.space.within("scratch").folder, ignore_errors=True)
+    graph.space.within("scratch").clear()
     assert made.recipe is not None
     none, links = made.facts.new_zeros(0), made.recipe.sources.links[:0]
     bare = replace(made.recipe, answers=none, sources=replace(made.recipe.sources, links=links))
     save(replace(made, x=none, log_known=none, facts=none, recipe=bare), space.folder)
     Manifest.write(space.folder)
+    space.share(MODEL, TENSORS, NAME)
     return made
 
 
@@ -108,7 +112,8 @@ def save(model: OpenWorldModel, folder: Path) -> None:
     if model.recipe is not None:
         parts |= {f"recipe.{name}": part for name, part in model.recipe.tensors().items()}
     write_tensors(folder / TENSORS, parts)
-    write_json(folder / MODEL, {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]})
+    written = {"classes": model.classes, "rehearsed": [one.to_json() for one in model.rehearsed]}
+    write_json(folder / MODEL, written | {"edges": asdict(model.use)})
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -116,6 +121,7 @@ class Document(msgspec.Struct, frozen=True):
 
     classes: tuple[str, ...]
     rehearsed: tuple[Rehearsed, ...]
+    edges: EdgeUse = msgspec.field(default_factory=EdgeUse)
 
 
 def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
@@ -134,7 +140,29 @@ def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) 
         kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
         recipe = Recipe.from_tensors(kept) if kept else None
         x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
-        return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe)
+        return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe, use=document.edges)
+
+
+def changed_labels(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> str | None:
+    """How labels differ from those that were kept, in words; None if they do not, or nothing was kept."""
+    if MODEL not in manifest:
+        return None
+    old = parse_json(manifest.read_bytes(folder, MODEL), Document, str(folder / MODEL)).classes
+    with safe_open(folder / TENSORS, "pt") as parts:
+        before = parts.get_tensor("y")
+    number = {name: at for at, name in enumerate(dict.fromkeys((*old, *classes)))}
+    then, now = (
+        torch.tensor([*(number[name] for name in names), -1])[ids] for names, ids in ((old, before), (classes, y.cpu()))
+    )
+    if len(then) != len(now) or bool((then == now).all()):
+        return None
+    counts = {
+        "more": int(((then < 0) & (now >= 0)).sum()),
+        "fewer": int(((then >= 0) & (now < 0)).sum()),
+        "another": int(((then >= 0) & (now >= 0) & (then != now)).sum()),
+    }
+    words = {"more": "{:,} nodes more have one", "fewer": "{:,} have none any more", "another": "{:,} have another"}
+    return ", ".join(words[what].format(count) for what, count in counts.items() if count)
 
 
 def load_relay(folder: Path, manifest: Manifest, device: torch.device) -> Relay | None:

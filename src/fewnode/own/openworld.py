@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.bounded import smoother
+from ..graph.edge_use import EdgeUse
 from ..graph.relations import union
 from ..nn.views import ViewSources
 from ..store.space import Space, by_rows
@@ -38,7 +39,7 @@ class OpenWorldModel:
     ``x [N, d]`` are coordinates of the nodes, ``y [N]`` their known classes (-1 where unknown), named by ``classes``;
     ``log_known [N, C]`` says which known class a node is, if it is of one; ``facts`` are those of ``node_facts``. With
     the ``recipe``, which explanations need, all of these can be made again for one node; with the ``relay``, which is
-    read when it is needed, they can be made for nodes that arrive later.
+    read when it is needed, they can be made for nodes that arrive later. ``use`` is what edges count.
     """
 
     classes: tuple[str, ...]
@@ -50,6 +51,7 @@ class OpenWorldModel:
     rehearsed: tuple[Rehearsed, ...]
     recipe: Recipe | None = None
     relay: Relay | None = None
+    use: EdgeUse = field(default_factory=EdgeUse)
 
     @classmethod
     def fit(
@@ -60,20 +62,25 @@ class OpenWorldModel:
         classes: tuple[str, ...],
         *,
         sources: ViewSources | None = None,
+        use: EdgeUse | None = None,
         space: Space | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
     ) -> "OpenWorldModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``sources`` of the views make explanations possible; ``space`` is where rows of all nodes go, if the graph is
-        on disk. ``progress`` is told what is being done, and which part of it is done.
+        ``sources`` of the views make explanations possible; ``use`` is what the views make of edges; ``space`` is where
+        rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and which part of it is
+        done.
         """
-        edges = smoother(union(graph))
+        use = use or EdgeUse()
+        edges = smoother(union(use.seen(graph)))
         progress("joining the views", 0.0)
-        frame = Frame.of(views, space)
+        frame = Frame.of(views, space, use.length)
         x = frame.all_coordinates(views, space)
         moments = Moments.of(x, y)
+        if space is not None:
+            space.release()
         progress("learning the known classes", 0.0)
         head = KnownHead.fit(x, edges, y, seed)
         logits, alone = head.logits(x, edges, y)
@@ -91,7 +98,7 @@ class OpenWorldModel:
         )
         recipe = None if sources is None else Recipe.of(sources, frame, head, x, y, space)
         progress("done", 1.0)
-        return cls(classes, x, y, log_known, facts, moments, tuple(found), recipe)
+        return cls(classes, x, y, log_known, facts, moments, tuple(found), recipe, use=use)
 
     def ask(
         self,

@@ -16,28 +16,39 @@ from ..nn import view_blocks
 from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
 from ..store.space import CHUNK, PER_NODE, RUNTIME, Space, default_memory
 from .coordinates import WIDTH
+from .known_head import PENALTIES, SELECTION
+from .moments import SAMPLE
 from .rehearsal import WORLDS
 from .spreading import COPIES, SPREADS
 
 RANK, LEAST_RANK, SPARE = 256, 64, 16  # of the views: most, least, and columns to spare while directions are found
-TRIED = 1 << 20  # nodes of the graph on which the rates are measured: more than a processor's cache holds
-BLOCK = 16  # columns of a block on which they are measured
+TRIED, ARCS = 1 << 21, 1 << 24  # most nodes and arcs of the graph on which the rates are measured
+BLOCK, PASSES = 16, 3  # columns of a block on which they are measured, and passes
+THIN = 40  # columns of a product with few
 LEARNED = 45  # passes over the labelled nodes until the known classes are learned
+ANSWER, HALF = (
+    8,
+    5,
+)  # arcs that take as long as a class's answer at a node, and as a coordinate read from half precision
+EPISODES = 1.3e11  # multiplications that take as long as what is learned from worlds, whatever the graph
+TRIALS = 38 * len(PENALTIES) + 25 * WORLDS  # passes over the sample on which the penalty is chosen, and over worlds
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds for an arc and a column of smoothing, for a multiplication of a dense product, for a byte on disk."""
+    """Seconds for an arc and a column of smoothing, for a multiplication of a dense product, for a byte on disk, and
+    for a multiplication of a product with as few columns as there are classes."""
 
     arc: float
     product: float
     byte: float
+    thin: float
 
     @classmethod
-    def measured(cls, degree: float, folder: Path | None = None) -> "Rates":
-        """On a random graph with that mean degree, in a few seconds."""
+    def measured(cls, nodes: int, degree: float, folder: Path | None = None) -> "Rates":
+        """On a random graph with that mean degree and that many nodes, or as many as a few seconds allow."""
         random = torch.Generator().manual_seed(0)
-        n = min(TRIED, max(1 << 16, int((1 << 23) / max(degree, 1))))
+        n = min(nodes, TRIED, max(1 << 12, int(ARCS / max(degree, 1))))
         arcs = int(n * max(degree, 1))
         indptr = torch.arange(n + 1) * arcs // n
         indices = torch.randint(n, (arcs,), generator=random, dtype=torch.int32)
@@ -45,11 +56,13 @@ class Rates:
             space = Space(Path(where), 1 << 40)
             operator = BoundedOperator(Pattern(indptr, indices), torch.ones(n), torch.ones(n), True, space)
             h = torch.randn(n, BLOCK, generator=random)
-            smooth = _seconds(lambda: operator.smooth(h, 1, 0.1))
+            smooth = _seconds(lambda: operator.smooth(h, PASSES, 0.1)) / PASSES
             left, right = torch.randn(4096, 256), torch.randn(256, 256)
-            product = _seconds(lambda: left @ right)
+            product = _seconds(lambda: left @ right) / (4096 * 256 * 256)
+            few = right[:, :THIN].contiguous()
+            thin = _seconds(lambda: left.T @ (left @ few)) / (2 * 4096 * 256 * THIN)
             byte = _seconds(lambda: _written(space, h))
-        return cls(smooth / (arcs * BLOCK), product / (4096 * 256 * 256), byte / (8 * h.numel()))
+        return cls(smooth / (arcs * BLOCK), product, byte / (8 * h.numel()), thin)
 
 
 def _written(space: Space, h: torch.Tensor) -> None:
@@ -105,8 +118,8 @@ def plan(
     if not 0 <= labelled <= 1:
         raise InputError(f"--labelled {labelled}: it is a share of the nodes, from 0 to 1")
     memory = default_memory() if memory is None else memory
-    rates = Rates.measured(2 * edges / nodes)
-    rank = min(RANK, max(columns, LEAST_RANK))
+    rates = Rates.measured(nodes, 2 * edges / nodes)
+    rank = rank_of(columns)
     wide, coordinates = rank + SPARE, min(WIDTH, len(VIEWS) * rank)
     disk = 8 * edges + nodes * (16 + 8 * columns + 2 * rank * (1 + len(VIEWS)))
     disk += nodes * (2 * coordinates + 14 * classes + 24)
@@ -125,6 +138,11 @@ def plan(
     )
 
 
+def rank_of(columns: int) -> int:
+    """The width of the views of a graph with so many columns."""
+    return min(RANK, max(columns, LEAST_RANK))
+
+
 def _views(nodes: int, edges: int, rank: int, wide: int, rates: Rates) -> float:
     smoothings = rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0]) + wide * (2 * STEPS + 1)
     turned = 2 * (STEPS + 3) * wide * wide * 2  # inner products and turns, in double precision
@@ -133,8 +151,11 @@ def _views(nodes: int, edges: int, rank: int, wide: int, rates: Rates) -> float:
 
 
 def _known(nodes: int, edges: int, width: int, classes: int, labelled: float, rates: Rates) -> float:
-    spread = 2 * sum(steps for _, steps in SPREADS) * classes * (WORLDS + 2)
-    learned = LEARNED * labelled * width * (3 * classes * rates.product + 2 * rates.byte)
-    scored = (WORLDS + 2) * width * (classes * rates.product + 2 * rates.byte)
+    passes = 2 * sum(steps for _, steps in SPREADS) * classes * (WORLDS + 2)
+    spread = passes * (2 * edges * rates.arc + nodes * ANSWER * rates.arc)
+    learned = LEARNED * labelled * width * (2 * classes * rates.thin + HALF * rates.arc)
+    scored = (WORLDS + 2) * width * (classes * rates.thin + HALF * rates.arc)
     joined = 2 * width * width * rates.product
-    return 2 * edges * spread * rates.arc + nodes * (learned + scored + joined)
+    sampled = min(labelled * nodes, SELECTION) * 2 * width * classes * rates.thin * TRIALS
+    moments = min(nodes, SAMPLE) * 2 * width * width * rates.product * (WORLDS + 1)
+    return spread + nodes * (learned + scored + joined) + sampled + moments + EPISODES * rates.thin

@@ -1,7 +1,8 @@
 """What one node's row in the open-world model is made from, kept so that it can be made again for that node alone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count, takewhile
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class Recipe:
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a file."""
         sources = {name: getattr(self.sources, name) for name in ("idf", "centre", "words", "links", "columns")}
-        means = {f"mean_of_{name}": mean for name, mean in zip(VIEWS, self.sources.means, strict=True)}
+        means = {f"mean_of_{name}": mean for name, mean in zip(_names(), self.sources.means, strict=False)}
         frame = {"origin": self.frame.centre, "directions": self.frame.directions}
         head = {"weights": self.head.weights, "mix": self.head.mix, "penalty": torch.tensor(self.head.penalty)}
         large = {"links": self.sources.links.half(), "answers": self.answers.half()}
@@ -55,9 +56,16 @@ class Recipe:
     @classmethod
     def from_tensors(cls, parts: Mapping[str, Tensor]) -> "Recipe":
         """What ``tensors`` gave."""
-        means = tuple(parts[f"mean_of_{name}"] for name in VIEWS)
+        there = takewhile(parts.__contains__, (f"mean_of_{name}" for name in _names()))
+        means = tuple(parts[name] for name in there)
         sources = ViewSources(
             parts["idf"], parts["centre"], parts["words"], parts["links"].float(), means, parts["columns"]
         )
         head = KnownHead(parts["weights"], parts["mix"], float(parts["penalty"]))
         return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"].float())
+
+
+def _names() -> Iterator[str]:
+    """Of the six views, then of as many further ones as there are."""
+    yield from VIEWS
+    yield from (f"further_{number}" for number in count())

@@ -119,6 +119,8 @@ def _world(
     number[columns] = torch.arange(len(columns), device=y.device)
     left = number[left]
     moments, fitted = Moments.of(x, left), head.refit(x, left, columns)
+    if edges.space is not None:
+        edges.space.release()
     nodes, weight = _sample(y, blanked, hidden, random)
     logits, alone = fitted.logits_of(nodes, x, edges, left)
     best = logits.log_softmax(1).max(1)

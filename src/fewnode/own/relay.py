@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
-from ..nn.views import ViewSources, neighbour_lists
+from ..nn.views import VIEWS, ViewSources, neighbour_lists
 from .known_head import SPREADS, label_matrix
 
 
@@ -33,8 +33,9 @@ class Relay:
     def of(cls, graph: Graph, views: Sequence[Tensor], sources: ViewSources, y: Tensor, answers: Tensor) -> "Relay":
         """Of the graph with these ``views``, the labels ``y [N]`` and what its nodes answer ``[N, C]``."""
         edges, mean = normalized_adjacency(graph), mean_adjacency(graph)
+        six = slice(len(VIEWS))  # further views are made from the words and links of neighbours alone
         words, _, near, far, _, links_near = (
-            _uncentred(*parts) for parts in zip(views, sources.means, sources.lengths, strict=True)
+            _uncentred(*parts) for parts in zip(views[six], sources.means[six], sources.lengths[six], strict=True)
         )
         links = neighbour_lists(edges) @ sources.links
         words_mean, links_mean = ((mean @ part.float()).half() for part in (words, links))

@@ -1,17 +1,20 @@
 """The files a user's graph was read from, remembered with the model so that predicting needs no second naming."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .. import io
+from ..cluster import Engine
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.stored import open_store
 from ..storage import PathLike
 from ..store.manifest import Store, is_store
+from ..store.remote import absolute, is_url
 from .order import canonical
 
 Files = PathLike | Sequence[PathLike]
@@ -65,25 +68,27 @@ class TableSource:
         """Whether the edges are a store, which holds a whole graph."""
         return isinstance(self.edges, str) and is_store(self.edges)
 
-    def _opened(self, limit: int | None, verify: bool) -> Graph:
+    def _opened(self, limit: int | None, engine: Engine | None, verify: bool) -> Graph:
         if self.nodes or self.features or self.labels:
             raise InputError(f"{self.edges} is a store, which holds nodes and features too: give --edges alone")
-        return open_store(str(self.edges), limit, verify=verify)
+        return open_store(str(self.edges), limit, verify=verify, engine=engine)
 
-    def read(self, vocabulary: Sequence[str] | None = None, limit: int | None = None) -> Graph:
+    def read(
+        self, vocabulary: Sequence[str] | None = None, limit: int | None = None, engine: Engine | None = None
+    ) -> Graph:
         """The graph in the files; its texts get the words of ``vocabulary``, if that is given. A store stays on disk:
-        ``limit`` bounds the memory that the work on it takes."""
+        ``limit`` bounds the memory that the work on it takes, which ``engine`` does."""
         if self.stored:
-            return self._opened(limit, verify=False)
-        _check_limit(limit)
+            return self._opened(limit, engine, verify=False)
+        _check_stored(limit, engine)
         return Graph.from_edges(**canonical(self._read(vocabulary).arguments))
 
-    def understood(self, limit: int | None = None) -> tuple[Graph, "TableSource"]:
+    def understood(self, limit: int | None = None, engine: Engine | None = None) -> tuple[Graph, "TableSource"]:
         """The graph in the files, and the source with all that was found out about them. The hashes of a store are
         compared."""
         if self.stored:
-            return self._opened(limit, verify=True), replace(self, memory={})
-        _check_limit(limit)
+            return self._opened(limit, engine, verify=True), replace(self, memory={})
+        _check_stored(limit, engine)
         found = self._read(None)
         roles = [asdict(role) for role in found.roles]
         named = replace(self, columns=found.columns, memory=found.memory.to_json(), roles=roles, notes=found.notes)
@@ -115,7 +120,7 @@ class TableSource:
 
     def missing(self) -> str | None:
         """The first of the files that is not there."""
-        return next((path for path in self.files() if not Path(path).exists()), None)
+        return next((path for path in self.files() if not is_url(path) and not Path(path).exists()), None)
 
     @property
     def text_column(self) -> str | None:
@@ -137,10 +142,12 @@ class TableSource:
 def _absolute(paths: Files | None) -> Names:
     if paths is None:
         return None
-    found = [str(path.absolute()) for path in io.several(paths)]
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found = [absolute(one) for path in given for one in ([path] if "://" in str(path) else io.several(path))]
     return found[0] if len(found) == 1 else found
 
 
-def _check_limit(limit: int | None) -> None:
-    if limit is not None:
-        raise InputError("--memory bounds the work on a store; make one of the tables with `fewnode import`")
+def _check_stored(limit: int | None, engine: Engine | None) -> None:
+    for flag, given in (("--memory bounds the", limit), ("--engine does", engine)):
+        if given is not None:
+            raise InputError(f"{flag} work on a store; make one of the tables with `fewnode import`")

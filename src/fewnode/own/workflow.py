@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from ..cluster import Engine
 from ..datasets import load_dataset
 from ..errors import InputError
 from ..graph import Graph
@@ -52,6 +53,7 @@ def fit_tables(
     training: AbstractContextManager[Callback] | None = None,
     learning: Progress = lambda what, part: None,
     memory: int | None = None,
+    engine: Engine | None = None,
 ) -> FittedTables:
     """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
 
@@ -64,12 +66,12 @@ def fit_tables(
             training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
-        memory: bytes that the work on a store may take.
+        memory, engine: bytes that the work on a store may take, and who does it, if not this process alone.
     """
     state = unfinished(out, resume)
     force = force or (resume and stopped_early(out))
     check_folder(out, force)
-    graph, source = source.understood(memory)
+    graph, source = source.understood(memory, engine)
     classifier = FewShotClassifier(method, **(settings or {}))
     split = choose_split(graph, classifier.min_size)
     if understood is not None:
@@ -110,13 +112,14 @@ def load_adapted(
     features: PathLike | None = None,
     wanted: Sequence[str] = (),
     memory: int | None = None,
+    engine: Engine | None = None,
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
     """The classifier in ``folder``, on its graph or on the one in other tables, adapted to the examples of ``support``.
 
     ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; unless the graph has no label at all, the open
     question is asked.
-    ``memory`` bounds the work on a store.
+    ``memory`` bounds the work on a store, ``engine`` does it.
     Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is told before any work.
     """
     say(f"Loading the model in {folder} ...")
@@ -124,7 +127,7 @@ def load_adapted(
     readable(support)
     say("Reading the graph ...")
     given = {"edges": edges, "nodes": nodes, "features": features}
-    graph = remembered_graph(classifier, folder, given, say, memory)
+    graph = remembered_graph(classifier, folder, given, say, memory, engine)
     find_nodes(graph, wanted, "nodes asked for")
     examples = _examples(classifier, support, graph)
     classifier.attach(_without_examples(graph, classifier.known, examples))
@@ -172,6 +175,7 @@ def remembered_graph(
     given: Mapping[str, PathLike | None],
     say: Say,
     memory: int | None = None,
+    engine: Engine | None = None,
 ) -> Graph:
     """The graph in the tables given, else in those of the fitting, else the data set the model was trained on."""
     edges = given.get("edges")
@@ -180,15 +184,17 @@ def remembered_graph(
     assert classifier.model is not None and classifier.schema is not None
     if classifier.source is None:
         if edges is not None:
-            return TableSource.of(edges, given.get("nodes"), given.get("features")).read(limit=memory)
+            return TableSource.of(edges, given.get("nodes"), given.get("features")).read(None, memory, engine)
         if classifier.model.card.dataset is None:
             raise InputError(f"{folder} does not remember its tables: name them with --edges and --nodes")
         return load_dataset(classifier.model.card.dataset)[0]
     if edges is None and (lost := classifier.source.missing()):
         raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes")
-    graph = classifier.read(memory=memory, **given)
+    graph = classifier.read(memory=memory, engine=engine, **given)
     if edges is None and not classifier.unchanged(graph):
         say("note: the tables have changed since the model was fitted; they are taken as they are now")
+    elif edges is None and not classifier.reads_the_same() and (changed := classifier.changed_labels(graph)):
+        say(f"note: labels have changed since the model was fitted ({changed}); they are taken as they are now")
     return graph
 
 

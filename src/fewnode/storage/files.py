@@ -31,21 +31,33 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
     Whatever goes wrong before that (an error, a full disk, a kill), the old file stays as it was. What killed writers
     of the same file left is removed.
     """
+    text = None if "b" in mode else "utf-8"
+    with (
+        atomic_path(path) as temporary,
+        temporary.open(mode, encoding=text, newline=None if text is None else "") as file,
+    ):
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def atomic_path(path: PathLike) -> Iterator[Path]:
+    """The same for whoever needs a path: an empty neighbour of ``path`` to be filled. Others may write the same file at
+    the same time, here or on other machines; the last one stays."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target)
     handle, temporary = _temporary(target)
-    text = None if "b" in mode else "utf-8"
     try:
         os.fchmod(handle, 0o666 & ~umask())  # mkstemp is private; a result file need not be
-        with os.fdopen(handle, mode, encoding=text, newline=None if text is None else "") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            temporary.replace(target)
+        yield temporary
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(handle)
 
 
 def _temporary(target: Path) -> tuple[int, Path]:

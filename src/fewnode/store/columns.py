@@ -1,13 +1,14 @@
 """A matrix on disk as files of column blocks: a block is a piece of work, and rows can be read across all of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .space import Space
+from .pages import matrix, read_matrix
+from .space import Result, Space, chunks
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,11 @@ class Columns:
 
     def read(self, i: int) -> Tensor:
         """A block in memory."""
-        return self.space.read(self.file(i))
+        return read_matrix(self.space.local(self.file(i)))
+
+    def open(self, i: int) -> Tensor:
+        """A block, mapped."""
+        return self.space.open(self.file(i))
 
     def opened(self) -> Callable[[slice], Tensor]:
         """A function that reads rows of all blocks side by side."""
@@ -54,26 +59,49 @@ class Columns:
                 stack.enter_context(self.space.writing(self.file(i), (self.n, b.stop - b.start), torch.float32))
                 for i, b in enumerate(self.blocks)
             ]
-            for rows in self.space.rows(self.n, 8 * self.width):
-                made = make(rows)
+            every = list(chunks(self.n, 8 * self.width))
+            for rows, made in zip(
+                every, self.space.results(make, every, f"{self.name}, by chunks of rows"), strict=True
+            ):
                 for part, block in zip(parts, self.blocks, strict=True):
                     part[rows] = made[:, block]
 
     def gram(self) -> Tensor:
         """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
-        rows_of, total = self.opened(), torch.zeros(self.width, self.width, dtype=torch.float64)
-        for rows in self.space.rows(self.n, 12 * self.width):
-            part = rows_of(rows).double()
-            total += part.T @ part
+        total = torch.zeros(self.width, self.width, dtype=torch.float64)
+        for part in self.by_rows(RowChunk.gram, "inner products of columns, by chunks of rows"):
+            total += part
         return total
 
-    def times(self, matrix: Tensor) -> Tensor:
-        """``self @ matrix [width, B]`` in memory."""
-        rows_of, out = self.opened(), torch.empty(self.n, matrix.shape[1])
+    def by_rows(self, work: Callable[["RowChunk"], Result], what: str) -> Iterator[Result]:
+        """What the work gives back for each chunk of rows, in their order."""
+        return self.space.results(work, [RowChunk(self, rows) for rows in chunks(self.n, 12 * self.width)], what)
+
+    def times(self, turn: Tensor) -> Tensor:
+        """``self @ turn [width, B]`` in memory."""
+        rows_of, out = self.opened(), matrix(self.n, turn.shape[1])
         for rows in self.space.rows(self.n, 12 * self.width):
-            out[rows] = (rows_of(rows).double() @ matrix).float()
+            out[rows] = (rows_of(rows).double() @ turn).float()
         return out
 
     def drop(self) -> None:
         for i in range(len(self.blocks)):
             self.space.drop(self.file(i))
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Some rows of all columns, as a piece of work of its own."""
+
+    columns: Columns
+    rows: slice
+
+    def read(self) -> Tensor:
+        """The rows, in memory."""
+        found = self.columns.opened()(self.rows)
+        self.columns.space.release()
+        return found
+
+    def gram(self) -> Tensor:
+        part = self.read().double()
+        return part.T @ part

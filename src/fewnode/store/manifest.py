@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from ..errors import InputError
 from ..storage import PathLike, write_json
 from ..storage.documents import parse_json
 from ..storage.manifest import Manifest
-from .space import read_mapped
+from .pages import read_mapped
+from .remote import Remote, absolute, is_url
 
 FORMAT = 1
 STORE = "store.json"
 REMEDY = "import the graph again"
+OF_NODES = ("features", "x_", "name_")  # what edges do not need
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -29,6 +32,7 @@ class Facts(msgspec.Struct, frozen=True):
     width: int | None = None  # of sparse features
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()  # what was not used of the tables
 
     @classmethod
     def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:
@@ -42,24 +46,39 @@ class Store:
     """The arrays of a store by name, mapped; what is not as it was written is refused."""
 
     def __init__(self, path: PathLike, verify: bool = False) -> None:
-        self.folder = Path(path)
-        if not (self.folder / STORE).exists():
-            there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
-            raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
-        self.manifest = Manifest.read(self.folder)
+        self.verify, self.remote = verify, Remote.of(str(path)) if is_url(path) else None
+        self.folder = Path(absolute(path)) if self.remote is None else self.remote.folder()
+        self.manifest = self._manifest(path)
+        if self.remote is not None:
+            self.remote.fetch(STORE, self.manifest)
         document = self.manifest.read_bytes(self.folder, STORE)
         told = msgspec.json.decode(document)
         if not isinstance(told, dict) or told.get("format") != FORMAT:
             found = told.get("format") if isinstance(told, dict) else None
             raise InputError(f"{path} is a store of format {found}, this version reads {FORMAT}: {REMEDY}")
         self.facts = parse_json(document, Facts, str(self.folder / STORE))
-        self.arrays = {name: self._array(name, verify) for name in self.facts.arrays}
 
-    def _array(self, name: str, verify: bool) -> np.memmap:
+    def _manifest(self, path: PathLike) -> Manifest:
+        if self.remote is None and not (self.folder / STORE).exists():
+            there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
+            raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
+        return Manifest.read(self.folder)
+
+    @cached_property
+    def arrays(self) -> dict[str, np.memmap]:
+        return self.opened()
+
+    def opened(self, structure: bool = False) -> dict[str, np.memmap]:
+        """All arrays; or, for work that looks at the edges alone, all but features and names."""
+        return {name: self._array(name) for name in self.facts.arrays if not (structure and name.startswith(OF_NODES))}
+
+    def _array(self, name: str) -> np.memmap:
         path, told = self.folder / f"{name}.npy", self.facts.arrays[name]
-        if not path.exists():
+        if self.remote is not None:
+            self.remote.fetch(path.name, self.manifest)
+        elif not path.exists():
             raise InputError(f"{path} is gone, so the store is damaged: {REMEDY}")
-        if verify:
+        elif self.verify:
             with self.manifest.checking(self.folder, path.name, REMEDY):
                 pass
         array = read_mapped(path)
@@ -76,8 +95,10 @@ class Store:
 
 
 def is_store(path: PathLike | None) -> bool:
-    """Whether a path is meant to be a store: a folder that holds one, or a name that ends so."""
-    return path is not None and (Path(path).suffix == ".store" or (Path(path) / STORE).exists())
+    """Whether a path is meant to be a store: a URL, a folder that holds one, or a name that ends so."""
+    if path is None or is_url(path):
+        return path is not None
+    return Path(path).suffix == ".store" or (Path(path) / STORE).exists()
 
 
 def _kind(array: np.ndarray) -> tuple[str, tuple[int, ...]]:

@@ -1,26 +1,39 @@
 """A folder for arrays that are as long as a graph, and how much of them may be in memory at once."""
 
 import mmap
-import re
+import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..cluster import Engine
 from ..errors import InputError
+from ..storage.files import atomic_path
+from .pages import read_mapped, write_array
+from .remote import Remote
+from .sending import Sent, returned
+from .sizes import default_memory as default_memory
+from .sizes import free_memory as free_memory
+from .sizes import full_disk as full_disk
+from .sizes import parsed_memory as parsed_memory
+from .sizes import room as room
+from .sizes import said as said
 
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
-RUNTIME = 450 << 20  # bytes that Python and torch take before any work
+RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -34,55 +47,143 @@ class Space:
     folder: Path
     memory: int
     progress: Progress = field(default=lambda what, part: None, repr=False)
-    maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # those that are open, to be released
+    engine: Engine | None = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
+    remote: Remote | None = None  # the folder in object storage of which ``folder`` is this machine's copy
+    maps: list[tuple["ref[np.memmap]", int]] = field(
+        default_factory=list, repr=False
+    )  # those that are open, and their inodes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: not who watches here, nor what is open; another machine has its own cache."""
+        folder = self.folder if self.remote is None else None
+        return {"folder": folder, "memory": self.memory, "remote": self.remote}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        remote: Remote | None = state["remote"]
+        folder = state["folder"] if remote is None else remote.folder()
+        self.__init__(folder, state["memory"], remote=remote)  # type: ignore[misc]  # a frozen dataclass is filled so
+
+    @property
+    def place(self) -> str:
+        """Where all machines find the folder."""
+        return str(self.folder) if self.remote is None else self.remote.url
+
+    def each(self, work: Callable[[Piece], None], pieces: Sequence[Piece], what: str) -> None:
+        """Do the pieces of work, each of which leaves its result on disk."""
+        for _ in self.results(work, pieces, what):
+            pass
+
+    def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
+        """What the work gives back for each piece, in their order: the same sums, whoever does it. To be read only."""
+        if self.engine is None:
+            done: Iterable[Result] = map(work, pieces)
+        else:
+            done = map(returned, self.engine(Sent(work, self.file_of), pieces))
+        self.progress(what, 0.0)
+        for number, result in enumerate(done, 1):
+            yield result
+            self.release()
+            self.progress(what, number / len(pieces))
 
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
-        return replace(self, folder=self.folder / name)
+        return replace(self, folder=self.folder / name, remote=self.remote and self.remote.within(name))
 
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
 
     def has(self, name: str) -> bool:
-        return self.path(name).exists()
+        return self.path(name).exists() if self.remote is None else self.remote.has(self.path(name).name)
+
+    def local(self, name: str) -> Path:
+        """The file of a finished array on this machine."""
+        path = self.path(name)
+        if self.remote is not None and not path.exists():
+            self.remote.fetch(path.name)
+        return path
 
     def open(self, name: str) -> Tensor:
         """A finished array, mapped into memory: pages of it are read when they are looked at."""
-        return self.mapped(read_mapped(self.path(name)))
+        return self.mapped(read_mapped(self.local(name)))
 
     def read(self, name: str) -> Tensor:
         """A finished array, copied into memory."""
-        return torch.from_numpy(np.load(self.path(name), allow_pickle=False))
+        return torch.from_numpy(np.load(self.local(name), allow_pickle=False))
 
     @contextmanager
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
         """A new array to be filled; it is there under its name once everything was written."""
-        target = self.path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_suffix(".part")
-        room(target.parent, int(np.prod(shape)) * dtype.itemsize)
         empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
-        array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
-        yield self.mapped(array)
-        array.flush()
-        temporary.replace(target)
+        with self._whole(name, int(np.prod(shape)) * dtype.itemsize) as (temporary, needed):
+            array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
+            with full_disk(temporary.parent, needed), temporary.open("r+b") as file:
+                if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
+                    os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+            yield self.mapped(array)
+            array.flush()
 
     def write(self, name: str, value: Tensor) -> None:
-        with self.writing(name, tuple(value.shape), value.dtype) as out:
-            out.copy_(value)
+        needed = value.numel() * value.dtype.itemsize
+        with self._whole(name, needed) as (temporary, _), full_disk(temporary.parent, needed):
+            write_array(temporary, value)
+
+    @contextmanager
+    def _whole(self, name: str, needed: int) -> Iterator[tuple[Path, int]]:
+        """A file to be filled for an array of so many bytes, which gets its name once everything is in it."""
+        target = self.path(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        room(target.parent, needed)
+        with atomic_path(target) as temporary:
+            yield temporary, needed
+            if self.remote is not None:
+                self.remote.put(temporary, target.name)
 
     def drop(self, name: str) -> None:
+        if self.remote is not None:
+            self.remote.remove(self.path(name).name)
         self.path(name).unlink(missing_ok=True)
+
+    def share(self, *files: str) -> None:
+        """Let other machines have files that were written into the folder; the last one says that all are there."""
+        if self.remote is not None:
+            for name in files:
+                self.remote.put(self.folder / name, name)
+
+    def brought(self, last: str, *files: str) -> bool:
+        """Whether such files are there; they are on this machine then."""
+        if self.remote is None or not self.remote.has(last):
+            return self.remote is None and (self.folder / last).exists()
+        for name in (last, *files):
+            self.remote.fetch(name)
+        return True
+
+    def clear(self) -> None:
+        """Remove the folder and all that is in it."""
+        if self.remote is not None:
+            self.remote.remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def mapped(self, array: np.memmap) -> Tensor:
         """The array as a tensor whose pages ``release`` lets go of."""
-        self.maps.append(ref(array))
+        named = array.filename is not None and Path(array.filename).exists()
+        self.maps.append((ref(array), Path(str(array.filename)).stat().st_ino if named else 0))
         return torch.from_numpy(array)
+
+    def file_of(self, array: Tensor | np.ndarray) -> tuple[Remote | None, str] | None:
+        """The file that all of an array is mapped from, as any machine finds it; None for one in memory."""
+        at = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
+        for found, inode in ((one(), inode) for one, inode in self.maps):
+            if found is not None and found.size and found.ctypes.data == at and found.shape == array.shape:
+                path = Path(str(found.filename))
+                if not path.exists() or path.stat().st_ino != inode:
+                    return None  # a file without a name, or another array has it now
+                return (None, str(path)) if self.remote is None else self.remote.handle(path)
+        return None
 
     def release(self) -> None:
         """Let go of the pages that were looked at: they stay in the system's cache as long as it has room for them."""
-        self.maps[:] = [one for one in self.maps if one() is not None]
-        for one in self.maps:
+        self.maps[:] = [(one, inode) for one, inode in self.maps if one() is not None]
+        for one, _ in self.maps:
             base = getattr(one(), "base", None)
             if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 base.madvise(mmap.MADV_DONTNEED)
@@ -95,7 +196,12 @@ class Space:
 
     def has_room(self, needed: int, n: int) -> bool:
         """Whether so many bytes fit into the memory, beside what is kept of every one of ``n`` nodes."""
-        return needed <= self.memory - RUNTIME - PER_NODE * n
+        return self.memory_for(needed, n) <= self.memory
+
+    @staticmethod
+    def memory_for(needed: int, n: int) -> int:
+        """The memory into which so many bytes fit beside that."""
+        return needed + RUNTIME + PER_NODE * n
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
@@ -106,20 +212,10 @@ class Space:
                 f"Give --memory {said(least)} or more"
             )
         most = 1 + (self.memory - least) // (4 * n * copies)
-        parts = -(-width // most)
+        parts = max(-(-width // most), 1 if self.engine is None else min(self.engine.slots, width))
         wide = -(-width // parts)
         wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
         return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
-
-
-def read_mapped(path: Path) -> np.memmap:
-    """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
-    try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); make it again") from error
-    assert isinstance(array, np.memmap)
-    return array
 
 
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:
@@ -141,47 +237,8 @@ def by_rows(
     if space is None:
         return make(slice(None))
     if not space.has(name):
+        every = list(chunks(shape[0], 4 * max(shape[1], width)))
         with space.writing(name, shape, dtype) as out:
-            for rows in space.rows(shape[0], 4 * max(shape[1], width)):
-                out[rows] = make(rows)
+            for rows, made in zip(every, space.results(make, every, f"{name}, by chunks of rows"), strict=True):
+                out[rows] = made
     return space.open(name)
-
-
-def room(folder: Path, needed: int) -> None:
-    """Refuse to begin an array for which the disk has no room."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise InputError(
-            f"the disk of {folder} has {said(free)} free, {said(needed)} are needed: {said(needed - free)} are missing"
-        )
-
-
-def parsed_memory(text: str) -> int:
-    """Bytes of ``4GB``, ``512M``, ``1.5g``, ``2000000000``."""
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
-    try:
-        return int(float(found[1]) * UNITS[found[2].upper()]) if found else int(text)
-    except ValueError:
-        raise InputError(f"--memory {text!r}: write a size, for example 4GB or 512MB") from None
-
-
-def free_memory() -> int:
-    """Bytes that programs could still take on this machine."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):  # not Linux
-        return 8 << 30
-
-
-def said(size: float) -> str:
-    """Bytes for people, and for ``--memory``; rounded up."""
-    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20)):
-        if size >= scale:
-            return f"{-(-size * 10 // scale) / 10:g}{unit}"
-    return f"{int(size)}"
-
-
-def default_memory() -> int:
-    """Half of what is free."""
-    return free_memory() // 2

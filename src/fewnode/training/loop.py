@@ -12,15 +12,19 @@ from .. import methods
 from ..card import ModelCard, versions
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.relations import relation_names, weights_tell
+from ..graph.edge_use import EdgeUse
+from ..graph.relations import weights_tell
 from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
+from ..nn.edge_choice import choose_edges
 from ..tasks import ClassSplit, Tasks, training_view
 from ..tasks.bits import random_bits
 from . import distributed
 from .callbacks import Callback, TrainingProgress, shown
 from .episodes import Episodes, mix
 from .state import TrainingState
+
+RANK = 256  # of the views on which the use of edges is chosen, unless the method has its own
 
 
 def fit(
@@ -75,10 +79,10 @@ def fit(
     shape = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        context = _context(kind, seen, split, n_way, k_shot)
+        context, notes = _context(kind, seen, split, n_way, k_shot, build.get("rank", RANK))
         model = kind(**context, **build).to(graph.device)
         model.card = _card(kind, seen, split, build, context, shape)
-        model.card = replace(model.card, notes=tuple(unread_edges(kind, seen, context)))
+        model.card = replace(model.card, notes=(*unread_edges(kind, seen), *notes))
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
@@ -174,17 +178,27 @@ def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> 
     return graph.subgraph(~torch.isin(graph.y, novel))
 
 
-def _context(kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int) -> dict[str, Any]:
-    """The facts about the problem that a constructor's signature asks for."""
-    base = split.base if split is not None else ()
+def _context(
+    kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int, rank: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The facts about the problem that a constructor's signature asks for, and notes on them."""
+    base, wanted = split.base if split is not None else (), constructor_parameters(kind)
     known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
-    if names := relation_names(graph):
-        known["relations"] = names
-    if split is not None and not weights_tell(training_view(graph, split)):
-        known["weighted"] = False
     if not graph.has_features:
         known["words"] = False
-    return {name: known[name] for name in constructor_parameters(kind) if name in known}
+    notes: list[str] = []
+    if "edges" in wanted and split is not None:
+        use, notes = _edge_use(training_view(graph, split), rank)
+        known |= {} if use == EdgeUse() else {"edges": asdict(use)}
+    return {name: known[name] for name in wanted if name in known}, notes
+
+
+def _edge_use(view: Graph, rank: int) -> tuple[EdgeUse, list[str]]:
+    """What to make of weights, directions and kinds of edges, by the labels of the base classes."""
+    weighted = weights_tell(view)
+    aside = "edges within base classes weigh no more than edges between them, so the weights are not used"
+    choice = choose_edges(view, rank, weighted=weighted)
+    return choice.use, [*([] if weighted else [aside]), *choice.notes()]
 
 
 def _card(

@@ -1,0 +1,67 @@
+"""Stores in object storage: the views are those of a store on disk, whoever made which part of them."""
+
+import pickle
+import shutil
+
+import fsspec
+import pytest
+
+import fewnode
+from fewnode.errors import InputError
+from fewnode.graph.stored import open_store, save_store
+from fewnode.nn import view_blocks
+from fewnode.nn.views import Views
+from fewnode.own.tables import TableSource
+from fewnode.store import space as spaces
+
+NODES = 300
+MEMORY = spaces.RUNTIME + 2 * spaces.CHUNK + NODES * (spaces.PER_NODE + 4 * view_blocks.COPIES * 25)
+
+
+@pytest.fixture
+def url(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEWNODE_CACHE", str(tmp_path / "cache"))
+    storage = fsspec.filesystem("memory")
+    yield "memory://bucket/g.store"
+    storage.rm("/bucket", recursive=True)
+
+
+def put(graph: fewnode.Graph, folder, url: str) -> None:
+    save_store(graph, folder)
+    fsspec.filesystem("memory").put(f"{folder}/", url.removeprefix("memory://") + "/", recursive=True)
+
+
+def test_views_of_a_store_elsewhere_are_those_of_one_on_disk(tmp_path, url):
+    graph, _ = fewnode.planted(NODES, 6, seed=0)
+    views = Views(graph.num_features, 64).fit(graph)
+    put(graph, tmp_path / "g.store", url)
+    expected = views(open_store(tmp_path / "g.store", MEMORY))
+    elsewhere = open_store(url, MEMORY)
+    assert all(a.equal(b) for a, b in zip(views(elsewhere), expected, strict=True))
+    left = fsspec.filesystem("memory").find("/bucket")
+    assert sum("/words_far.npy" in name for name in left) == 1 and not any("/raw/" in name for name in left)
+    shutil.rmtree(tmp_path / "cache")  # another machine has nothing yet
+    again = open_store(url, MEMORY)
+    assert all(a.equal(b) for a, b in zip(views(again), expected, strict=True))
+    assert not list((tmp_path / "cache").rglob("raw")), "nothing was made again"
+    sent = pickle.loads(pickle.dumps(again.space))  # noqa: S301 - as Ray sends it
+    assert (sent.folder, sent.remote, sent.memory) == (again.space.folder, again.space.remote, MEMORY)
+
+
+def test_what_is_wrong_with_a_store_elsewhere_is_named(tmp_path, url):
+    with pytest.raises(InputError, match=r"memory://bucket/none\.store holds no manifest\.json"):
+        open_store("memory://bucket/none.store")
+    graph, _ = fewnode.planted(NODES, 6, seed=0)
+    put(graph, tmp_path / "g.store", url)
+    with fsspec.open(f"{url}/indices.npy", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(InputError, match=r"g\.store/indices\.npy is damaged: its SHA-256"):
+        open_store(url)
+    with pytest.raises(InputError, match="nonsense:// is not known to fsspec"):
+        open_store("nonsense://bucket/g.store")
+
+
+def test_a_source_keeps_urls_and_takes_files_for_paths(tmp_path):
+    assert TableSource.of("s3://bucket/g.store").edges == "s3://bucket/g.store"
+    assert TableSource.of("s3://bucket/g.store").stored and TableSource.of("s3://bucket/g.store").missing() is None
+    assert TableSource.of(f"file://{tmp_path}/g.store").edges == str(tmp_path / "g.store")
