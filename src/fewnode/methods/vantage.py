@@ -16,9 +16,9 @@ from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.edge_use import EdgeUse
 from ..nn.discriminant import Discriminant
-from ..nn.heads import class_means, one_hot, ridge_directions
+from ..nn.heads import class_means, one_hot, pseudo_supports, ridge_directions
 from ..nn.views import NEAR, VIEWS, WORDS, Views
-from ..nn.whitening import Whitening
+from ..nn.whitening import Whitening, within_folds
 from ..store.rows import rows_at
 from ..store.space import Space
 from ..tasks import ClassSplit, Tasks
@@ -183,7 +183,7 @@ class Vantage(Method):
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:
-            scores = _within_folds(self._gated(among, across, tasks), fold, tasks)
+            scores = within_folds(self._gated(among, across, tasks), fold, tasks)
             loss = (loss + 2 * cross_entropy(scores, tasks)) / 3
         away = self.gate - self.gate.new_tensor(self.first)
         return loss + self.gate_penalty * away.square().sum()
@@ -247,13 +247,6 @@ class Vantage(Method):
         return scores * self.sharpness.exp()
 
 
-def pseudo_supports(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
-    """Directions ``[T, N, d]`` of the mean of the ``nearest`` rows of ``pool [P, d]`` to each class ``[T, N, d]``."""
-    chosen = (means.flatten(0, 1) @ pool.t()).topk(nearest, sorted=False).indices
-    together = F.embedding_bag(chosen, pool, mode="mean")
-    return F.normalize(together, dim=-1).view_as(means)
-
-
 def drawn_towards(means: Tensor, shots: Tensor, pseudo: Tensor) -> Tensor:
     """Points between the means of classes and their pseudo-supports: ``shots [T, N]`` examples against ``WORTH``."""
     shots = shots[..., None]
@@ -263,10 +256,3 @@ def drawn_towards(means: Tensor, shots: Tensor, pseudo: Tensor) -> Tensor:
 def _nearest(num_nodes: int) -> int:
     """How many nodes of the pool make a pseudo-support."""
     return max(1, round(SHARE * min(num_nodes, POOL)))
-
-
-def _within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
-    """``scores [T, M, N]`` without the classes of other folds than the query's."""
-    of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
-    elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
-    return scores.masked_fill(elsewhere, -1e4)

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..tasks import Tasks
+
 PER_CLASS = 200  # nodes that one class may contribute: large classes must not decide alone
 
 
@@ -83,3 +85,10 @@ def sample_per_class(y: Tensor, classes: Tensor) -> Tensor:
     nodes = nodes[torch.argsort(y[nodes], stable=True)]
     first = torch.searchsorted(y[nodes], y[nodes])  # where the node's class begins
     return nodes[torch.arange(len(nodes), device=y.device) - first < PER_CLASS]
+
+
+def within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
+    """``scores [T, M, N]`` without the classes of other folds than the query's."""
+    of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
+    elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
+    return scores.masked_fill(elsewhere, -1e4)
