@@ -296,10 +296,11 @@ def plans() -> str:
 
 def links_off() -> str:
     lines = ["| graph | nodes | in memory | from a store |", "|---|---|---|---|"]
-    for row in (row for row in read() if "links" in row):
+    rows = [row for row in read() if "links" in row]
+    for row in rows:
         off = " | ".join(f"{row['links'][where]:.0e}" for where in ("memory", "store"))
         lines.append(f"| {row['name']} | {row['nodes']:,} | {off} |")
-    return "\n".join(lines)
+    return "\n".join(lines) if rows else ""
 
 
 FURTHER = (rates, agreement, links_off, plans)

@@ -30,7 +30,7 @@ ANSWER, HALF = (
     8,
     5,
 )  # arcs that take as long as a class's answer at a node, and as a coordinate read from half precision
-EPISODES = 1.3e11  # multiplications that take as long as what is learned from worlds, whatever the graph
+EPISODES = 1.3e11  # multiplications that take as long as what is learned from tasks or worlds, whatever the graph
 TRIALS = 38 * len(PENALTIES) + 25 * WORLDS  # passes over the sample on which the penalty is chosen, and over worlds
 
 
@@ -128,7 +128,7 @@ def plan(
     return Plan(
         _views(nodes, edges, rank, wide, rates),
         _known(nodes, edges, coordinates, classes, labelled, rates),
-        nodes * (coordinates * 20 * rates.product + (2 * coordinates + 200) * rates.byte + 12e-6),
+        nodes * (coordinates * 20 * rates.product + (2 * coordinates + 200) * rates.byte + 6e-6),
         least,
         memory,
         blocks,
@@ -147,7 +147,8 @@ def _views(nodes: int, edges: int, rank: int, wide: int, rates: Rates) -> float:
     smoothings = rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0]) + wide * (2 * STEPS + 1)
     turned = 2 * (STEPS + 3) * wide * wide * 2  # inner products and turns, in double precision
     written = 4 * (wide * 4 * (STEPS + 2) + rank * len(VIEWS) * 4)
-    return 2 * edges * smoothings * rates.arc + nodes * (turned * rates.product + written * rates.byte)
+    rest = nodes * (turned * rates.product + written * rates.byte)
+    return 2 * edges * smoothings * rates.arc + rest + EPISODES * rates.thin
 
 
 def _known(nodes: int, edges: int, width: int, classes: int, labelled: float, rates: Rates) -> float:
