@@ -34,7 +34,7 @@ from fewnode.graph.relations import weights_tell
 from fewnode.nn.edge_choice import choose_edges
 from fewnode.nn.views import Views
 from fewnode.own.classes import choose_split
-from fewnode.own.openworld import OpenWorldModel
+from fewnode.own.openworld.question import OpenWorldModel
 from fewnode.storage import read_npz
 from fewnode.tasks import TaskSampler, random_split, training_view
 

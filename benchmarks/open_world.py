@@ -29,10 +29,10 @@ import fewnode
 from fewnode.graph.csr import to_tensor
 from fewnode.graph.operators import feature_operator, normalized_adjacency, ppr_smooth
 from fewnode.nn.views import Views
-from fewnode.own import expectation
 from fewnode.own.calibration import expected_calibration_error
-from fewnode.own.membership import NODE_FACTS, class_facts
-from fewnode.own.openworld import OpenWorldModel
+from fewnode.own.openworld import expectation
+from fewnode.own.openworld.membership import NODE_FACTS, class_facts
+from fewnode.own.openworld.question import OpenWorldModel
 
 GRAPHS = (
     "email_eu_core_nofeat",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import fewnode
 from fewnode.evaluation import Evaluation
-from fewnode.own.expectation import Estimate, Expectation
+from fewnode.own.openworld.expectation import Estimate, Expectation
 from fewnode.own.predictions import Predictions
 from fewnode.storage import atomic_write
 

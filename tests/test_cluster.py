@@ -16,7 +16,7 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn.column_block import ColumnBlock
 from fewnode.nn.views import VIEWS, Views
-from fewnode.own import spreading
+from fewnode.own.openworld import spreading
 from fewnode.own.streaming import write_predictions
 from fewnode.store import space as spaces
 

@@ -8,7 +8,7 @@ import torch
 
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
-from fewnode.own.openworld import OpenWorldModel
+from fewnode.own.openworld.question import OpenWorldModel
 
 KNOWN, EACH = 9, 40
 

@@ -14,9 +14,10 @@ from fewnode import checkpoint, inference
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.inference import batches
-from fewnode.own import opening, persistence
+from fewnode.own import persistence
 from fewnode.own.classes import KnownClasses, choose_split
 from fewnode.own.classifier import FewShotClassifier
+from fewnode.own.openworld import opening
 from fewnode.own.predictions import Predictions
 from fewnode.own.tables import TableSource
 from fewnode.storage.manifest import Manifest

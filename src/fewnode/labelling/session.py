@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..own import opening
 from ..own.classifier import FewShotClassifier
-from ..own.explanation import Explanation
+from ..own.explain.explanation import Explanation
+from ..own.openworld import opening
 from ..own.predictions import OTHER, Predictions
 from ..own.suggest import SURE, Suggester, Suggestions
 from ..own.support import Examples, find_nodes, node_name

@@ -13,20 +13,21 @@ from ..errors import InputError, one_of
 from ..graph import Graph
 from ..graph.relations import union
 from ..methods.base import Method
-from . import calibration, opening
-from .arrivals import arrived
+from . import calibration
 from .calibration import Calibration
-from .expectation import Expectation
-from .explanation import Explainer, Explanation, embeddings_of
+from .explain.explanation import Explainer, Explanation, embeddings_of
+from .explain.open_explanation import OpenExplainer
 from .fitted import FittedModel
 from .inputs import examples_of
-from .later import read_later
-from .newcomers import Newcomers
-from .open_explanation import OpenExplainer
-from .openworld import BATCH
+from .later.arrivals import arrived
+from .later.newcomers import Newcomers
+from .later.tables import read_later
+from .openworld import opening
+from .openworld.expectation import Expectation
+from .openworld.priors import checked_priors
+from .openworld.question import BATCH
+from .openworld.rehearsal import Progress
 from .predictions import Candidates, Predictions
-from .priors import checked_priors
-from .rehearsal import Progress
 from .suggest import Suggester, Suggestions
 from .support import Examples, Support, changed, find_nodes, node_name, resolve
 

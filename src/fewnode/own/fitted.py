@@ -19,14 +19,15 @@ from ..store.space import said
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
-from . import calibration, opening, persistence
+from . import calibration, persistence
 from .calibration import Calibration
 from .classes import KnownClasses, choose_split
 from .features import FeatureSchema
 from .inputs import graph_of
-from .newcomers import Newcomers
-from .openworld import OpenQuestion, OpenWorldModel
-from .rehearsal import Progress
+from .later.newcomers import Newcomers
+from .openworld import opening
+from .openworld.question import OpenQuestion, OpenWorldModel
+from .openworld.rehearsal import Progress
 from .support import Support
 from .tables import TableSource
 

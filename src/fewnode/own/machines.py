@@ -11,9 +11,9 @@ from typing import Any
 from ..errors import InputError
 from ..graph.spectral import STEPS
 from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
+from .openworld.rehearsal import WORLDS
+from .openworld.spreading import SPREADS
 from .planning import SPARE, Plan, rank_of
-from .rehearsal import WORLDS
-from .spreading import SPREADS
 
 COLUMNS = 16  # of the narrowest block: a line of the processor's cache
 WRITTEN = 5e-6  # seconds in which one machine writes a row of predictions that others have made

@@ -17,11 +17,11 @@ from ..storage.documents import Positive, parse_json
 from ..storage.folders import check_place, whole_folder
 from ..storage.manifest import Manifest
 from ..storage.tensors import check_finite, write_tensors
-from . import opening
 from .calibration import Calibration
 from .classes import KnownClasses
 from .features import FeatureSchema
-from .openworld import OpenWorldModel
+from .openworld import opening
+from .openworld.question import OpenWorldModel
 from .tables import TableSource
 
 FORMAT = 2  # 1 held texts weighted by rarity, which were then weighted again

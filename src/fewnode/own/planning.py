@@ -15,11 +15,11 @@ from ..graph.spectral import STEPS
 from ..nn import view_blocks
 from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
 from ..store.space import CHUNK, PER_NODE, RUNTIME, Space, default_memory
-from .coordinates import WIDTH
-from .known_head import PENALTIES, SELECTION
-from .moments import SAMPLE
-from .rehearsal import WORLDS
-from .spreading import COPIES, SPREADS
+from .openworld.coordinates import WIDTH
+from .openworld.known_head import PENALTIES, SELECTION
+from .openworld.moments import SAMPLE
+from .openworld.rehearsal import WORLDS
+from .openworld.spreading import COPIES, SPREADS
 
 RANK, LEAST_RANK, SPARE = 256, 64, 16  # of the views: most, least, and columns to spare while directions are found
 TRIED, ARCS = 1 << 21, 1 << 24  # most nodes and arcs of the graph on which the rates are measured

@@ -12,8 +12,8 @@ from ..inference import NodeProgress
 from ..io.streams import writing_columns
 from ..storage import PathLike
 from .classifier import FewShotClassifier
-from .expectation import Expectation, Tally
-from .openworld import OpenQuestion
+from .openworld.expectation import Expectation, Tally
+from .openworld.question import OpenQuestion
 from .predictions import UNKNOWN, Predictions
 
 ROWS = 1 << 16  # nodes predicted at a time

@@ -19,10 +19,10 @@ from ..tasks import ClassSplit
 from ..training.callbacks import Callback
 from .classes import KnownClasses, choose_split
 from .classifier import FewShotClassifier
+from .openworld.rehearsal import Progress
 from .order import natural_order
 from .persistence import check_folder
 from .predictions import Candidates, Predictions
-from .rehearsal import Progress
 from .streaming import Answered, write_predictions
 from .support import find_nodes, read_examples
 from .tables import TableSource

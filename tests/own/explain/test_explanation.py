@@ -7,7 +7,7 @@ import torch
 import own_graph
 from fewnode.graph import Graph
 from fewnode.own.classifier import FewShotClassifier
-from fewnode.own.explanation import embeddings_of, given_labels, without_edge
+from fewnode.own.explain.explanation import embeddings_of, given_labels, without_edge
 
 
 @pytest.fixture(scope="module")

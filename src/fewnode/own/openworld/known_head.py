@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..graph.operators import Operator, ppr_smooth
-from ..store.rows import rows_at
-from ..store.space import CHUNK, Space
+from ...graph.operators import Operator, ppr_smooth
+from ...store.rows import rows_at
+from ...store.space import CHUNK, Space
 from .spreading import FAINT as FAINT
 from .spreading import SPREADS as SPREADS
 from .spreading import logits_on_disk, opinions_at

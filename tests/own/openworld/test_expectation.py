@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fewnode.own import expectation
-from fewnode.own.expectation import Estimate, estimated
+from fewnode.own.openworld import expectation
+from fewnode.own.openworld.expectation import Estimate, estimated
 
 
 def calibrated(n: int = 50_000) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

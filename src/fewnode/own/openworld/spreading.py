@@ -8,10 +8,10 @@ from uuid import uuid4
 import torch
 from torch import Tensor
 
-from ..graph.bounded import BoundedOperator, RowsOf
-from ..graph.operators import Operator
-from ..store.columns import Columns
-from ..store.space import Space, chunks
+from ...graph.bounded import BoundedOperator, RowsOf
+from ...graph.operators import Operator
+from ...store.columns import Columns
+from ...store.space import Space, chunks
 
 SPREADS = ((0.1, 10), (0.5, 4))  # restart and steps: far, near
 FAINT = 1e-3  # mass of the class shares that stands beside what reaches a node, so that silence is no opinion

@@ -17,10 +17,10 @@ from fewnode.graph.relations import union
 from fewnode.nn.edge_choice import EdgeChoice
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, centred, further, neighbour_lists
-from fewnode.own.arrivals import Arrivals, Neighbourhood, arrived
-from fewnode.own.membership import node_facts, spread_mass
-from fewnode.own.newcomers import Newcomers
-from fewnode.own.openworld import OpenWorldModel
+from fewnode.own.later.arrivals import Arrivals, Neighbourhood, arrived
+from fewnode.own.later.newcomers import Newcomers
+from fewnode.own.openworld.membership import node_facts, spread_mass
+from fewnode.own.openworld.question import OpenWorldModel
 
 N, NEW, CLASSES = 400, 40, 6
 

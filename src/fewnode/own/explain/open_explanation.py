@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..errors import InputError
-from ..graph import Graph
+from ...errors import InputError
+from ...graph import Graph
+from ..openworld.question import ROWS, OpenQuestion
+from ..support import node_name
 from .explanation import Change, Column, Example, Explanation, Neighbour, given_labels
 from .locality import Locality, NodeRows, Surroundings
-from .openworld import ROWS, OpenQuestion
-from .support import node_name
 
 LABELLED = 3  # nodes shown of a known class, and ...
 EXAMPLES = 10  # ... examples of a new class that are tried without, the most similar first

@@ -7,8 +7,8 @@ from itertools import count, takewhile
 import torch
 from torch import Tensor
 
-from ..nn.views import VIEWS, ViewSources
-from ..store.space import Space, by_rows
+from ...nn.views import VIEWS, ViewSources
+from ...store.space import Space, by_rows
 from .coordinates import Frame
 from .known_head import KnownHead, label_matrix, scores
 

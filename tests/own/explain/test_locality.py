@@ -11,10 +11,10 @@ from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_sm
 from fewnode.graph.relations import union
 from fewnode.nn.features import rarities, tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, filled, further
-from fewnode.own.known_head import FAINT, SPREADS, label_matrix, scores
-from fewnode.own.locality import CutWalks, Locality
-from fewnode.own.membership import node_facts, spread_mass
-from fewnode.own.openworld import OpenWorldModel
+from fewnode.own.explain.locality import CutWalks, Locality
+from fewnode.own.openworld.known_head import FAINT, SPREADS, label_matrix, scores
+from fewnode.own.openworld.membership import node_facts, spread_mass
+from fewnode.own.openworld.question import OpenWorldModel
 
 N, CLASSES = 90, 4
 

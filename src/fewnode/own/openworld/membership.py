@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..graph.operators import Operator, ppr_smooth
+from ...graph.operators import Operator, ppr_smooth
 from .known_head import SPREADS
 from .moments import Direction, Moments
 

@@ -11,20 +11,20 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..errors import InputError
-from ..graph import Graph
-from ..graph.edge_use import EdgeUse
-from ..graph.relations import union
-from ..methods.base import Method
-from ..nn.views import Views
-from ..storage import write_json
-from ..storage.documents import parse_json
-from ..storage.manifest import NAME, Manifest
-from ..storage.tensors import check_finite, write_tensors
-from .classes import KnownClasses, class_name, class_sizes
+from ...errors import InputError
+from ...graph import Graph
+from ...graph.edge_use import EdgeUse
+from ...graph.relations import union
+from ...methods.base import Method
+from ...nn.views import Views
+from ...storage import write_json
+from ...storage.documents import parse_json
+from ...storage.manifest import NAME, Manifest
+from ...storage.tensors import check_finite, write_tensors
+from ..classes import KnownClasses, class_name, class_sizes
+from ..predictions import NONE_OF_THESE, OTHER
 from .moments import Moments
-from .openworld import OpenWorldModel
-from .predictions import NONE_OF_THESE, OTHER
+from .question import OpenWorldModel
 from .recipe import Recipe
 from .rehearsal import Progress, Rehearsed
 from .relay import Relay

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .. import inference
-from ..graph import Graph
-from ..methods.base import Method
-from ..tasks import Tasks
-from .calibration import Calibration
-from .classes import class_name
-from .support import Support, node_name
+from ... import inference
+from ...graph import Graph
+from ...methods.base import Method
+from ...tasks import Tasks
+from ..calibration import Calibration
+from ..classes import class_name
+from ..support import Support, node_name
 
 
 @dataclass(frozen=True)

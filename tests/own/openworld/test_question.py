@@ -7,10 +7,11 @@ from msgspec import convert
 
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
-from fewnode.own import membership, opening, openworld, rehearsal
-from fewnode.own.membership import USUAL, Episode, Membership
-from fewnode.own.openworld import OpenWorldModel
-from fewnode.own.rehearsal import Rehearsed
+from fewnode.own.openworld import membership, opening, rehearsal
+from fewnode.own.openworld import question as openworld
+from fewnode.own.openworld.membership import USUAL, Episode, Membership
+from fewnode.own.openworld.question import OpenWorldModel
+from fewnode.own.openworld.rehearsal import Rehearsed
 from fewnode.storage.manifest import Manifest
 
 

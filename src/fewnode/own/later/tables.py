@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .. import io
-from ..errors import InputError
-from ..graph import Graph
-from ..io.frames import is_frame, table_of
-from .support import name_index
-from .tables import TableSource
+from ... import io
+from ...errors import InputError
+from ...graph import Graph
+from ...io.frames import is_frame, table_of
+from ..support import name_index
+from ..tables import TableSource
 
 
 def read_later(

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from fewnode.own import moments
-from fewnode.own.moments import Moments
+from fewnode.own.openworld import moments
+from fewnode.own.openworld.moments import Moments
 
 
 def drawn(seed: int = 0, n: int = 300, d: int = 8, classes: int = 4) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,8 +11,8 @@ import own_graph
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.own.classifier import FewShotClassifier
-from fewnode.own.locality import Locality
-from fewnode.own.open_explanation import OpenExplainer
+from fewnode.own.explain.locality import Locality
+from fewnode.own.explain.open_explanation import OpenExplainer
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fewnode.graph import Graph
 from fewnode.graph.operators import normalized_adjacency
-from fewnode.own.known_head import KnownHead, label_matrix, logistic, scores, spread_opinions
+from fewnode.own.openworld.known_head import KnownHead, label_matrix, logistic, scores, spread_opinions
 
 
 def test_the_solver_finds_what_scikit_learn_finds():

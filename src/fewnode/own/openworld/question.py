@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from ..graph import Graph
-from ..graph.bounded import smoother
-from ..graph.edge_use import EdgeUse
-from ..graph.relations import union
-from ..nn.views import ViewSources
-from ..store.space import Space, by_rows
+from ...graph import Graph
+from ...graph.bounded import smoother
+from ...graph.edge_use import EdgeUse
+from ...graph.relations import union
+from ...nn.views import ViewSources
+from ...store.space import Space, by_rows
 from . import membership, priors
 from .coordinates import Frame
 from .expectation import Expectation, Tally, expectation, tallied

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fewnode.errors import InputError
-from fewnode.own import priors
+from fewnode.own.openworld import priors
 
 
 def drawn(shares: list[float], n: int = 20_000) -> torch.Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..graph.operators import Operator
+from ...graph.operators import Operator
 from . import expectation, priors
 from .known_head import KnownHead
 from .membership import USUAL, Episode, Membership, class_facts, learn, masses_given, node_facts, spread_mass

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from ..graph import Graph
-from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
-from ..nn.views import VIEWS, ViewSources, neighbour_lists
+from ...graph import Graph
+from ...graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
+from ...nn.views import VIEWS, ViewSources, neighbour_lists
 from .known_head import SPREADS, label_matrix
 
 

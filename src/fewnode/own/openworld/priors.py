@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ...errors import InputError
 
 STEPS = 60
 FAINT = 0.02  # weight of the assumed shares inside the estimate, so that none reaches zero

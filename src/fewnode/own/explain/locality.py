@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..graph import Graph
-from ..graph.csr import csr_parts
-from ..graph.edge_use import EdgeUse, kinds_at
-from ..graph.operators import adjacency, weighted_adjacency
-from ..graph.passes import times_rows
-from ..graph.relations import relation, union
-from ..nn.features import column_mass
-from ..nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, WORDS, centred
-from .known_head import FAINT, SPREADS, scores
-from .membership import node_facts
-from .moments import Moments
-from .recipe import Recipe
+from ...graph import Graph
+from ...graph.csr import csr_parts
+from ...graph.edge_use import EdgeUse, kinds_at
+from ...graph.operators import adjacency, weighted_adjacency
+from ...graph.passes import times_rows
+from ...graph.relations import relation, union
+from ...nn.features import column_mass
+from ...nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, WORDS, centred
+from ..openworld.known_head import FAINT, SPREADS, scores
+from ..openworld.membership import node_facts
+from ..openworld.moments import Moments
+from ..openworld.recipe import Recipe
 
 
 class CutWalks:

@@ -8,16 +8,16 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 
-from ..errors import InputError
-from ..graph import Graph
-from ..graph.csr import to_scipy, to_tensor
-from ..graph.edge_use import kind_counts
-from ..graph.relations import relation, union
+from ...errors import InputError
+from ...graph import Graph
+from ...graph.csr import to_scipy, to_tensor
+from ...graph.edge_use import kind_counts
+from ...graph.relations import relation, union
+from ..classes import class_name
+from ..features import FeatureSchema
+from ..openworld.question import OpenWorldModel
+from ..support import name_index, node_name, unknown_node
 from .arrivals import Arrivals
-from .classes import class_name
-from .features import FeatureSchema
-from .openworld import OpenWorldModel
-from .support import name_index, node_name, unknown_node
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Nodes that arrive after the fit."""
