@@ -2,10 +2,9 @@
 
 Every class is hidden once, with others, and shown by a few examples; the others are learned from half of their nodes.
 All are told apart by linear discriminants under the covariance within the classes that are known. What is known of the
-edges is a view only if the accuracy of the classes rises by more than chance: the lower end of the 95 % interval (of
+edges is used only if the accuracy of the classes rises by more than chance: the lower end of the 95 % interval (of
 Student's t, over classes) must be above zero. So with few classes it takes a large gain, and with very few nothing is
-used. What an edge of each kind counts in the smoothing brings no further columns and was read off many edges: there a
-gain beyond its standard error is enough.
+used.
 """
 
 from collections.abc import Iterable
@@ -32,10 +31,9 @@ REACHED = 0.02  # of the nodes must have an edge of a kind that is to be a view
 
 @dataclass(frozen=True)
 class Gain:
-    """What something is worth in accuracy, on the mean of classes; its standard error; the low end of its interval."""
+    """What something is worth in accuracy, on the mean of classes, and the low end of its interval."""
 
     mean: float
-    error: float
     low: float
 
 
@@ -104,7 +102,7 @@ def choose_edges(graph: Graph, rank: int = 256, *, weighted: bool = True) -> Edg
         counted = replace(use, weights=weights)
         there = sample.plain(graph, counted, rank)
         gains[SMOOTHING] = sample.gain(plain, there)
-        if gains[SMOOTHING].mean > gains[SMOOTHING].error:
+        if gains[SMOOTHING].low > 0:
             use, plain = counted, there
     beside = _words_and_links(graph, use, rank)
     tried = {name: sample.more(graph, one, *beside) for name, one in _candidates(graph, use)}
@@ -184,7 +182,7 @@ class _Sample:
         gains = self.accuracy(after) - self.accuracy(before)
         error = float(gains.std() / len(gains) ** 0.5)
         mean = float(gains.mean())
-        return Gain(mean, error, mean - float(student.ppf(0.975, len(gains) - 1)) * error)
+        return Gain(mean, mean - float(student.ppf(0.975, len(gains) - 1)) * error)
 
     def accuracy(self, z: Tensor) -> Tensor:
         """Of each class that is asked: the mean of that as a new class and that as a known one."""
