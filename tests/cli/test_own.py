@@ -9,7 +9,6 @@ import pytest
 
 import own_graph
 from fewnode import FewShotClassifier, cli
-from fewnode.storage import files
 
 
 @pytest.fixture
@@ -231,7 +230,7 @@ def test_an_output_that_exists_is_refused_before_any_work(run, home):
 
 def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
     Path("p.csv").write_text("mine")
-    real = files.os.fdopen
+    real = Path.open
 
     class Full:
         def __init__(self, file):
@@ -250,7 +249,11 @@ def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
         def __exit__(self, *error):
             return self.file.__exit__(*error)
 
-    monkeypatch.setattr(files.os, "fdopen", lambda *args, **options: Full(real(*args, **options)))
+    def full(path: Path, mode: str = "r", *args, **options):
+        opened = real(path, mode, *args, **options)
+        return Full(opened) if "w" in mode else opened
+
+    monkeypatch.setattr(Path, "open", full)
     code, out, err = run(*predict(home, "--force"))
     assert code == 1 and "No space left" in err and out == ""
     assert Path("p.csv").read_text() == "mine" and [path.name for path in Path().iterdir()] == ["p.csv"]
