@@ -38,9 +38,10 @@ def test_every_shipped_grid_is_sound():
         present = [m for block in found.blocks for m in (block["methods"] if block["methods"] != "all" else [])]
         if set(present) <= set(methods.names()):
             runs = found.runs(seeds=1)
-            for run in runs:  # two training-free rows for every problem
-                floors = [Run(run.dataset, "probe", floor, run.n_way, run.k_shot, run.n_query) for floor in FLOORS]
-                assert {floor.id for floor in floors} <= {run.id for run in runs}
+            ids = {run.id for run in runs}
+            problems = {(run.dataset, run.n_way, run.k_shot, run.n_query) for run in runs}
+            for dataset, *shape in problems:  # two training-free rows for every problem
+                assert {Run(dataset, "probe", floor, *shape).id for floor in FLOORS} <= ids
 
 
 def test_a_grid_is_a_product_with_floors_once_and_data_sets_together(tmp_path):
