@@ -201,7 +201,8 @@ def test_completion_knows_the_commands(run, shell):
 def test_ctrl_c_keeps_the_best_and_what_resume_needs(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
-        "import sys; sys.path.insert(0, sys.argv.pop(1))\n"
+        "import signal, sys; sys.path.insert(0, sys.argv.pop(1))\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs are born deaf to it
         "import test_cli\nfrom fewnode import cli, datasets\nfrom fewnode.cli.output import TrainingBar\n"
         "TrainingBar.PAUSE = 0\n"
         "datasets.load_dataset = lambda *_: test_cli.small_graph()\nsys.exit(cli.main(sys.argv[1:]))\n"
