@@ -42,7 +42,8 @@ from fewnode.store.arcs import Buckets
 from fewnode.store.growing import Growing
 from fewnode.store.manifest import Facts
 from fewnode.store.pages import matrix
-from fewnode.store.space import CHUNK, PER_NODE, RUNTIME, Space, parsed_memory, said
+from fewnode.store.sizes import parsed_memory, said
+from fewnode.store.space import CHUNK, PER_NODE, RUNTIME, Space
 
 ROWS = Path(__file__).parent / "rows" / "scale.jsonl"
 SIZES = {"20k": (20_000, 140_000, 64), "169k": (169_343, 1_170_000, 128), "1m": (1_000_000, 7_000_000, 128)}

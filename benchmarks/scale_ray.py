@@ -32,7 +32,7 @@ from fewnode.nn.views import Views
 from fewnode.own import planning
 from fewnode.own.machines import machines
 from fewnode.own.planning import Rates
-from fewnode.store.space import parsed_memory
+from fewnode.store.sizes import parsed_memory
 
 ROWS = Path(__file__).parent / "rows" / "scale_ray.jsonl"
 MEMORY = "1GB"

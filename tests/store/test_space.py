@@ -10,7 +10,8 @@ from fewnode import InputError
 from fewnode.store import space as spaces
 from fewnode.store.columns import Columns
 from fewnode.store.names import StoredNames, name_arrays
-from fewnode.store.space import Space, by_rows, parsed_memory, said
+from fewnode.store.sizes import parsed_memory, said
+from fewnode.store.space import Space, by_rows
 
 
 def test_an_array_is_there_once_it_is_whole(tmp_path):

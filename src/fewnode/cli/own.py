@@ -304,7 +304,7 @@ def _where(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _memory(args: argparse.Namespace) -> int | None:
-    from ..store.space import parsed_memory
+    from ..store.sizes import parsed_memory
 
     return None if args.memory is None else parsed_memory(args.memory)
 

@@ -63,7 +63,7 @@ class StageBar(Bar):
 def import_graph(args: argparse.Namespace) -> None:
     from ..store.importing import Tables, import_tables
     from ..store.manifest import Store
-    from ..store.space import parsed_memory
+    from ..store.sizes import parsed_memory
 
     started = time.perf_counter()
     named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
@@ -108,7 +108,7 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
 def plan_work(args: argparse.Namespace) -> None:
     from ..own.machines import machines, parsed_seconds
     from ..own.planning import plan
-    from ..store.space import parsed_memory
+    from ..store.sizes import parsed_memory
 
     memory = None if args.memory is None else parsed_memory(args.memory)
     target = None if args.target is None else parsed_seconds(args.target)
@@ -119,7 +119,7 @@ def plan_work(args: argparse.Namespace) -> None:
 
 
 def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
-    from ..store.space import said
+    from ..store.sizes import said
 
     for what in ("views", "known", "predict"):
         label = {"views": "views", "known": "known classes", "predict": "predict all nodes"}[what]

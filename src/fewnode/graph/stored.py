@@ -12,7 +12,8 @@ from ..storage import PathLike
 from ..storage.folders import whole_folder
 from ..store.manifest import Facts, Store
 from ..store.names import StoredNames, name_arrays
-from ..store.space import Progress, Space, default_memory
+from ..store.sizes import default_memory
+from ..store.space import Progress, Space
 from .csr import csr_parts, csr_tensor
 from .frozen import FINGERPRINT
 from .graph import Graph

@@ -15,7 +15,7 @@ from ..graph.spectral import structural_bytes
 from ..methods.base import Method
 from ..storage import PathLike
 from ..storage.manifest import Manifest
-from ..store.space import said
+from ..store.sizes import said
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback

@@ -14,7 +14,8 @@ from ..graph.bounded import BoundedOperator, Pattern
 from ..graph.spectral import STEPS
 from ..nn import view_blocks
 from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
-from ..store.space import CHUNK, PER_NODE, RUNTIME, Space, default_memory
+from ..store.sizes import default_memory
+from ..store.space import CHUNK, PER_NODE, RUNTIME, Space
 from .openworld.coordinates import WIDTH
 from .openworld.known_head import PENALTIES, SELECTION
 from .openworld.moments import SAMPLE

@@ -16,7 +16,8 @@ from .keys import NodeKeys, keys_of, letters_of
 from .manifest import Facts
 from .node_table import Tables as Tables
 from .node_table import numbers_of, read_nodes
-from .space import Progress, default_memory, full_disk, room, said
+from .sizes import default_memory, full_disk, room, said
+from .space import Progress
 
 STATE = "import.json"
 LEAST = 600 << 20  # bytes that importing takes, however few the rows

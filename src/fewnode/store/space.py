@@ -20,12 +20,7 @@ from ..storage.files import atomic_path
 from .pages import read_mapped, write_array
 from .remote import Remote
 from .sending import Sent, returned
-from .sizes import default_memory as default_memory
-from .sizes import free_memory as free_memory
-from .sizes import full_disk as full_disk
-from .sizes import parsed_memory as parsed_memory
-from .sizes import room as room
-from .sizes import said as said
+from .sizes import full_disk, room, said
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")

@@ -12,9 +12,10 @@ from fewnode.graph.relations import union
 from fewnode.nn.features import rarities, tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, filled, further
 from fewnode.own.explain.locality import CutWalks, Locality
-from fewnode.own.openworld.known_head import FAINT, SPREADS, label_matrix, scores
+from fewnode.own.openworld.known_head import label_matrix, scores
 from fewnode.own.openworld.membership import node_facts, spread_mass
 from fewnode.own.openworld.question import OpenWorldModel
+from fewnode.own.openworld.spreading import FAINT, SPREADS
 
 N, CLASSES = 90, 4
 

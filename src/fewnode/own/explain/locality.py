@@ -22,10 +22,11 @@ from ...graph.passes import times_rows
 from ...graph.relations import relation, union
 from ...nn.features import column_mass
 from ...nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, WORDS, centred
-from ..openworld.known_head import FAINT, SPREADS, scores
+from ..openworld.known_head import scores
 from ..openworld.membership import node_facts
 from ..openworld.moments import Moments
 from ..openworld.recipe import Recipe
+from ..openworld.spreading import FAINT, SPREADS
 
 
 class CutWalks:

@@ -17,10 +17,11 @@ from ...graph import Graph
 from ...graph.csr import csr_tensor, gather_rows
 from ...nn.features import tfidf
 from ...nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, ViewSources, centred
-from ..openworld.known_head import FAINT, SPREADS, label_matrix, scores
+from ..openworld.known_head import label_matrix, scores
 from ..openworld.membership import node_facts
 from ..openworld.question import OpenWorldModel
 from ..openworld.relay import Relay
+from ..openworld.spreading import FAINT, SPREADS
 
 TINY = 1e-9
 STEPS = 6  # of the equations: new nodes hear of each other over a few edges, the rest is there from the start

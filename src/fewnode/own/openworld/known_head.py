@@ -17,9 +17,7 @@ from torch.nn import functional as F
 from ...graph.operators import Operator, ppr_smooth
 from ...store.rows import rows_at
 from ...store.space import CHUNK, Space
-from .spreading import FAINT as FAINT
-from .spreading import SPREADS as SPREADS
-from .spreading import logits_on_disk, opinions_at
+from .spreading import FAINT, SPREADS, logits_on_disk, opinions_at
 
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 HELD_OUT, MOST_HELD_OUT = 0.2, 4_000

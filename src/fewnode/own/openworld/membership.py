@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...graph.operators import Operator, ppr_smooth
-from .known_head import SPREADS
 from .moments import Direction, Moments
+from .spreading import SPREADS
 
 PULL = 10.0  # towards weights of zero, in three hundredths of an episode
 LEAST_MASS, TINY = 1e-3, 1e-9

@@ -9,7 +9,8 @@ from torch import Tensor
 from ...graph import Graph
 from ...graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ...nn.views import VIEWS, ViewSources, neighbour_lists
-from .known_head import SPREADS, label_matrix
+from .known_head import label_matrix
+from .spreading import SPREADS
 
 
 @dataclass(frozen=True)
