@@ -116,9 +116,12 @@ class RayPieces:
         self.task = self.ray.remote(_do).options(**task_options({**self.needs, "memory": self.memory}))
 
     def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
-        """What the work gives back for each piece, in their order."""
+        """What the work gives back for each piece, in their order. The work is handed over at once, and once to every
+        machine instead of with every piece."""
+        return self._results(self.ray.put(work), pieces)
+
+    def _results(self, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         threads, waiting, left = max(1, int(self.needs["cpu"])), deque[Any](), iter(pieces)
-        shared = self.ray.put(work)  # sent once to every machine, not with every piece
         try:
             while True:
                 while len(waiting) < AHEAD * self.slots and (piece := next(left, None)) is not None:

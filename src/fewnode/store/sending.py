@@ -1,8 +1,10 @@
 """Work that is sent to other processes: arrays that are mapped from files go as the names of these."""
 
-import io
+import copyreg
+import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,42 +19,36 @@ FileOf = Callable[[Any], tuple[Remote | None, str] | None]  # given an array; as
 
 
 class Sent:
-    """A function of a piece, to be called elsewhere; ``file_of`` knows which arrays are mapped from files."""
+    """A function of a piece, to be called elsewhere."""
 
-    def __init__(self, work: Callable[[Any], Any], file_of: FileOf) -> None:
-        self.work, self.file_of = work, file_of
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self.work = work
 
     def __call__(self, piece: Any) -> Any:
-        return self.work(piece)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
-        from ray import cloudpickle
-
-        file_of = self.file_of
-
-        class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-            def reducer_override(self, value: Any) -> Any:
-                if isinstance(value, np.memmap) and (file := file_of(value)):
-                    return _opened, file
-                if isinstance(value, Tensor) and value.layout == torch.strided and (file := file_of(value)):
-                    return _tensor, file
-                return super().reducer_override(value)
-
-        with io.BytesIO() as out:
-            Pickler(out).dump(self.work)
-            return _received, (out.getvalue(),)
-
-
-def _received(sent: bytes) -> Callable[[Any], Any]:
-    from ray import cloudpickle
-
-    work = cloudpickle.loads(sent)
-
-    def answer(piece: Any) -> Any:
-        found = work(piece)
+        found = self.work(piece)
         return found.numpy() if isinstance(found, Tensor) else found  # which Ray hands over without a copy
 
-    return answer
+
+@contextmanager
+def files_by_name(file_of: FileOf) -> Iterator[None]:
+    """While work is handed to Ray: arrays that are mapped from files, which ``file_of`` knows, go as their names."""
+
+    def reduced(value: Any) -> Any:
+        mapped = isinstance(value, np.memmap) or value.layout == torch.strided
+        if mapped and (file := file_of(value)):
+            return (_opened if isinstance(value, np.memmap) else _tensor), file
+        return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+    before = {kind: copyreg.dispatch_table.get(kind) for kind in (np.memmap, Tensor)}
+    copyreg.dispatch_table.update(dict.fromkeys(before, reduced))
+    try:
+        yield
+    finally:
+        for kind, former in before.items():
+            if former is None:
+                del copyreg.dispatch_table[kind]
+            else:
+                copyreg.dispatch_table[kind] = former
 
 
 def returned(found: Any) -> Any:

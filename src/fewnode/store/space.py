@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..storage.files import atomic_path
 from .pages import read_mapped, write_array
 from .remote import Remote
-from .sending import Sent, returned
+from .sending import Sent, files_by_name, returned
 from .sizes import full_disk, room, said
 
 Piece = TypeVar("Piece")
@@ -73,7 +73,8 @@ class Space:
         if self.engine is None:
             done: Iterable[Result] = map(work, pieces)
         else:
-            done = map(returned, self.engine(Sent(work, self.file_of), pieces))
+            with files_by_name(self.file_of):
+                done = map(returned, self.engine(Sent(work), pieces))
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
