@@ -99,7 +99,7 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
     for name in ("one.store", "two.store"):
         save_store(graph, tmp_path / name)
     expected = views(open_store(tmp_path / "one.store", memory))
-    begun, lost = tmp_path / "begun", []
+    begun, gone, lost = tmp_path / "begun", tmp_path / "gone", []
 
     class Slow(cluster.RayPieces):
         def __call__(self, work, pieces):
@@ -107,15 +107,21 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
                 if isinstance(piece, ColumnBlock):
                     with begun.open("a") as file:
                         file.write(f"{piece.target.file(piece.number)}\n")
-                    time.sleep(0.2)
+                    for _ in range(600 if len(begun.read_text().splitlines()) > 1 else 0):
+                        if gone.exists():  # all but the first piece are in the middle when the machine is lost
+                            break
+                        time.sleep(0.1)
                 return work(piece)
 
             return super().__call__(slowly, pieces)
 
     def progress(what: str, part: float) -> None:
-        if what.startswith("views of words, by blocks") and part > 0 and not lost:
+        if begun.exists() and part > 0 and not lost:
+            while len(begun.read_text().splitlines()) < 3:  # one is done, and both machines are busy
+                time.sleep(0.1)
             lost.append(what)
             machines.remove_node(machines.worker_nodes.copy().pop(), allow_graceful=False)
+            gone.touch()
 
     engine = Slow(memory=memory)
     assert engine.slots == 2
