@@ -5,6 +5,7 @@
     python benchmarks/scale.py memory 169k DIR          the same in memory; agreement with the store's predictions
     python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
     python benchmarks/scale.py agree DIR GRAPH ...      predictions through a store and in memory on real graphs
+    python benchmarks/scale.py order GRAPH ...          in memory, twice: regressions sum their rows backwards once
     python benchmarks/scale.py links wordnet DIR        the views of links beside those of double precision
     python benchmarks/scale.py plan  169k 1GB           what `fewnode plan` says of the row with that memory
     python benchmarks/scale.py                          the table of all rows
@@ -37,6 +38,7 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.view_blocks import COPIES
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
 from fewnode.own import planning
+from fewnode.own.openworld import known_head
 from fewnode.own.streaming import write_predictions
 from fewnode.store.arcs import Buckets
 from fewnode.store.growing import Growing
@@ -181,26 +183,47 @@ def agree(folder: Path, names: list[str]) -> None:
     """Of each graph at hand, the share of nodes that get the same class through a store as in memory; the memory is so
     small that columns are made in several blocks."""
     for name in names:
-        graph, _ = fewnode.load_dataset(name)
-        graph = union(graph)
-        sizes = torch.bincount(graph.y[graph.y >= 0])
-        new = [int(c) for c in (sizes >= 15).nonzero().flatten()[-3:]]
-        examples = {f"n{c}": (graph.y == c).nonzero().flatten()[:5].tolist() for c in new}
-        shown = graph.with_labels(torch.where(torch.isin(graph.y, torch.tensor(new)), -1, graph.y))
+        graph, examples = asked(name)
         path = folder / f"{name}.store"
         shutil.rmtree(path, ignore_errors=True)
-        save_store(shown, path)
+        save_store(graph, path)
         space = RUNTIME + 2 * CHUNK + graph.num_nodes * (PER_NODE + 4 * COPIES * 40)
         if not graph.has_features:
             space = max(space, Space.memory_for(structural_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
-        found = []
-        for one in (shown, open_store(path, space)):
-            classifier = fewnode.FewShotClassifier(steps=25).fit(one).adapt(examples)
-            found.append(classifier.predict_proba(torch.arange(graph.num_nodes)).probabilities)
-        same = float((found[0].argmax(1) == found[1].argmax(1)).float().mean())
+        found = [answers(one, examples) for one in (graph, open_store(path, space))]
         row = {"graph": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "memory": said(space)}
-        keep({**row, "same": same, "furthest": float((found[0] - found[1]).abs().max())})
+        keep({**row, "same": same(*found), "furthest": float((found[0] - found[1]).abs().max())})
         shutil.rmtree(path)
+
+
+def order(names: list[str]) -> None:
+    """What the order of sums alone does: the share of nodes that get the same class in memory, if the regressions of
+    the known classes sum their rows backwards."""
+    for name in names:
+        graph, examples = asked(name)
+        found, plain = [answers(graph, examples)], known_head.logistic
+        known_head.logistic = lambda x, y, *how, **more: plain(x.flip(0), y.flip(0), *how, **more)
+        found.append(answers(graph.fresh(), examples))
+        known_head.logistic = plain
+        keep({"order": same(*found), "name": name, "furthest": float((found[0] - found[1]).abs().max())})
+
+
+def asked(name: str) -> tuple[fewnode.Graph, dict[str, list[int]]]:
+    """A graph without the labels of its last three large classes, and five examples of each."""
+    graph = union(fewnode.load_dataset(name)[0])
+    sizes = torch.bincount(graph.y[graph.y >= 0])
+    new = [int(c) for c in (sizes >= 15).nonzero().flatten()[-3:]]
+    examples = {f"n{c}": (graph.y == c).nonzero().flatten()[:5].tolist() for c in new}
+    return graph.with_labels(torch.where(torch.isin(graph.y, torch.tensor(new)), -1, graph.y)), examples
+
+
+def answers(graph: fewnode.Graph, examples: dict[str, list[int]]) -> torch.Tensor:
+    classifier = fewnode.FewShotClassifier(steps=25).fit(graph).adapt(examples)
+    return classifier.predict_proba(torch.arange(graph.num_nodes)).probabilities
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one.argmax(1) == other.argmax(1)).float().mean())
 
 
 def links(name: str, folder: Path) -> None:
@@ -313,6 +336,8 @@ if __name__ == "__main__":
         print(table(), *(further() for further in FURTHER), sep="\n\n")
     elif what == "agree":
         agree(Path(given[0]), given[1:])
+    elif what == "order":
+        order(given)
     elif what == "links":
         links(given[0], Path(given[1]))
     elif what == "plan":

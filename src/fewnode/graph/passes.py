@@ -29,11 +29,14 @@ def row_bytes(x: Tensor) -> int:
 
 def bounding(x: Tensor, rank: int, space: Space | None) -> Space | None:
     """The space, if a truncated SVD of the features does not fit into its memory at once; else None, as for features
-    in memory. What fits is made as it is there, because the signs of singular vectors hang on the last digit."""
+    in memory. What fits is made as it is there: the signs of singular vectors hang on the last digit, and with them
+    the numbers that the search for the directions of links starts from."""
     if space is None:
         return None
-    entries = x.values().numel() if x.layout == torch.sparse_csr else x.numel()
-    return None if space.has_room(24 * entries + 8 * (rank + 16) * len(x), len(x)) else space
+    block = 4 * (rank + 16) * len(x)  # the iteration's
+    sparse = x.layout == torch.sparse_csr  # weighted, by rows and by columns; dense ones are read and centred
+    needed = 24 * x.values().numel() + 2 * block if sparse else 8 * x.numel() + block
+    return None if space.has_room(needed, len(x)) else space
 
 
 def column_means(x: Tensor, space: Space | None) -> Tensor:
