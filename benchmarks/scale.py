@@ -199,9 +199,10 @@ def agree(folder: Path, names: list[str]) -> None:
 def order(names: list[str]) -> None:
     """What the order of sums alone does: the share of nodes that get the same class in memory, if the regressions of
     the known classes sum their rows backwards."""
+    plain = known_head.logistic
     for name in names:
         graph, examples = asked(name)
-        found, plain = [answers(graph, examples)], known_head.logistic
+        found = [answers(graph, examples)]
         known_head.logistic = lambda x, y, *how, **more: plain(x.flip(0), y.flip(0), *how, **more)
         found.append(answers(graph.fresh(), examples))
         known_head.logistic = plain

@@ -3,6 +3,8 @@
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +12,8 @@ import torch
 import fewnode
 from fewnode.graph.csr import to_scipy
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
-from fewnode.graph.spectral import leading_eigenvectors
+from fewnode.graph.passes import bounding
+from fewnode.graph.spectral import leading_eigenvectors, structural_bytes
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn import views as module
@@ -75,6 +78,13 @@ def test_a_reduction_learned_by_rows_spans_the_same(tmp_path):
     by_rows.features._learn(stored.x, stored.space)
     span = torch.linalg.svdvals(whole.features.basis.T @ by_rows.features.basis)
     assert span.min() > 0.999 and torch.allclose(whole.features.weakest, by_rows.features.weakest, rtol=1e-3)
+
+
+def test_memory_for_structural_features_is_enough_for_their_directions_as_in_memory():
+    """The signs of directions hang on the last digit, and the search for links starts from them."""
+    x = torch.empty(1_000_000, 128, device="meta")
+    space = spaces.Space(Path(), spaces.Space.memory_for(structural_bytes(len(x), 0), len(x)))
+    assert bounding(x, 128, space) is None and bounding(x, 128, replace(space, memory=space.memory // 2)) is not None
 
 
 KILLED = """

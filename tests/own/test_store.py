@@ -2,6 +2,9 @@
 
 import csv
 import json
+import re
+from copy import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,9 +13,12 @@ import fewnode
 from fewnode import FewShotClassifier, InputError
 from fewnode.cli import main
 from fewnode.graph.stored import open_store, save_store
+from fewnode.labelling.layout import layout
 from fewnode.labelling.serving import session_of
+from fewnode.nn import view_blocks
 from fewnode.own import streaming
-from fewnode.store.space import CHUNK, PER_NODE, RUNTIME
+from fewnode.store.sizes import parsed_memory
+from fewnode.store.space import CHUNK, PER_NODE, RUNTIME, Space
 
 pytest.importorskip("pyarrow")
 MEMORY = RUNTIME + 2 * CHUNK + 400 * (PER_NODE + 28 * 30)
@@ -89,21 +95,41 @@ def test_other_methods_and_too_few_classes_are_refused(planted):
         FewShotClassifier("gpn").fit(stored)
     with pytest.raises(InputError, match="fewer than two classes"):
         FewShotClassifier().fit(stored.with_labels(torch.full_like(stored.y, -1)))
+    with pytest.raises(InputError, match="Give --memory"):  # enough for the views, but not for what comes after them
+        FewShotClassifier().fit(open_store(planted[1], Space.least(400, view_blocks.COPIES)))
 
 
 def test_a_graph_without_features_needs_room_for_structural_ones(planted, tmp_path):
     known, _, examples = planted
     save_store(known.with_features(None), tmp_path / "g.store")
-    with pytest.raises(InputError, match=r"structural ones, which are made in memory: give --memory \S+MB or more"):
+    told = r"structural ones, which are made in memory: give --memory (\S+MB) or more"
+    with pytest.raises(InputError, match=told) as refused:
         FewShotClassifier().fit(open_store(tmp_path / "g.store", RUNTIME))
-    both = [known.with_features(None), open_store(tmp_path / "g.store", 1 << 30)]
+    least = parsed_memory(re.search(told, str(refused.value)).group(1))  # what was asked for is enough
+    both = [known.with_features(None), open_store(tmp_path / "g.store", least)]
     whole, stored = (FewShotClassifier(steps=4).fit(one).adapt(examples).predict_proba() for one in both)
     assert (whole.probabilities.argmax(1) == stored.probabilities.argmax(1)).float().mean() >= 0.99
 
 
-def test_labelling_is_refused_with_what_works(both):
-    with pytest.raises(InputError, match="fewnode find"):
-        session_of(both[1])
+def test_labelling_on_a_store_is_that_in_memory(both):
+    sessions = [session_of(copy(one)) for one in both]
+    nodes = both[0].unlabelled().tolist()
+    for session in sessions:
+        session.do({"do": "label", "nodes": [str(nodes[0]), str(nodes[1])], "class": "mine"})
+    whole, stored = (session.scores()[0] for session in sessions)
+    assert (whole == stored).mean() >= 0.99
+    assert set(sessions[0].like([str(nodes[0])], 10)) & set(sessions[1].like([str(nodes[0])], 10))
+    assert len(sessions[1].suggest(3)) == 3 and sessions[1].why(str(nodes[5])) is not None
+    assert len(layout(sessions[1].classifier.coordinates())) == both[0].graph.num_nodes
+
+
+def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
+    small = copy(both[1])
+    small.graph = replace(small.graph, space=replace(small.graph.space, memory=RUNTIME))
+    with pytest.raises(InputError, match=r"in memory: give --memory \S+MB or more; .* `fewnode find`"):
+        session_of(small)
+    with pytest.raises(InputError, match="cannot be appended to a graph in a store; import it again with them"):
+        both[1].append(both[0].graph, [])
 
 
 def test_a_model_works_on_the_store_of_another_graph(both, planted, tmp_path):

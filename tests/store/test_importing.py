@@ -117,6 +117,31 @@ def test_columns_that_are_not_used_are_told(tmp_path):
     assert open_store(tmp_path / "g.store").feature_names == ("a",)
 
 
+def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeypatch):
+    given, vectors = tables(tmp_path, "id,label\nann,x\nbob,\ncy,y\ndi,x\n"), tmp_path / "v.npy"
+    given, x = replace(given, features=vectors), np.random.default_rng(0).normal(size=(4, 3))
+    np.save(vectors, np.asfortranarray(x))
+    monkeypatch.setattr("fewnode.store.vectors.chunks", lambda n, size: [slice(0, 3), slice(3, n)])
+    stored = open_store(import_tables(given, tmp_path / "g.store"))
+    whole = Graph.from_files(given.edges, given.nodes, features=vectors)
+    assert stored.features.tolist() == whole.features.tolist() and stored.feature_names is None
+    for wrong, message in [
+        (x[:3], "v.npy has 3 feature rows, but .*nodes.csv has 4 nodes"),
+        (np.where(np.arange(12).reshape(4, 3) == 10, np.inf, x), "v.npy, row 4: a feature is NaN or infinite"),
+        (x[0], r"v.npy holds float64 of shape \(3,\); features are numbers \[nodes, columns\]"),
+    ]:
+        np.save(vectors, wrong)
+        with pytest.raises(InputError, match=message):
+            import_tables(given, tmp_path / "h.store")
+    with pytest.raises(InputError, match=r"v.npz: .* save it as .npy"):
+        (tmp_path / "v.npz").write_bytes(b"")
+        import_tables(replace(given, features=tmp_path / "v.npz"), tmp_path / "h.store")
+    np.save(vectors, x)
+    with pytest.raises(InputError, match=r"column 'a': .* say --ignore-column a --ignore-column b, or do without"):
+        import_tables(replace(tables(tmp_path), features=vectors), tmp_path / "h.store")
+    assert not list(tmp_path.glob("*h.store*"))
+
+
 def test_parquet_is_read_as_well(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -128,7 +153,7 @@ def test_parquet_is_read_as_well(tmp_path):
     assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
     pq.write_table(pa.table({"id": [10, 20], "v": [[1.5], [2.5]], "a": [1, 2]}), tmp_path / "n.parquet")
     given = Tables(tmp_path / "e.parquet", tmp_path / "n.parquet")
-    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* --ignore-column v"):
+    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* --features.* --ignore-column v"):
         import_tables(given, tmp_path / "h.store")
     import_tables(replace(given, ignore_column=("v",)), tmp_path / "h.store")
     assert open_store(tmp_path / "h.store").feature_names == ("a",)

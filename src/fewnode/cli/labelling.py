@@ -14,11 +14,13 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen on (127.0.0.1)")
     parser.add_argument("--allow-remote", action="store_true", help="let other machines reach the page on --host")
+    parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
     parser.set_defaults(run=label_nodes)
 
 
 def label_nodes(args: argparse.Namespace) -> None:
     from ..labelling.serving import label
+    from ..store.sizes import parsed_memory
 
     label(
         args.folder,
@@ -27,5 +29,6 @@ def label_nodes(args: argparse.Namespace) -> None:
         port=args.port,
         allow_remote=args.allow_remote,
         browser=not args.no_browser,
+        memory=None if args.memory is None else parsed_memory(args.memory),
         say=say,
     )

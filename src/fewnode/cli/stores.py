@@ -18,6 +18,8 @@ def add_commands(commands: Any) -> None:
     imported = commands.add_parser("import", help="make a store of tables, for a graph larger than memory")
     imported.add_argument("--edges", required=True, metavar="FILE", help="table: source, target (.csv, .tsv, .parquet)")
     imported.add_argument("--nodes", required=True, metavar="FILE", help="table: id, label (may be empty), columns")
+    told = "array [nodes, columns] in the order of the node table (.npy), instead of its columns"
+    imported.add_argument("--features", metavar="FILE", help=told)
     for name in ("id-column", "label-column", "source-column", "target-column"):
         imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
     for use in USES:
@@ -25,7 +27,7 @@ def add_commands(commands: Any) -> None:
         imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
     imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
     imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
-    told = "as in fit-own; not kept, because the open question does not ask for it"
+    told = "as in fit-own; not kept, all edges count alike"
     imported.add_argument("--directed", action="store_true", help=told)
     imported.add_argument("--edge-kind-column", metavar="NAME", help=told)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
@@ -70,6 +72,7 @@ def import_graph(args: argparse.Namespace) -> None:
     columns = {name: getattr(args, name) for name in named}
     columns |= {f"{use}_column": tuple(getattr(args, f"{use}_column")) for use in USES}
     columns["apart"] = args.directed or args.edge_kind_column is not None
+    columns["features"] = None if args.features is None else Path(args.features)
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)
     with StageBar() as bar:

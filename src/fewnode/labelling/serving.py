@@ -7,21 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..graph import Graph
 from ..own.classifier import FewShotClassifier
 from ..own.support import Examples, read_examples
 from ..own.workflow import load_attached
 from ..storage import PathLike
+from ..store.sizes import said
 from .journal import Journal
 from .layout import kept_layout
 from .session import LabelSession
 
 Say = Callable[[str], None]
+PER_NODE = 1024  # bytes: name and words, place on the map, class and confidence
+PER_CLASS = 12  # bytes of a node: its probability now and while it is made
 
 
-def open_session(folder: PathLike, support: PathLike | None = None, say: Say = lambda _: None) -> LabelSession:
-    """The session in a model's folder, where it was left; a new one starts from the examples of ``support``."""
+def open_session(
+    folder: PathLike, support: PathLike | None = None, say: Say = lambda _: None, memory: int | None = None
+) -> LabelSession:
+    """The session in a model's folder, where it was left; a new one starts from the examples of ``support``. ``memory``
+    bounds the work on a store."""
     examples = None if support is None else read_examples(support)
-    classifier = load_attached(folder, say=say)
+    classifier = load_attached(folder, say=say, memory=memory)
     try:
         return session_of(classifier, Path(folder), examples)
     except InputError as error:
@@ -34,11 +41,7 @@ def session_of(
     """A session with a classifier; steps are kept in ``folder``, if one is given."""
     if classifier.graph is None:
         raise InputError("no graph is attached: call attach(graph) first")
-    if classifier.graph.space is not None:
-        raise InputError(
-            "the page holds all nodes in memory, and this graph is a store; write examples into a table instead, with "
-            "`fewnode find` to look for more of them"
-        )
+    _check_room(classifier.graph)
     journal = None if folder is None else Journal(folder, classifier.graph.fingerprint)
     try:
         return LabelSession(classifier, journal, examples)
@@ -46,6 +49,17 @@ def session_of(
         if journal is not None:
             journal.close()
         raise
+
+
+def _check_room(graph: Graph) -> None:
+    """Refuse a store whose nodes do not fit into its memory: coordinates and edges stay on disk, the rest does not."""
+    needed = graph.num_nodes * (PER_NODE + PER_CLASS * graph.num_classes)
+    if graph.space is not None and not graph.space.has_room(needed, graph.num_nodes):
+        raise InputError(
+            f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give --memory "
+            f"{said(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a table, with "
+            "`fewnode find` to look for more of them"
+        )
 
 
 def label(
@@ -56,6 +70,7 @@ def label(
     port: int = 0,
     allow_remote: bool = False,
     browser: bool = True,
+    memory: int | None = None,
     say: Say = lambda _: None,
 ) -> LabelSession:
     """Serve the page on which new classes are named by example, until it is stopped (Ctrl-C); returns the session.
@@ -67,6 +82,7 @@ def label(
         port: 0 takes a free one.
         allow_remote: let other machines reach the page; whoever has its address with the token can use it.
         browser: open the page in a browser.
+        memory: bytes that the program may take, if the graph is a store.
         say: told in a line what is being done, and the address.
 
     Example:
@@ -89,7 +105,7 @@ def label(
             examples = None if support is None else read_examples(support)
             session = session_of(classifier, classifier.folder, examples)
         else:
-            session = open_session(classifier, support, say)
+            session = open_session(classifier, support, say, memory)
         guard = Guard(host, listening.getsockname()[1])
         _serve(session, guard, listening, browser, say)
     finally:

@@ -217,9 +217,13 @@ class LabelSession(Conversation):
             x, free = self.classifier.coordinates(), (self.given < 0).nonzero().flatten()
         ids = find_nodes(self.graph, nodes, "nodes")
         free = free[~torch.isin(free, ids.cpu())].to(x.device)
-        centre = x[:: max(len(x) // 20_000, 1)].mean(0)
-        wanted = torch.nn.functional.normalize(x[ids] - centre, dim=1).mean(0)
-        parts = [torch.nn.functional.normalize(x[part] - centre, dim=1) @ wanted for part in free.split(1 << 14)]
+        centre = x[:: max(len(x) // 20_000, 1)].float().mean(0)
+
+        def directions(nodes: Tensor) -> Tensor:
+            return torch.nn.functional.normalize(x[nodes].float() - centre, dim=1)
+
+        wanted = directions(ids).mean(0)
+        parts = [directions(part) @ wanted for part in free.split(1 << 14)]
         best = torch.cat(parts).topk(min(n, len(free))).indices
         return [node_name(self.graph, i) for i in free[best].tolist()]
 

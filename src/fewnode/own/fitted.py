@@ -16,6 +16,7 @@ from ..methods.base import Method
 from ..storage import PathLike
 from ..storage.manifest import Manifest
 from ..store.sizes import said
+from ..store.space import Space
 from ..tasks import ClassSplit
 from ..training import loop
 from ..training.callbacks import Callback
@@ -28,6 +29,7 @@ from .later.newcomers import Newcomers
 from .openworld import opening
 from .openworld.question import OpenQuestion, OpenWorldModel
 from .openworld.rehearsal import Progress
+from .openworld.spreading import COPIES
 from .support import Support
 from .tables import TableSource
 
@@ -140,12 +142,14 @@ class FittedModel:
                 "Label more nodes, or ask for fewer with --min-size"
             )
         assert graph.space is not None
-        needed = structural_bytes(graph.num_nodes, len(graph.indices))
-        if not graph.has_features and not graph.space.has_room(needed, graph.num_nodes):
+        n = graph.num_nodes
+        needed = Space.memory_for(structural_bytes(n, len(graph.indices)), n)
+        if not graph.has_features and graph.space.memory < needed:
             raise InputError(
                 "a graph without feature columns gets structural ones, which are made in memory: give --memory "
-                f"{said(graph.space.memory_for(needed, graph.num_nodes))} or more, or import it with columns"
+                f"{said(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
             )
+        graph.space.check(n, COPIES)  # before hours of views: what neighbours say takes the most
         self.device = "cpu"
 
     def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:

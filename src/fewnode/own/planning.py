@@ -15,7 +15,7 @@ from ..graph.spectral import STEPS
 from ..nn import view_blocks
 from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
 from ..store.sizes import default_memory
-from ..store.space import CHUNK, PER_NODE, RUNTIME, Space
+from ..store.space import Space
 from .openworld.coordinates import WIDTH
 from .openworld.known_head import PENALTIES, SELECTION
 from .openworld.moments import SAMPLE
@@ -124,7 +124,7 @@ def plan(
     wide, coordinates = rank + SPARE, min(WIDTH, len(VIEWS) * rank)
     disk = 8 * edges + nodes * (16 + 8 * columns + 2 * rank * (1 + len(VIEWS)))
     disk += nodes * (2 * coordinates + 14 * classes + 24)
-    least = RUNTIME + 2 * CHUNK + nodes * (PER_NODE + 4 * max(view_blocks.COPIES, COPIES))
+    least = Space.least(nodes, max(view_blocks.COPIES, COPIES))
     blocks = len(Space(Path(), max(memory, least)).columns(nodes, rank, view_blocks.COPIES))
     return Plan(
         _views(nodes, edges, rank, wide, rates),

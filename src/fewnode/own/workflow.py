@@ -91,14 +91,15 @@ def load_attached(
     edges: PathLike | None = None,
     nodes: PathLike | None = None,
     features: PathLike | None = None,
+    memory: int | None = None,
     say: Say = lambda _: None,
 ) -> FewShotClassifier:
-    """The classifier in ``folder``, on its graph or on the one in other tables."""
+    """The classifier in ``folder``, on its graph or on the one in other tables; ``memory`` bounds work on a store."""
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder)
     say("Reading the graph ...")
     tables = {"edges": edges, "nodes": nodes, "features": features}
-    return classifier.attach(remembered_graph(classifier, folder, tables, say))
+    return classifier.attach(remembered_graph(classifier, folder, tables, say, memory))
 
 
 def load_adapted(

@@ -1,6 +1,7 @@
 """A user's tables of any length as a store: read once as streams, with bounded memory; what was killed goes on."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from .node_table import Tables as Tables
 from .node_table import numbers_of, read_nodes
 from .sizes import default_memory, full_disk, room, said
 from .space import Progress
+from .vectors import check_vectors
 
 STATE = "import.json"
 LEAST = 600 << 20  # bytes that importing takes, however few the rows
@@ -69,10 +71,12 @@ def import_tables(
 
 def _disk(tables: Tables) -> int:
     """Bytes that an import takes on disk, while it is made: keys and columns of nodes, and each edge both ways."""
+    vectors = 0 if tables.features is None else 4 * math.prod(check_vectors(tables.features))
     nodes, edges = Stream(tables.nodes), Stream(tables.edges)
     rows, width = nodes.most_rows(), len(nodes.names)
     arcs = 2 * edges.most_rows()
-    return min(rows * (40 + 4 * width), 3 * nodes.path.stat().st_size if not nodes.parquet else 1 << 62) + 12 * arcs
+    least = min(rows * (40 + 4 * width), 3 * nodes.path.stat().st_size if not nodes.parquet else 1 << 62)
+    return least + 12 * arcs + vectors
 
 
 def _begun(work: Path, tables: Tables) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def feature_roles(stream: Stream, ids: str, label: str | None, given: dict[str, 
     ignored = given.get("ignore_column", [])
     if vectors := [name for name in stream.vectors if name not in ignored]:
         raise InputError(
-            f"{stream.path}, column {vectors[0]!r}: holds vectors; write them as columns of numbers, or leave it "
-            f"out with --ignore-column {vectors[0]}"
+            f"{stream.path}, column {vectors[0]!r}: holds vectors; save them as an array (numpy.save) and give it "
+            f"as --features, or leave them out with --ignore-column {vectors[0]}"
         )
     start = next(batches(stream, [name for name in stream.names if name not in stream.vectors]), None)
     if start is None:

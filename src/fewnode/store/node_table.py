@@ -16,10 +16,11 @@ from .names import StoredNames
 from .node_columns import NUMBERS, FeatureFiles, Learner, batches, feature_roles
 from .pages import read_mapped
 from .space import Progress
+from .vectors import read_vectors
 
 APART = (
-    "directions and kinds of edges are not kept: the open question does not use them; for the closed one (--among new) "
-    "give the tables to fit-own, if the graph fits into memory"
+    "directions and kinds of edges are not kept, all edges count alike; if the graph fits into memory, give the tables "
+    "to fit-own, which uses those that help"
 )
 
 
@@ -39,6 +40,7 @@ class Tables:
     number_column: tuple[str, ...] = ()
     ignore_column: tuple[str, ...] = ()
     decimal: str | None = None
+    features: Path | None = None
     apart: bool = False  # edges have directions or kinds, which a store does not keep
 
     def given(self) -> dict[str, Any]:
@@ -48,7 +50,7 @@ class Tables:
 
     def digest(self) -> str:
         """What tells whether work that was begun is on the same files."""
-        stats = [path.stat() for path in (self.edges, self.nodes)]
+        stats = [path.stat() for path in (self.edges, self.nodes, self.features) if path is not None]
         return repr((self, [(one.st_size, one.st_mtime_ns) for one in stats]))
 
 
@@ -58,6 +60,8 @@ def read_nodes(tables: Tables, work: Path, progress: Progress) -> dict[str, Any]
     ids = stream.column(tables.id_column, "node ids")
     label = tables.label_column if tables.label_column in stream.names else None
     roles = feature_roles(stream, ids, label, tables.given())
+    if tables.features is not None:
+        _check_unused(tables, roles)
     plain = _Numbers(stream, work, [role.column for role in roles if role.use == "number"])
     plain.whole = all(role.use in ("number", "") for role in roles)
     files = {
@@ -83,8 +87,21 @@ def read_nodes(tables: Tables, work: Path, progress: Progress) -> dict[str, Any]
     y, classes = _labels(np.concatenate(codes) if codes else np.full(rows, -1), seen)
     np.save(work / "y.npy", y)
     found = plain.close() or _features(tables, stream, work, roles, progress)
+    if tables.features is not None:
+        read_vectors(tables.features, stream.path, rows, work / "features.npy", progress)
     unused = [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in roles if not role.use]
     return {"rows": rows, "class_names": classes, "notes": [*unused, *([APART] if tables.apart else [])], **found}
+
+
+def _check_unused(tables: Tables, roles: list[Role]) -> None:
+    """Beside features in a file of their own no column of nodes may be used."""
+    used = [role.column for role in roles if role.use]
+    if used:
+        flags = " ".join(f"--ignore-column {name}" for name in used)
+        raise InputError(
+            f"{tables.nodes}, column {used[0]!r}: a store has the columns of nodes or --features {tables.features}, "
+            f"not both; say {flags}, or do without --features"
+        )
 
 
 class _Numbers:

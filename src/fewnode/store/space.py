@@ -199,14 +199,24 @@ class Space:
         """The memory into which so many bytes fit beside that."""
         return needed + RUNTIME + PER_NODE * n
 
-    def columns(self, n: int, width: int, copies: int) -> list[slice]:
-        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
-        least = RUNTIME + 2 * CHUNK + n * (PER_NODE + 4 * copies)
+    @staticmethod
+    def least(n: int, copies: int) -> int:
+        """The memory into which one column at a time fits, ``copies`` times."""
+        return RUNTIME + 2 * CHUNK + n * (PER_NODE + 4 * copies)
+
+    def check(self, n: int, copies: int) -> int:
+        """That least memory; refuse if there is not even so much."""
+        least = self.least(n, copies)
         if self.memory < least:
             raise InputError(
                 f"{said(self.memory)} of memory are too few for {n:,} nodes: one column at a time takes {said(least)}. "
                 f"Give --memory {said(least)} or more"
             )
+        return least
+
+    def columns(self, n: int, width: int, copies: int) -> list[slice]:
+        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
+        least = self.check(n, copies)
         most = 1 + (self.memory - least) // (4 * n * copies)
         parts = max(-(-width // most), 1 if self.engine is None else min(self.engine.slots, width))
         wide = -(-width // parts)
