@@ -35,7 +35,7 @@ def test_the_command_prints_it(capsys):
     assert main([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["memory"] == 64 << 30
     assert main(asked) == 0
-    assert "blocks of columns; at least" in capsys.readouterr().out
+    assert "blocks; at least" in capsys.readouterr().out
 
 
 def test_nonsense_is_refused():

@@ -97,6 +97,8 @@ def import_graph(args: argparse.Namespace) -> None:
 
 
 def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
+    from ..store.sizes import said
+
     console.print(
         f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['classes']} classes, {facts['columns']} "
         f"columns), {facts['edges']:,} edges ({facts['self_loops']:,} self-loops and {facts['duplicates']:,} "
@@ -104,7 +106,7 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
     )
     for note in facts["notes"]:
         console.print(f"note: {note}", markup=False)
-    console.print(f"Store in {facts['out']}, {facts['bytes'] / 1e9:.2f} GB; next:", markup=False)
+    console.print(f"Store in {facts['out']}, {said(facts['bytes'])}; next:", markup=False)
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
@@ -128,7 +130,8 @@ def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
         label = {"views": "views", "known": "known classes", "predict": "predict all nodes"}[what]
         console.print(f"{label}: about {clock(facts[f'{what}_seconds'])}")
     fits = facts["memory"] >= facts["least_memory"]
-    blocks = f", {facts['blocks']} blocks of columns" if fits else ": too little"
+    blocks = f", columns in {facts['blocks']} blocks" if facts["blocks"] > 1 else ", all columns at once"
+    blocks = blocks if fits else ": too little"
     console.print(f"memory: {said(facts['memory'])}{blocks}; at least {said(facts['least_memory'])}")
     console.print(f"disk: {said(facts['disk'])}, while it is made {said(facts['disk_while_made'])}")
     rates = facts["rates"]

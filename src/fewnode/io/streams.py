@@ -1,6 +1,7 @@
 """Tables longer than memory: read and written some rows at a time (Arrow's CSV and Parquet streams)."""
 
 import csv
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,9 +41,9 @@ class Stream:
             self.names: list[str] = schema.names
             self.vectors = [field.name for field in schema if self.arrow.types.is_nested(field.type)]
 
-    def column(self, name: str, role: str) -> str:
+    def column(self, name: str, role: str, flag: str) -> str:
         """``name``, if there is such a column."""
-        Table(self.path, dict.fromkeys(self.names, np.empty(0))).column(name, role)
+        Table(self.path, dict.fromkeys(self.names, np.empty(0))).column(name, role, flag)
         return name
 
     def place(self, row: int, column: str | None = None) -> str:
@@ -73,6 +74,19 @@ class Stream:
             if numbers and not self.parquet and self.wrong is None:
                 self._not_a_number(numbers)
             raise
+        if first and not self.parquet:
+            self._check_end(first - 1)
+
+    def _check_end(self, last: int) -> None:
+        """Refuse a text that ends within its last row: an id that was cut off may well be that of another node."""
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() in (b"\n", b"\r"):
+                return
+        raise InputError(
+            f"{self.place(last)}: the file ends without a line break, so the row may be truncated. Complete it, or end "
+            "it with a line break"
+        )
 
     def _rows(self, opened: Any, wanted: list[str], types: Mapping[str, Any]) -> Iterator[Any]:
         if not self.parquet:

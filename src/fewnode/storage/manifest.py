@@ -35,15 +35,15 @@ class Manifest(msgspec.Struct, frozen=True):
         write_json(folder / NAME, {"format": FORMAT, "files": entries})
 
     @classmethod
-    def read(cls, folder: Path) -> "Manifest":
+    def read(cls, folder: Path, remedy: str = "train or fit the model again") -> "Manifest":
         """The manifest of a folder; one without is refused, because nothing in it could be trusted."""
         path = folder / NAME
         if not path.exists():
             raise InputError(
                 f"{folder} has no {NAME}: it was written by an earlier version of fewnode, or the file was lost. "
-                "Train or fit the model again"
+                f"{remedy.capitalize()}"
             )
-        with reading(path, "train or fit the model again"):
+        with reading(path, remedy):
             found = parse_json(readable(path).read_bytes(), cls, str(path))
         if found.format > FORMAT:
             raise InputError(f"{path} has format {found.format}; this version reads up to {FORMAT}: update fewnode")

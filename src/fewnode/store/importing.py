@@ -102,8 +102,10 @@ def _edges(tables: Tables, work: Path, state: dict[str, Any], memory: int, progr
     buckets = Buckets(work, n, size)
     begun = state.setdefault("edges", {"batches": 0, "loops": 0, "sizes": [0] * buckets.count})
     buckets.cut(begun["sizes"])
-    ends = [stream.column(name, "node ids") for name in (tables.source_column, tables.target_column)]
-    weighed = [] if tables.weight_column is None else [stream.column(tables.weight_column, "weight of each edge")]
+    named = {"--source-column": tables.source_column, "--target-column": tables.target_column}
+    ends = [stream.column(name, "node ids", flag) for flag, name in named.items()]
+    weight_column = [] if tables.weight_column is None else [tables.weight_column]
+    weighed = [stream.column(name, "weight of each edge", "--weight-column") for name in weight_column]
     for number, (first, batch) in enumerate(stream.batches(ends, weighed)):
         progress("reading edges", min(first * 16 / max(bytes_, 1), 1.0))
         if number < begun["batches"]:

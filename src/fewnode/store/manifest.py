@@ -51,7 +51,8 @@ class Store:
         self.manifest = self._manifest(path)
         if self.remote is not None:
             self.remote.fetch(STORE, self.manifest)
-        document = self.manifest.read_bytes(self.folder, STORE)
+        with self.manifest.checking(self.folder, STORE, REMEDY) as file:
+            document = file.read_bytes()
         told = msgspec.json.decode(document)
         if not isinstance(told, dict) or told.get("format") != FORMAT:
             found = told.get("format") if isinstance(told, dict) else None
@@ -62,7 +63,7 @@ class Store:
         if self.remote is None and not (self.folder / STORE).exists():
             there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
-        return Manifest.read(self.folder)
+        return Manifest.read(self.folder, REMEDY)
 
     @cached_property
     def arrays(self) -> dict[str, np.memmap]:

@@ -57,7 +57,7 @@ class Tables:
 def read_nodes(tables: Tables, work: Path, progress: Progress) -> dict[str, Any]:
     """Write the arrays of the nodes into a folder: names, their keys, labels, features; and say what else is known."""
     stream = Stream(tables.nodes)
-    ids = stream.column(tables.id_column, "node ids")
+    ids = stream.column(tables.id_column, "node ids", "--id-column")
     label = tables.label_column if tables.label_column in stream.names else None
     roles = feature_roles(stream, ids, label, tables.given())
     if tables.features is not None:
