@@ -193,7 +193,7 @@ def test_a_disk_without_room_is_told_before_and_when_it_fills_up(tmp_path, monke
     given = tables(tmp_path)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=100))
-    with pytest.raises(InputError, match=r"has 100 free, \d+ are needed: \d+ are missing"):
+    with pytest.raises(InputError, match=r"has 100B free, \d+B are needed: \d+B are missing"):
         import_tables(given, tmp_path / "g.store")
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
 

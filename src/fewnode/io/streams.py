@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,15 +29,14 @@ class Stream:
 
     def __init__(self, path: PathLike) -> None:
         self.path, self.arrow = readable(path), arrow_with_parquet()
-        self.wrong: Any = None  # the row that Arrow stumbled over
+        self.wrong: re.Match[str] | None = None  # the row that Arrow stumbled over
         suffix = self.path.suffix.lower()
         if suffix not in TEXT + PARQUET:
             raise InputError(
                 f"{self.path}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}"
             )
         self.parquet = suffix in PARQUET
-        with self._reading():
-            opened = self._opened(None)
+        with self._reading(), self._opened(None) as opened:
             schema = opened.schema_arrow if self.parquet else opened.schema
             self.names: list[str] = schema.names
             self.vectors = [field.name for field in schema if self.arrow.types.is_nested(field.type)]
@@ -54,8 +54,8 @@ class Stream:
         """A number that the rows are hardly above: as they are counted in Parquet, else from the length of the first
         ones, of which those that follow are mostly longer."""
         if self.parquet:
-            with self._reading():
-                return int(self._opened(None).metadata.num_rows)
+            with self._reading(), self._opened(None) as opened:
+                return int(opened.metadata.num_rows)
         with self.path.open("rb") as file:
             start = file.read(1 << 16)
         lines = max(start.count(b"\n"), 1)
@@ -66,8 +66,8 @@ class Stream:
         first, wanted = 0, [*text, *numbers]
         types = dict.fromkeys(text, self.arrow.string()) | dict.fromkeys(numbers, self.arrow.float32())
         try:
-            with self._reading():
-                for batch in self._rows(self._opened(types, wanted), wanted, types):
+            with self._reading(), self._opened(types, wanted) as opened:
+                for batch in self._rows(opened, wanted, types):
                     yield first, batch
                     first += batch.num_rows
         except InputError:
@@ -105,14 +105,9 @@ class Stream:
         return pyarrow.csv.open_csv(
             self.path,
             pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=False),
-            pyarrow.csv.ParseOptions(delimiter=separator(self.path), invalid_row_handler=self._refuse),
+            pyarrow.csv.ParseOptions(delimiter=separator(self.path)),
             pyarrow.csv.ConvertOptions(**kinds, strings_can_be_null=False),
         )
-
-    def _refuse(self, row: Any) -> str:
-        # An error that is raised in here would be lost inside Arrow; it is kept for the reader.
-        self.wrong = row
-        return "error"
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -120,11 +115,13 @@ class Stream:
         try:
             yield
         except (self.arrow.ArrowException, OSError) as error:
+            # In words, because a function of ours that Arrow's threads called would be in use when the program ends.
+            self.wrong = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
             if self.wrong is not None:
-                number = "" if self.wrong.number is None else f", row {self.wrong.number - 1}"
+                row, expected, found = map(int, self.wrong.groups())
                 raise InputError(
-                    f"{self.path}{number}: {self.wrong.actual_columns} values, but the first row names "
-                    f"{self.wrong.expected_columns} columns. The file may be truncated"
+                    f"{self.place(row - 2)}: {found} values, but the first row names {expected} columns. "
+                    "The file may be truncated"
                 ) from error
             raise InputError(f"{self.path} cannot be read ({str(error).splitlines()[0]})") from error
 

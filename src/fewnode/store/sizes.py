@@ -53,10 +53,10 @@ def free_memory() -> int:
 
 def said(size: float) -> str:
     """Bytes for people, and for ``--memory``; rounded up."""
-    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20)):
+    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if size >= scale:
             return f"{-(-size * 10 // scale) / 10:g}{unit}"
-    return f"{int(size)}"
+    return f"{int(size)}B"
 
 
 def default_memory() -> int:
