@@ -300,10 +300,12 @@ def rates() -> str:
 
 
 def agreement() -> str:
-    lines = ["| graph | nodes | memory given | same class |", "|---|---|---|---|"]
+    lines = ["| graph | nodes | memory given | same class | in memory, summed backwards |", "|---|---|---|---|---|"]
     last = {row["graph"]: row for row in read() if "same" in row}
+    backwards = {row["name"]: f"{100 * row['order']:.2f} %" for row in read() if "order" in row}
     for row in sorted(last.values(), key=lambda row: row["nodes"]):
-        lines.append(f"| {row['graph']} | {row['nodes']:,} | {row['memory']} | {100 * row['same']:.2f} % |")
+        told = f"{100 * row['same']:.2f} % | {backwards.get(row['graph'], 'not measured')}"
+        lines.append(f"| {row['graph']} | {row['nodes']:,} | {row['memory']} | {told} |")
     return "\n".join(lines)
 
 

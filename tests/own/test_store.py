@@ -177,6 +177,8 @@ def test_the_commands_from_tables_to_predictions(tmp_path, capsys):
     assert "--memory bounds the work on a store" in capsys.readouterr().err
     assert main(["fit-own", "--edges", store, "--nodes", tables[3], "--out", str(tmp_path / "m")]) == 2
     assert "give --edges alone" in capsys.readouterr().err
+    assert main(["fit-own", "--edges", store, "--directed", "--out", str(tmp_path / "m")]) == 2
+    assert "--directed is about tables" in capsys.readouterr().err
     assert main(["fit-own", "--edges", str(tmp_path / "no.store"), "--out", str(tmp_path / "m")]) == 2
     assert "make one with `fewnode import" in capsys.readouterr().err
 

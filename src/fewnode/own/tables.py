@@ -87,6 +87,9 @@ class TableSource:
         """The graph in the files, and the source with all that was found out about them. The hashes of a store are
         compared."""
         if self.stored:
+            for name in (*self.columns, *self.options):
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(f"{flag} is about tables, and {self.edges} is a store: say it to `fewnode import`")
             return self._opened(limit, engine, verify=True), replace(self, memory={})
         _check_stored(limit, engine)
         found = self._read(None)
