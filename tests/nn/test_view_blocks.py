@@ -12,7 +12,7 @@ import torch
 import fewnode
 from fewnode.graph.csr import to_scipy
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
-from fewnode.graph.passes import bounding
+from fewnode.graph.passes import AT_ONCE, bounding
 from fewnode.graph.spectral import leading_eigenvectors, structural_bytes
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
@@ -84,7 +84,18 @@ def test_memory_for_structural_features_is_enough_for_their_directions_as_in_mem
     """The signs of directions hang on the last digit, and the search for links starts from them."""
     x = torch.empty(1_000_000, 128, device="meta")
     space = spaces.Space(Path(), spaces.Space.memory_for(structural_bytes(len(x), 0), len(x)))
-    assert bounding(x, 128, space) is None and bounding(x, 128, replace(space, memory=space.memory // 2)) is not None
+    assert bounding(x, space) is None and bounding(x, replace(space, memory=space.memory // 2)) is not None
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_directions_of_features_that_fit_have_the_very_bits_of_those_in_memory(tmp_path, dense):
+    graph, _ = fewnode.planted(600, 6, seed=0)
+    if dense:
+        graph = graph.with_features(graph.x.to_dense())
+    save_store(graph, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store", least(600, 25))
+    bases = [Views(graph.num_features, 128).fit(one).features.basis for one in (graph, stored)]
+    assert bases[0].shape[1] > AT_ONCE and torch.equal(*bases)
 
 
 KILLED = """

@@ -9,6 +9,7 @@ from torch import Tensor
 from ..store.space import Space, by_rows, chunks
 from .csr import csr_parts, csr_tensor, to_scipy
 
+AT_ONCE = 64  # columns that features are multiplied with at once, where memory is bounded: the bits are the same
 WIDE = 2048  # columns up to which X^T X is made once instead of multiplied again and again
 
 
@@ -27,16 +28,15 @@ def row_bytes(x: Tensor) -> int:
     return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
 
 
-def bounding(x: Tensor, rank: int, space: Space | None) -> Space | None:
-    """The space, if a truncated SVD of the features does not fit into its memory at once; else None, as for features
-    in memory. What fits is made as it is there: the signs of singular vectors hang on the last digit, and with them
-    the numbers that the search for the directions of links starts from."""
+def bounding(x: Tensor, space: Space | None) -> Space | None:
+    """The space, if the features do not fit into its memory for a truncated SVD; else None, as for features in memory.
+    What fits is made as it is there: the signs of singular vectors hang on the last digit, and with them the numbers
+    that the search for the directions of links starts from."""
     if space is None:
         return None
-    block = 4 * (rank + 16) * len(x)  # the iteration's
     sparse = x.layout == torch.sparse_csr  # weighted, by rows and by columns; dense ones are read and centred
-    needed = 24 * x.values().numel() + 2 * block if sparse else 8 * x.numel() + block
-    return None if space.has_room(needed, len(x)) else space
+    features = 32 * x.values().numel() if sparse else 8 * x.numel()
+    return None if space.has_room(features + 4 * AT_ONCE * len(x), len(x)) else space
 
 
 def column_means(x: Tensor, space: Space | None) -> Tensor:

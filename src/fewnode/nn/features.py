@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import csr_parts, csr_tensor, transposed
-from ..graph.passes import bounding, column_means, feature_rows, gram_by_rows, mass_by_rows, row_bytes
+from ..graph.passes import AT_ONCE, bounding, column_means, feature_rows, gram_by_rows, mass_by_rows, row_bytes
 from ..graph.spectral import leading_eigenvectors, random_block
 from ..store.space import Space, chunks
 
@@ -43,20 +43,21 @@ class ReducedFeatures(nn.Module):
         """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
         size = self.basis.shape
-        space = bounding(graph.x, size[1], graph.space)
+        space = bounding(graph.x, graph.space)
+        at_once = None if graph.space is None else AT_ONCE
         fitted = graph.cache.get(
-            REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x, space)
+            REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x, space, at_once)
         )
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
         return self
 
-    def _learn(self, x: Tensor, space: Space | None) -> "ReducedFeatures":
+    def _learn(self, x: Tensor, space: Space | None, at_once: int | None = None) -> "ReducedFeatures":
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(column_means(x, space))
-        gram, rank = self._gram(x, space), self.basis.shape[1]
+        gram, rank = self._gram(x, space, at_once), self.basis.shape[1]
         values, directions = leading_eigenvectors(gram, random_block(x.shape[1], rank).to(self.basis), rank)
         self.basis.copy_(directions)
         beyond = self._leftover(gram, NARROW)[0]  # the search for the basis may have missed what is as strong
@@ -114,10 +115,10 @@ class ReducedFeatures(nn.Module):
         start = random_block(len(self.basis), rank).to(self.basis)
         return leading_eigenvectors(lambda v: outside(gram(outside(v))), start, rank)
 
-    def _gram(self, x: Tensor, space: Space | None) -> Gram:
+    def _gram(self, x: Tensor, space: Space | None, at_once: int | None = None) -> Gram:
         """``v -> X^T X v`` of the weighted features."""
         if space is None:
-            return gram_product(self._weighted(x))
+            return gram_product(self._weighted(x), at_once)
         return gram_by_rows(lambda rows: self.weighted_rows(x, rows), x, space)
 
     def weighted_rows(self, x: Tensor, rows: slice) -> Tensor:
@@ -190,7 +191,9 @@ def row_directions(x: Tensor, rank: int, start: Tensor) -> tuple[Tensor, Tensor]
     return leading_eigenvectors(gram_product(x), start, rank)
 
 
-def gram_product(x: Tensor) -> Gram:
-    """``v -> x^T x v``."""
+def gram_product(x: Tensor, at_once: int | None = None) -> Gram:
+    """``v -> x^T x v``; so many columns of ``v`` ``at_once``, by default all."""
     back = transposed(x) if x.layout == torch.sparse_csr else x.T
-    return lambda v: back @ (x @ v)
+    if at_once is None:
+        return lambda v: back @ (x @ v)
+    return lambda v: torch.cat([back @ (x @ some.contiguous()) for some in v.split(at_once, 1)], 1)
