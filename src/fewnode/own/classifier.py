@@ -126,7 +126,7 @@ class FewShotClassifier(FittedModel):
         model, graph, state, support, calibrated = self._adapted()
         known = (support.nodes, support.y, len(support.classes))
         scores = inference.score_nodes(model, graph, state, *known, ids, progress)
-        return Predictions(ids.cpu(), names, support.classes, calibrated.probabilities(scores, support.n_new).cpu())
+        return Predictions(ids.cpu(), names, support.classes, calibrated.probabilities(scores).cpu())
 
     def predict(
         self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None

@@ -167,13 +167,13 @@ class FittedModel:
         model, _ = self._fitted()
         graph, state = self._attached()
         split = self.known.split(graph)
-        drawn = calibration.validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
-        if drawn is None:
+        tasks = calibration.validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
+        if tasks is None:
             return None
         other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
-        own = inference.score_tasks(model, graph, drawn[0], state)
-        its = inference.score_tasks(other, graph, drawn[0], inference.embed(other, graph))
-        return inference.accuracy(own, drawn[0]), inference.accuracy(its, drawn[0])
+        own = inference.score_tasks(model, graph, tasks, state)
+        its = inference.score_tasks(other, graph, tasks, inference.embed(other, graph))
+        return inference.accuracy(own, tasks), inference.accuracy(its, tasks)
 
     def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, x: Any = None, y: Any = None) -> Self:
         """Work on another graph with the same features, given as to ``fit``; DataFrames are read with the columns and
