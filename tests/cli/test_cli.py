@@ -35,16 +35,6 @@ def data(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda name, *_: small_graph(), raising=False)
 
 
-@pytest.fixture
-def run(capsys):
-    def _run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return _run
-
-
 def train(folder: Path, *more: str, method: str = "vantage") -> list[str]:
     shape = ["--n-way", "3", "--k-shot", "2", "--n-query", "5"]
     return ["train", method, "wordnet", *shape, "--out", str(folder), *more]

@@ -116,9 +116,9 @@ def serve():
 
 
 @pytest.fixture(scope="module")
-def served(made, tmp_path_factory):
+def served(home, tmp_path_factory):
     """Where a page is served, for tests that label nothing."""
-    server = Thread(Path(shutil.copytree(made / "model", tmp_path_factory.mktemp("served") / "model")))
+    server = Thread(Path(shutil.copytree(home / "m", tmp_path_factory.mktemp("served") / "model")))
     yield server.url
     server.stop()
 
