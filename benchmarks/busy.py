@@ -30,7 +30,7 @@ GRAPH = "planted_mixed"
 CORES = os.cpu_count() or 1
 REPEATS = 3  # in turn, so that what else happens on the machine meets every setting
 LIMIT = 60.0  # seconds; threads that spin beside busy cores may take many minutes: they count as this, and once
-NODES, CLASSES = 5000, 20
+NODES, CLASSES = 2000, 12
 SETTINGS: dict[str, dict[str, str]] = {"default": {}} | {
     f"{n} threads, {policy}": {"OMP_NUM_THREADS": str(n), "OMP_WAIT_POLICY": policy}
     for n in range(1, CORES + 1)

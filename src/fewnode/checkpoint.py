@@ -109,9 +109,10 @@ def read_manifest(folder: PathLike) -> Manifest:
     source = Path(folder)
     check_aside(source)
     if not (source / CARD).exists():
+        what = f"is not a saved model: it has no {CARD}" if source.exists() else "does not exist"
         raise InputError(
-            f"{source} is not a saved model: it has no {CARD}. "
-            f"Train one with: fewnode train METHOD DATASET --out {source}"
+            f"{source} {what}. `fewnode fit-own ... --out {source}` makes a model of your own graph, "
+            f"`fewnode train METHOD DATASET --out {source}` one of a data set"
         )
     return Manifest.read(source)
 

@@ -29,7 +29,7 @@ def test_names_are_shown_as_they_are_and_never_as_markup_or_escape_sequences(cap
 def test_a_complaint_holds_no_escape_sequences(capsys):
     assert cli.main(["evaluate", "no\x1b[31mwhere"]) == 2
     err = capsys.readouterr().err
-    assert "\x1b" not in err and "no\\x1b[31mwhere is not a saved model" in err
+    assert "\x1b" not in err and "no\\x1b[31mwhere does not exist" in err
 
 
 @pytest.mark.parametrize("command", ["train", "fit-own", "predict"])

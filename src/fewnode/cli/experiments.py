@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import warnings
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -72,7 +73,8 @@ def _beside(path: Path) -> "list[Row]":
 
     found: list[Row] = []
     for file in sorted(path.parent.glob("*.jsonl")):
-        with suppress(InputError, OSError):
+        with suppress(InputError, OSError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             found += read(file) if file != path else []
     return found
 

@@ -1,6 +1,8 @@
 """What the commands for a user's own graph show."""
 
 import shlex
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from ..tasks import ClassSplit
 
 SHOWN = 30  # classes listed
+ALIKE = 8  # columns between two of the same use that are counted instead of listed
 CLASS_WIDTH = 28  # of the names of classes beside the figures of predictions
 
 
@@ -59,12 +62,18 @@ def draw_roles(console: "Console", facts: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("table", "column", "taken for", "because", "to change it"):
         table.add_column(name)
-    for role in facts["columns"]:
-        texts = (role["table"], role["column"], role["use"] or "not used", role["why"], role["change"])
-        table.add_row(*map(Text, texts))
+    for (where, use, why), alike in groupby(facts["columns"], itemgetter("table", "use", "why")):
+        for column, change in _shortened([(role["column"], role["change"]) for role in alike]):
+            table.add_row(*map(Text, (where, column, use or "not used", why, change)))
     console.print(table)
     for note in facts["notes"]:
         console.print(f"note: {note}", markup=False)
+
+
+def _shortened(columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A long list of columns that were taken for the same, as its first and last with the number between them."""
+    left_out = len(columns) - 2
+    return columns if left_out < ALIKE else [columns[0], (f"... {left_out:,} more", ""), columns[-1]]
 
 
 def draw_understood(console: "Console", facts: dict[str, Any]) -> None:
