@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fewnode import Graph, Tasks, draw_tasks, evaluate
+from fewnode import Graph, Tasks, draw_tasks, evaluate, fit
 from fewnode import evaluation as module
 from fewnode.errors import InputError
 from fewnode.methods.base import Method
@@ -52,6 +52,13 @@ def test_the_pool_is_the_same_for_everybody_and_one_pass_serves_all_tasks(tiny, 
     monkeypatch.setattr("fewnode.inference.CELLS", 20_000)
     other = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
     assert model.embeddings == 2 and model.batches > 2
+    assert torch.equal(one.per_task, other.per_task)
+
+
+def test_a_split_stands_for_its_novel_classes(tiny):
+    graph, split = tiny
+    model = fit("probe", graph)
+    one, other = (evaluate(model, graph, asked, n_way=3, k_shot=1, n_tasks=30) for asked in (split, split.novel))
     assert torch.equal(one.per_task, other.per_task)
 
 

@@ -10,7 +10,7 @@ from .errors import InputError
 from .graph import Graph
 from .inference import score_tasks
 from .methods.base import Method
-from .tasks import Tasks, draw_tasks
+from .tasks import ClassSplit, Tasks, draw_tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Evaluation:
 def evaluate(
     model: Method,
     graph: Graph,
-    classes: Iterable[int] | None = None,
+    classes: Iterable[int] | ClassSplit | None = None,
     *,
     tasks: Tasks | None = None,
     n_way: int = 5,
@@ -46,7 +46,8 @@ def evaluate(
     Args:
         model: what ``fit`` or ``load`` returned.
         graph: the graph the tasks are on, with the labels of the classes asked about.
-        classes: classes to draw tasks from, for example ``split.novel``; the same seed gives every model the same pool.
+        classes: classes to draw tasks from, for example ``split.validation``, or a split, for its novel ones; the same
+            seed gives every model the same pool.
         tasks: the tasks themselves, instead of classes to draw them from.
         n_way: classes of a drawn task.
         k_shot: supports of each class.
@@ -61,7 +62,7 @@ def evaluate(
         >>> import fewnode
         >>> graph, split = fewnode.planted(300, 6, seed=0)
         >>> model = fewnode.fit("probe", graph)
-        >>> fewnode.evaluate(model, graph, split.novel, n_way=2, k_shot=3, n_tasks=50).n_tasks
+        >>> fewnode.evaluate(model, graph, split, n_way=2, k_shot=3, n_tasks=50).n_tasks
         50
     """
     if (classes is None) == (tasks is None):
@@ -69,6 +70,7 @@ def evaluate(
             "give either the classes to draw tasks from (for example split.novel) or tasks=, not both or none"
         )
     if tasks is None:
+        classes = classes.novel if isinstance(classes, ClassSplit) else classes
         tasks = draw_tasks(graph.y, classes or (), n_way, k_shot, n_query, n_tasks, seed)
     if tasks.query_y is None:
         raise InputError("these tasks have no query_y: accuracy needs the classes of the queries")

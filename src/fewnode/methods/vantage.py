@@ -6,6 +6,7 @@ It owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) the three levels, node, 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
 POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
+POOL_LEARNED = CacheKey[list[Tensor]]("views of the pool that base classes shaped")
 TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 
 
@@ -189,9 +191,13 @@ class Vantage(Method):
         return loss + self.gate_penalty * away.square().sum()
 
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
-        """Each view of ``nodes [...]``, then each whitened one, ``[..., rank]``."""
+        """Each view of ``nodes [...]``, then those that base classes shaped, ``[..., rank]``."""
         for view in self.used:
             yield rows_at(state[view], nodes, self.space).float()
+        yield from self._learned(state, nodes, fold)
+
+    def _learned(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
+        """The whitened views of ``nodes [...]``, and the taught one."""
         own = None if fold is None else fold[nodes]
         for view in self.whitened:
             yield self.whitening(view, rows_at(state[view], nodes, self.space).float(), own)
@@ -216,7 +222,13 @@ class Vantage(Method):
         """The nodes among which pseudo-supports are looked for, ``[P, d]``, of length one."""
         n = graph.num_nodes
         everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
-        return F.normalize(self._joined(self._parts(state, everyone[:POOL].to(graph.device))), dim=-1)
+        nodes = everyone[:POOL].to(graph.device)
+        plain = (rows_at(state[view], nodes, self.space).float() for view in self.used)
+        # Only the gate changes from one check of a training to the next.
+        learned = graph.cache.get(
+            POOL_LEARNED, lambda: list(self._learned(state, nodes)), source=self.whitening.matrices
+        )
+        return F.normalize(self._joined(chain(plain, learned)), dim=-1)
 
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
