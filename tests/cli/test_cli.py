@@ -121,7 +121,7 @@ def test_a_folder_with_a_model_is_kept_unless_resumed(run, data, tmp_path):
         (["train", "tent", "wordnet", "--out", "OUT", "--set", "gamma=high"], ["gamma='high'", "a number"]),
         (["train", "tent", "wordnet", "--out", "OUT", "--set", "gamma"], ["option=value"]),
         (["train", "tent", "wordnet", "--out", "FILE"], ["is a file"]),
-        (["evaluate", "OUT"], ["not a saved model", "fewnode train"]),
+        (["evaluate", "OUT"], ["does not exist", "fewnode train"]),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(run, data, tmp_path, argv, words):
