@@ -19,17 +19,8 @@ from . import completion, experiments, fit_own, labelling, listing, own, reports
 from .output import say
 from .threads import use_free_cores
 
-GROUPS = (
-    listing,
-    training,
-    fit_own,
-    own,
-    stores,
-    labelling,
-    experiments,
-    reports,
-    completion,
-)  # in the order of --help
+# In the order of --help.
+GROUPS = (listing, training, fit_own, own, stores, labelling, experiments, reports, completion)
 
 
 class Parser(argparse.ArgumentParser):
