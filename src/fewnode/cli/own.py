@@ -222,7 +222,7 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
 
 
 def explain_node(args: argparse.Namespace) -> None:
-    from ..own.workflow import load_adapted
+    from ..own.loading import load_adapted
 
     if args.neighbours < 0:
         raise InputError(f"--neighbours {args.neighbours}: it is 0 or more")
