@@ -8,29 +8,7 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode import FewShotClassifier, cli
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def _run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return _run
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory) -> Path:
-    """Tables and a model fitted on them."""
-    folder = tmp_path_factory.mktemp("own graph")
-    own_graph.write_tables(folder)
-    tables = ["--edges", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv")]
-    assert cli.main(["fit-own", *tables, "--method", "probe", "--k-shot", "3", "--out", str(folder / "m")]) == 0
-    return folder
+from fewnode import FewShotClassifier
 
 
 def rows(path: Path) -> list[dict[str, str]]:

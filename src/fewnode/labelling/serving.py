@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..own.classifier import FewShotClassifier
+from ..own.loading import load_attached
 from ..own.support import Examples, read_examples
-from ..own.workflow import load_attached
 from ..storage import PathLike
 from .journal import Journal
 from .layout import kept_layout
