@@ -7,6 +7,8 @@ SHELL := /bin/sh
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 WORKERS ?= auto
+# Each worker starts with tests that stand together, which share what is made once for a file.
+PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist worksteal
 CASES ?= 10000
 KILLS ?= 100
 PY := .venv/bin/python
@@ -73,7 +75,7 @@ types: dev
 
 # One thread per worker: the workers already fill the cores, and tiny solves crawl when threads compete.
 unit: dev
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 --cov=fewnode
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q $(PARALLEL) --cov=fewnode
 
 docs: dev
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
@@ -82,7 +84,7 @@ examples: dev
 	@for example in examples/*.py; do echo "$$example"; $(PY) "$$example" || exit 1; done
 
 fuzz: dev
-	FEWNODE_FUZZ_CASES=$(CASES) OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 tests/fuzz
+	FEWNODE_FUZZ_CASES=$(CASES) OMP_NUM_THREADS=1 $(PY) -m pytest -q $(PARALLEL) tests/fuzz
 
 soak: dev
 	OMP_NUM_THREADS=1 $(PY) scripts/soak.py --kills $(KILLS)
@@ -107,7 +109,7 @@ test-all-pythons:
 	  echo "Python $$v"; \
 	  python$$v -m venv .cache/python$$v && \
 	  .cache/python$$v/bin/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]' && \
-	  OMP_NUM_THREADS=1 .cache/python$$v/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 || exit 1; \
+	  OMP_NUM_THREADS=1 .cache/python$$v/bin/python -m pytest -q $(PARALLEL) || exit 1; \
 	done
 
 clean:

@@ -1,10 +1,15 @@
-"""Small graphs that several tests share."""
+"""Small graphs that several tests share, and a model of one."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+import own_graph
 from fewnode import ClassSplit, Graph, planted
+from fewnode.own.tables import TableSource
+from fewnode.own.workflow import fit_tables
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
@@ -14,6 +19,16 @@ settings.load_profile("default")
 def tiny() -> tuple[Graph, ClassSplit]:
     """An easy planted graph on which a method that works is well above chance within seconds."""
     return planted(600, 12, avg_degree=8, homophily=0.8, features=120, difficulty=0.2, tail=0.3, seed=1)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory) -> Path:
+    """The tables of ``own_graph`` in a folder, and in ``m`` a model fitted on them; nobody changes either."""
+    folder = tmp_path_factory.mktemp("own graph")
+    own_graph.write_tables(folder)
+    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
+    fit_tables(source, folder / "m", method="probe", settings={"k_shot": 3})
+    return folder
 
 
 @pytest.fixture

@@ -5,22 +5,11 @@ import warnings
 
 import pytest
 
-from fewnode import cli
 from fewnode.cli.experiments import clock
 from fewnode.experiments import local
 from fewnode.experiments.events import Finished, Started, Step
 from fewnode.experiments.grid import Run
 from report.made_up import grid, row
-
-
-@pytest.fixture
-def run(capsys):
-    def _run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return _run
 
 
 @pytest.fixture

@@ -15,18 +15,9 @@ from fewnode.own.tables import TableSource
 from fewnode.own.workflow import fit_tables
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("label")
-    own_graph.write_tables(folder)
-    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
-    fit_tables(source, folder / "m", method="probe", settings={"k_shot": 3})
-    return folder
-
-
 @pytest.fixture
-def folder(made, tmp_path):
-    return Path(shutil.copytree(made / "m", tmp_path / "m"))
+def folder(home, tmp_path):
+    return Path(shutil.copytree(home / "m", tmp_path / "m"))
 
 
 @pytest.fixture
@@ -43,8 +34,8 @@ def run(capsys, monkeypatch):
     return run_
 
 
-def test_it_starts_from_a_support_table_and_goes_on_where_it_was(run, folder, made):
-    code, _, session = run(folder, "--support", made / "support.csv")
+def test_it_starts_from_a_support_table_and_goes_on_where_it_was(run, folder, home):
+    code, _, session = run(folder, "--support", home / "support.csv")
     assert code == 0 and session.examples() == own_graph.examples() and (folder / JOURNAL).exists()
     code, _, again = run(folder)
     assert code == 0 and again.examples() == own_graph.examples()
@@ -93,8 +84,8 @@ def test_without_the_extra_the_message_says_how_to_get_it(run, folder, monkeypat
     assert code == 2 and "pip install 'fewnode[label]'" in err
 
 
-def test_labels_outlive_a_model_that_is_fitted_again(run, folder, made):
-    run(folder, "--support", made / "support.csv")
-    source = TableSource.of(made / "edges.csv", made / "nodes.csv")
+def test_labels_outlive_a_model_that_is_fitted_again(run, folder, home):
+    run(folder, "--support", home / "support.csv")
+    source = TableSource.of(home / "edges.csv", home / "nodes.csv")
     fit_tables(source, folder, method="probe", settings={"k_shot": 3}, force=True)
     assert run(folder)[2].examples() == own_graph.examples()

@@ -8,29 +8,7 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode import FewShotClassifier, cli
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def _run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return _run
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory) -> Path:
-    """Tables and a model fitted on them."""
-    folder = tmp_path_factory.mktemp("own graph")
-    own_graph.write_tables(folder)
-    tables = ["--edges", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv")]
-    assert cli.main(["fit-own", *tables, "--method", "probe", "--k-shot", "3", "--out", str(folder / "m")]) == 0
-    return folder
+from fewnode import FewShotClassifier
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -106,6 +84,10 @@ def test_find_ranks_the_candidates_of_one_class(run, home):
     assert sum(names[truth[int(row["id"][1:])]] == "mule" for row in table) >= 15
     code, _, err = run(*words, "--top", 900, "--force")
     assert code == 2 and "top is 900" in err
+    code, out, _ = run(*words[:-2], "--top", 3, "--json")
+    listed = json.loads(out)["listed"]
+    assert code == 0 and [row["id"] for row in listed] == [row["id"] for row in table[:3]], "no file: they are listed"
+    assert all(row["id"] in run(*words[:-2])[1] for row in listed)
     code, _, err = run("find", home / "m", "--support", home / "support.csv", "--out", "d.csv")
     assert code == 2 and "--class" in err and not Path("d.csv").exists()
 

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import own_graph
-from fewnode import cli
 
 WORDS = (
     "bread oven",
@@ -19,18 +17,6 @@ WORDS = (
     "cash run",
     "fake mail",
 )
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def _run(*argv: object) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return _run
 
 
 def write_strange(folder: Path, new_labels: bool = False) -> None:

@@ -58,7 +58,7 @@ def test_what_others_have_done_or_are_doing_is_left_to_them(own, tmp_path):
 def start(folder: Path, own: str) -> subprocess.Popen:
     (folder / "grid.toml").write_text(
         f'datasets = ["{own}"]\nmethods = ["tent"]\nsettings = ["3w1s", "3w2s", "3w3s"]\nn_query = 5\nseeds = 2\n'
-        "options = [{steps = 40, check_every = 20}]\n"
+        "options = [{steps = 10, check_every = 5}]\n"
     )
     command = [sys.executable, "-m", "fewnode", "run", "grid.toml", "--results", "rows.jsonl", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}

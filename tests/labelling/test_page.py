@@ -1,12 +1,15 @@
 """The page in a real browser: the whole conversation, by keys alone; kill and reopen; two windows; hostile texts."""
 
 import csv
+import functools
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 import warnings
 from pathlib import Path
@@ -14,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import own_graph
+from fewnode.errors import InputError
+from fewnode.labelling.serving import label
 from fewnode.own.tables import TableSource
 from fewnode.own.workflow import fit_tables, predict_tables
 from labelling_data import members
@@ -30,6 +35,7 @@ HOSTILE = [
 ]
 WAIT = 60_000  # milliseconds: the machines that run this may be busy
 
+uvicorn = pytest.importorskip("uvicorn", reason="the extra `label` is not installed")
 try:
     from playwright.sync_api import sync_playwright
 except ImportError:
@@ -41,25 +47,49 @@ if CHROMIUM is None or sync_playwright is None:
     pytest.skip(reason, allow_module_level=True)
 
 
-class Server:
-    """``fewnode label`` as a process of its own."""
+class Process:
+    """``fewnode label`` as a process of its own, which can be killed."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
-        command = [sys.executable, "-m", "fewnode", "label", str(folder), "--no-browser", *words]
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "fewnode", "label", str(folder), "--no-browser"]
         here = os.environ | {"PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=here)
-        self.said = []
+        said = []
         for line in self.process.stderr:
-            self.said.append(line)
+            said.append(line)
             if found := re.search(r"http://\S+", line):
                 self.url = found[0]
                 return
-        raise AssertionError("".join(self.said))
+        raise AssertionError("".join(said))
 
-    def kill(self) -> None:
+    def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.communicate()
+
+
+class Thread:
+    """``fewnode label`` as a thread: another process would take seconds to import torch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said, self.servers = [], []
+        run = functools.partial(label, folder, browser=False, say=self.said.append)
+        self.thread = threading.Thread(target=run, daemon=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(uvicorn, "Server", self._server)
+            self.thread.start()
+            while not self.servers and self.thread.is_alive():
+                time.sleep(0.01)
+        assert self.servers, self.said
+        self.url = next(found[0] for line in self.said if (found := re.search(r"http://\S+", line)))
+
+    def _server(self, config, kind=uvicorn.Server):
+        self.servers.append(kind(config))
+        return self.servers[-1]
+
+    def stop(self) -> None:
+        self.servers[0].should_exit = self.servers[0].force_exit = True
+        self.thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -76,24 +106,42 @@ def browser():
 def serve():
     servers = []
 
-    def start(folder, *words):
-        servers.append(Server(folder, *words))
+    def start(folder, kind=Thread):
+        servers.append(kind(folder))
         return servers[-1]
 
     yield start
     for server in servers:
-        server.kill()
+        server.stop()
 
 
-def window(browser, url, **options):
-    page = browser.new_context(viewport={"width": 1280, "height": 720}, **options).new_page()
-    page.set_default_timeout(WAIT)
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
-    page.goto(url)
-    page.wait_for_selector("html[data-ready=true]")
-    return page
+@pytest.fixture(scope="module")
+def served(home, tmp_path_factory):
+    """Where a page is served, for tests that label nothing."""
+    server = Thread(Path(shutil.copytree(home / "m", tmp_path_factory.mktemp("served") / "model")))
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def window(browser):
+    """Opens a page in a window of its own."""
+    contexts = []
+
+    def open_(url, **options):
+        contexts.append(browser.new_context(viewport={"width": 1280, "height": 720}, **options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(WAIT)
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
+        page.goto(url)
+        page.wait_for_selector("html[data-ready=true]")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
 
 
 def settle(page):
@@ -122,9 +170,9 @@ def name_class(page, name):
     settle(page)
 
 
-def test_the_whole_conversation_by_keys_alone(browser, serve, folder, tmp_path):
-    server = serve(folder)
-    page = window(browser, server.url)
+def test_the_whole_conversation_by_keys_alone(window, serve, folder, tmp_path):
+    server = serve(folder, Process)
+    page = window(server.url)
     assert "token" not in page.url
     mule, phisher = members(0), members(1)
     find(page, mule[0])
@@ -163,14 +211,14 @@ def test_the_whole_conversation_by_keys_alone(browser, serve, folder, tmp_path):
     assert (tmp_path / "theirs.csv").read_bytes() == (tmp_path / "predictions.csv").read_bytes()
     assert len(list(csv.reader((tmp_path / "support.csv").open()))) == 7
     assert page.problems == []
-    server.kill()  # at any moment ...
-    again = window(browser, serve(folder).url)
+    server.stop()  # killed at any moment ...
+    again = window(serve(folder).url)
     assert examples(again) == taught  # ... nothing is lost
 
 
-def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(browser, serve, folder):
+def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(window, serve, folder):
     server = serve(folder)
-    one, two = window(browser, server.url), window(browser, server.url)
+    one, two = window(server.url), window(server.url)
     find(one, members(0)[0])
     name_class(one, "mule")
     two.wait_for_selector("#own li[data-class=mule]")
@@ -191,17 +239,12 @@ def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(br
     one.get_by_role("button", name="Remove the class").click()
     two.wait_for_function("() => fewnode.state.classes[0].kind === 'known'")
     assert one.problems == [] == two.problems
-    refused = subprocess.run(
-        [sys.executable, "-m", "fewnode", "label", str(folder), "--no-browser"],
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        capture_output=True,
-        text=True,
-    )
-    assert refused.returncode == 2 and f"by process {server.process.pid} at http://127.0.0.1" in refused.stderr
+    with pytest.raises(InputError, match=f"by process {os.getpid()} at {server.url.partition('?')[0]}"):
+        label(folder, browser=False)
 
 
-def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
-    page = window(browser, serve(folder).url)
+def test_the_mouse_lasso_and_more_like_this(window, served):
+    page = window(served)
     box = page.locator("#points").bounding_box()
     node = page.evaluate("async (name) => (await (await fetch('/api/search?q=' + name)).json())[0].id", members(0)[0])
     at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(fewnode.map.ids.indexOf(i)))", node)
@@ -227,7 +270,7 @@ def test_the_mouse_lasso_and_more_like_this(browser, serve, folder):
     assert page.evaluate("fewnode.map.view.zoom") == 1 and page.problems == []
 
 
-def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
+def test_hostile_ids_and_texts_stay_text(window, serve, tmp_path):
     edges, _, y = own_graph.arrays()
     names = [HOSTILE[i] if i < len(HOSTILE) else f"n{i}" for i in range(len(y))]
     labels = [own_graph.TRADES[c] if c < 6 and i % 3 and i > 3 else "" for i, c in enumerate(y)]
@@ -244,7 +287,7 @@ def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
             csv.writer(file).writerows([head, *rows])
     source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="<i>text</i>")
     fit_tables(source, tmp_path / "model", method="probe", settings={"k_shot": 3})
-    page = window(browser, serve(tmp_path / "model").url)
+    page = window(serve(tmp_path / "model").url)
     for i, name in enumerate(HOSTILE):
         find(page, name)
         name_class(page, f"{name} {i}")
@@ -255,12 +298,11 @@ def test_hostile_ids_and_texts_stay_text(browser, serve, tmp_path):
     assert page.evaluate("document.querySelectorAll('main b, main i, main img, main script').length") == 0
 
 
-def test_a_wrong_token_and_a_foreign_page_get_nothing(browser, serve, folder, tmp_path):
-    server = serve(folder)
-    base = server.url.partition("?")[0]
+def test_a_wrong_token_and_a_foreign_page_get_nothing(window, served, tmp_path):
+    base = served.partition("?")[0]
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(base)
-    page = window(browser, server.url)
+    page = window(served)
     foreign = page.context.new_page()
     (tmp_path / "evil.html").write_text("<title>evil</title>")
     foreign.goto(f"file://{tmp_path}/evil.html")
@@ -274,8 +316,8 @@ def test_a_wrong_token_and_a_foreign_page_get_nothing(browser, serve, folder, tm
 
 
 @pytest.mark.parametrize(("scheme", "width", "height"), [("dark", 1280, 720), ("light", 820, 1180)])
-def test_dark_and_light_and_a_tablet(browser, serve, folder, scheme, width, height):
-    page = window(browser, serve(folder).url, color_scheme=scheme)
+def test_dark_and_light_and_a_tablet(window, served, scheme, width, height):
+    page = window(served, color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": height})
     find(page, members(0)[0])
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -7,18 +7,28 @@ import pytest
 import torch
 from scipy import sparse as sp
 
-from fewnode import ClassSplit, Graph, Tasks, draw_tasks, evaluate, fit, load, methods, save, training_view
+import fewnode
+from fewnode import ClassSplit, Graph, Tasks, draw_tasks, evaluate, load, methods, save, training_view
 from fewnode.inference import score_tasks
 
 VARIANTS = {
     "tent": [{}, {"preset": "printed", "normalize": True, "learning_rate": 0.005, "clip": 1.0}],
     "probe": [{}, {"head": "ridge"}, {"head": "logistic"}],
 }
+SMALLER = {  # nothing in the contract depends on how wide a method is or how many walks it takes
+    "rale": {"rank": 32, "channels": 16, "heads": 2, "n_walks": 8, "n_paths": 2, "n_hubs": 4},
+    "gmeta": {"rank": 32, "hidden_channels": 32, "out_channels": 16, "inner_steps": 5},
+}
 CASES = [(name, options) for name in methods.names() for options in VARIANTS.get(name, [{}])]
 IDS = ["-".join([name, *map(str, options.values())]) for name, options in CASES]
 TRAINED = [case for case in CASES if methods.find(case[0]).training_settings is not None]
 TRAINED_IDS = [name for name, case in zip(IDS, CASES, strict=True) if case in TRAINED]
 N_WAY = 3
+
+
+def fit(name, graph, split, **options):
+    return fewnode.fit(name, graph, split, n_way=N_WAY, **SMALLER.get(name, {}), **options)
+
 
 every_method = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_trained_method = pytest.mark.parametrize(("name", "options"), TRAINED, ids=TRAINED_IDS)
@@ -43,7 +53,7 @@ def untrained(name, options, world):
     """A model after preparation and before the first step; the same object for all tests, none of which changes it."""
     key = (name, str(options))
     if key not in _MODELS:
-        _MODELS[key] = fit(name, *world, n_way=N_WAY, k_shot=2, seed=0, **options, **no_steps(name))
+        _MODELS[key] = fit(name, *world, k_shot=2, seed=0, **options, **no_steps(name))
     return _MODELS[key]
 
 
@@ -137,7 +147,7 @@ def test_reordering_classes_reorders_columns(name, options, world):
 @every_trained_method
 def test_every_trainable_parameter_gets_a_gradient(name, options, world):
     graph, split = world
-    model = fit(name, graph, split, n_way=N_WAY, k_shot=2, seed=0, **options, **few_steps(name, 1)).train()
+    model = fit(name, graph, split, k_shot=2, seed=0, **options, **few_steps(name, 1)).train()
     view = training_view(graph, split)
     model.zero_grad()
     torch.manual_seed(0)
@@ -157,7 +167,7 @@ def test_held_out_labels_never_reach_training(name, options, world):
     shuffled[where] = graph.y[where[torch.randperm(len(where), generator=torch.Generator().manual_seed(1))]]
     unselected = ClassSplit(split.base, (), split.validation + split.novel)  # so that the last weights are kept
     fitted = [
-        fit(name, graph.with_labels(y), unselected, n_way=N_WAY, k_shot=2, seed=0, **options, **few_steps(name))
+        fit(name, graph.with_labels(y), unselected, k_shot=2, seed=0, **options, **few_steps(name))
         for y in (graph.y, shuffled)
     ]
     first, second = (model.state_dict() for model in fitted)
@@ -170,7 +180,7 @@ def test_same_seed_same_weights_and_the_callers_randomness_is_untouched(name, op
     torch.manual_seed(123)
     before = torch.get_rng_state()
     one, two, other = (
-        fit(name, at, split, n_way=N_WAY, k_shot=2, seed=seed, **options, **few_steps(name)).state_dict()
+        fit(name, at, split, k_shot=2, seed=seed, **options, **few_steps(name)).state_dict()
         for at, seed in ((graph, 0), (graph.fresh(), 0), (graph, 1))
     )
     assert torch.equal(torch.get_rng_state(), before)
@@ -189,7 +199,7 @@ def test_save_and_load_give_the_same_scores(name, options, world, tmp_path):
 def test_beats_chance_after_a_few_seconds(name, options, world):
     graph, split = world
     budget = {} if methods.find(name).training_settings is None else {"steps": 60}
-    model = fit(name, graph, split, n_way=N_WAY, k_shot=3, seed=0, **options, **budget)
+    model = fit(name, graph, split, k_shot=3, seed=0, **options, **budget)
     result = evaluate(model, graph, split.novel, n_way=N_WAY, k_shot=3, n_tasks=50)
     assert result.accuracy - 2 * result.interval > 1 / N_WAY
 

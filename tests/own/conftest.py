@@ -1,13 +1,16 @@
-"""A graph with nine known classes, two new ones and one that nobody names; made once."""
+"""What is fitted once: a graph with nine known classes, two new ones and one that nobody names; and ``own_graph``."""
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 
+import own_graph
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
+from fewnode.own.classifier import FewShotClassifier
 from fewnode.own.openworld.question import OpenWorldModel
 
 KNOWN, EACH = 9, 40
@@ -37,6 +40,17 @@ def planted_arrays(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     alike = (source + kinds * rng.integers(1, EACH, len(source))) % len(y)
     target = np.where(rng.random(len(source)) < 0.7, alike, rng.integers(0, len(y), len(source)))
     return np.stack([source, target]), x.astype(np.float32), y
+
+
+@pytest.fixture(scope="session")
+def learned() -> FewShotClassifier:
+    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).learn_known()
+
+
+@pytest.fixture
+def classifier(learned) -> FewShotClassifier:
+    """Fitted on ``own_graph`` with its known classes learned, to be changed at will."""
+    return copy.copy(learned)
 
 
 @pytest.fixture(scope="session")

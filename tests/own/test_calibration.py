@@ -27,32 +27,23 @@ def honest_scores(tasks: Tasks, seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
 def test_the_temperature_undoes_any_scale_of_the_scores(scale):
     tasks = made_up_tasks()
-    found = calibrate(honest_scores(tasks) * scale, tasks, tasks.n_way, "validation")
+    found = calibrate(honest_scores(tasks) * scale, tasks, "validation")
     assert found.temperature == pytest.approx(scale, rel=0.08)
     assert found.ece_after < 0.025 and (scale == 1 or found.ece_before > 0.1)
-    assert found.offset == 0 and found.n_tasks == 60 and found.accuracy_new is None
-
-
-def test_the_offset_undoes_a_handicap_of_new_classes():
-    tasks = made_up_tasks()
-    scores = honest_scores(tasks)
-    scores[..., :2] -= 3
-    found = calibrate(scores, tasks, 2, "validation")
-    assert found.offset == pytest.approx(3, rel=0.1) and found.temperature == pytest.approx(1, rel=0.1)
-    assert found.accuracy_new == pytest.approx(found.accuracy_known, abs=0.06)
+    assert found.n_tasks == 60 and found.source == "validation"
 
 
 def test_a_few_huge_scores_do_not_decide_for_all():
     tasks = made_up_tasks()
     scores = honest_scores(tasks)
     scores[0] = -100 * scores[0]
-    assert calibrate(scores, tasks, tasks.n_way, "validation").temperature == pytest.approx(1, rel=0.2)
+    assert calibrate(scores, tasks, "validation").temperature == pytest.approx(1, rel=0.2)
 
 
 def test_answers_that_are_all_right_keep_a_positive_temperature():
     tasks = made_up_tasks(4, 4)
-    found = calibrate(torch.nn.functional.one_hot(tasks.query_y, 4).float(), tasks, 4, "validation")
-    p = found.probabilities(torch.eye(4), 4)
+    found = calibrate(torch.nn.functional.one_hot(tasks.query_y, 4).float(), tasks, "validation")
+    p = found.probabilities(torch.eye(4))
     assert found.temperature > 0 and torch.isfinite(p).all() and p.sum(1) == pytest.approx(1)
 
 
@@ -71,32 +62,18 @@ def test_expected_calibration_error_against_a_slow_loop():
     assert expected_calibration_error(p, y) == pytest.approx(total, abs=1e-6)
 
 
-def test_probabilities_shift_new_classes_only_where_known_ones_are_offered():
-    scores = torch.zeros(1, 3)
-    assert Calibration(offset=1.0).probabilities(scores, 3).tolist()[0] == pytest.approx([1 / 3] * 3)
-    shifted = Calibration(offset=1.0).probabilities(scores, 1)[0]
-    assert shifted[0] > shifted[1] == shifted[2]
-
-
 def test_validation_tasks_have_the_users_shots_and_only_validation_classes():
     y = torch.arange(6).repeat_interleave(40)
-    tasks, n_new = calibration.validation_tasks(y, ClassSplit([0, 1], [2, 3, 4, 5]), [1, 7, 3])
-    assert n_new == tasks.n_way == 3 and (tasks.shots() == torch.tensor([7, 3, 1])).all()
+    tasks = calibration.validation_tasks(y, ClassSplit([0, 1], [2, 3, 4, 5]), [1, 7, 3])
+    assert tasks.n_way == 3 and (tasks.shots() == torch.tensor([7, 3, 1])).all()
     assert int(y[tasks.support].min()) >= 2 and int(y[tasks.query].min()) >= 2
 
 
 def test_validation_tasks_shrink_to_what_the_classes_can_give():
     y = torch.tensor([0] * 30 + [1] * 6 + [2] * 5)
-    tasks, _ = calibration.validation_tasks(y, ClassSplit([0], [1, 2]), [9] * 8)
+    tasks = calibration.validation_tasks(y, ClassSplit([0], [1, 2]), [9] * 8)
     assert tasks.n_way == 2 and tasks.shots().max() == 3
     assert calibration.validation_tasks(y, ClassSplit([0, 1], [2]), [1, 1]) is None
-
-
-def test_mixed_tasks_put_known_classes_after_new_ones():
-    y = torch.arange(6).repeat_interleave(40)
-    tasks, n_new = calibration.validation_tasks(y, ClassSplit([0, 1, 2], [3, 4, 5]), [2, 2], mixed_with=10)
-    assert n_new == 2 and tasks.n_way == 5 and tasks.shots()[0].tolist() == [2, 2, 10, 10, 10]
-    assert ((y[tasks.query] >= 3) == (tasks.query_y < 2)).all()
 
 
 def test_left_out_tasks_ask_for_each_example_from_the_others():

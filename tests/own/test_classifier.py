@@ -24,16 +24,6 @@ from fewnode.storage.manifest import Manifest
 from fewnode.tasks import ClassSplit
 
 
-@pytest.fixture(scope="module")
-def fitted() -> FewShotClassifier:
-    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
-
-
-@pytest.fixture
-def classifier(fitted) -> FewShotClassifier:
-    return fitted.attach(own_graph.graph())
-
-
 def truth() -> np.ndarray:
     return np.array([*own_graph.TRADES, *own_graph.NEW])[own_graph.arrays()[2]]
 
@@ -251,10 +241,9 @@ def test_without_base_labels_the_probe_is_used_and_says_so():
     )
 
 
-def test_order_of_calls_is_explained():
+def test_order_of_calls_is_explained(classifier):
     with pytest.raises(InputError, match="not fitted"):
         FewShotClassifier().adapt({"a": [0], "b": [1]})
-    classifier = FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
     with pytest.raises(InputError, match="call adapt"):
         classifier.predict_proba()
 
@@ -319,24 +308,24 @@ def test_another_graph_with_the_same_columns_in_another_order(classifier, tmp_pa
         (None, "4 feature columns, the model knows 6"),
     ],
 )
-def test_other_columns_are_refused_by_name(fitted, columns, message):
+def test_other_columns_are_refused_by_name(classifier, columns, message):
     width = 4 if columns is None else len(columns)
     other = Graph.from_edges([[0], [1]], np.ones((2, width), np.float32), feature_names=columns)
     with pytest.raises(InputError, match=message):
-        fitted.attach(other)
+        classifier.attach(other)
 
 
-def test_a_graph_without_features_only_knows_itself(fitted):
+def test_a_graph_without_features_only_knows_itself(classifier):
     edges, x, y = own_graph.arrays()
     bare = Graph.from_edges(edges, None, y)
-    classifier = FewShotClassifier("probe", k_shot=3).fit(bare, ClassSplit([0, 1, 2], [3, 4]))
-    assert classifier.attach(bare).adapt({"a": [6], "b": [7]}, among="new")
+    itself = FewShotClassifier("probe", k_shot=3).fit(bare, ClassSplit([0, 1, 2], [3, 4]))
+    assert itself.attach(bare).adapt({"a": [6], "b": [7]}, among="new")
     with pytest.raises(InputError, match="Fit a model on this graph"):
-        classifier.attach(Graph.from_edges(edges[:, 1:], None, y))
+        itself.attach(Graph.from_edges(edges[:, 1:], None, y))
     with pytest.raises(InputError, match="leave them out"):
-        classifier.attach(Graph.from_edges(edges, x, y))
+        itself.attach(Graph.from_edges(edges, x, y))
     with pytest.raises(InputError, match="this graph has no features"):
-        fitted.attach(bare)
+        classifier.attach(bare)
 
 
 def test_sparse_columns_that_never_occur_are_zero():

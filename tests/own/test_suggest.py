@@ -5,12 +5,6 @@ import torch
 
 import own_graph
 from fewnode.errors import InputError
-from fewnode.own.classifier import FewShotClassifier
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
 
 
 def truth(names):
@@ -19,13 +13,12 @@ def truth(names):
 
 
 @pytest.fixture
-def adapted(fitted):
-    return fitted.adapt({"mule": own_graph.examples()["mule"]})
+def adapted(classifier):
+    return classifier.adapt({"mule": own_graph.examples()["mule"]})
 
 
-def test_before_there_is_an_example_typical_nodes_of_each_region_come_up(fitted):
-    fitted.attach(own_graph.graph())
-    found = fitted.suggest(6)
+def test_before_there_is_an_example_typical_nodes_of_each_region_come_up(classifier):
+    found = classifier.suggest(6)
     assert len(set(found.names)) == 6 and found.labels == [] and found.by == "teach"
     assert set(truth(found.names)) == set(own_graph.NEW)  # only these have no label
 
@@ -55,17 +48,17 @@ def test_the_least_margin_and_none_of_these(adapted):
     assert len(adapted.suggest(1000, "random")) == len(found)
 
 
-def test_in_the_closed_question_and_among_some_nodes(fitted):
-    closed = fitted.adapt(own_graph.examples(), among="new")
+def test_in_the_closed_question_and_among_some_nodes(classifier):
+    closed = classifier.adapt(own_graph.examples(), among="new")
     found = closed.suggest(3, among=["n15", "n23", "n31", "n38"], told=["n15"])
     assert set(found.names) == {"n23", "n31", "n38"}
     assert torch.equal(closed.suggest(3).nodes, closed.suggest(3).nodes)
 
 
-def test_without_a_new_class_what_looks_like_no_known_one_is_asked(fitted):
-    found = fitted.adapt({}).suggest(5)
+def test_without_a_new_class_what_looks_like_no_known_one_is_asked(classifier):
+    found = classifier.adapt({}).suggest(5)
     assert len(set(found.names)) == 5
-    assert len(fitted.suggest(5, told=fitted.unlabelled())) == 0
+    assert len(classifier.suggest(5, told=classifier.unlabelled())) == 0
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ import pytest
 
 import own_graph
 from fewnode import FewShotClassifier
-from fewnode.report import write_report
 from fewnode.report.own_page import write_own_page
-from report.made_up import grid
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -60,17 +58,22 @@ def console(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
-def test_the_report_renders_quietly_and_alone(browser, tmp_path):
-    page = write_report(grid(), tmp_path / "page.html")[0]
+def rendered(browser: Browser, page: Path) -> str:
+    """The page as the browser has it, which was quiet, asked nobody and is not blank, on a screen and on a phone."""
     done = browser.open(page, "--dump-dom")
     assert done.returncode == 0, done.stderr[-1000:]
-    assert done.stdout.count("<svg") == 6 and "Leaderboard</h2>" in done.stdout
     assert console(done) == []
     assert [knock for knock in browser.knocks if not any(host in knock for host in OWN)] == []
     for width, height in ((1200, 2000), (390, 1600)):
-        shot = tmp_path / f"{width}.png"
+        shot = browser.folder.parent / f"{width}.png"
         browser.open(page, f"--screenshot={shot}", f"--window-size={width},{height}", "--hide-scrollbars")
         assert shot.stat().st_size > 20_000
+    return done.stdout
+
+
+def test_the_report_renders_quietly_and_alone(browser, written):
+    found = rendered(browser, written[0])
+    assert found.count("<svg") == 6 and "Leaderboard</h2>" in found
 
 
 def test_the_page_about_an_own_graph_renders_quietly_and_alone(browser, tmp_path):
@@ -78,15 +81,8 @@ def test_the_page_about_an_own_graph_renders_quietly_and_alone(browser, tmp_path
     hostile = "<img src=http://outside.invalid/x.png onerror=console.error('loud')>"
     classifier.adapt({hostile: ["n6", "n14"]})
     page = write_own_page(classifier, classifier.predict_proba(classifier.unlabelled()), tmp_path / "own.html")
-    done = browser.open(page, "--dump-dom")
-    assert done.returncode == 0, done.stderr[-1000:]
-    assert "What to label next</h2>" in done.stdout and "<img" not in done.stdout
-    assert console(done) == []
-    assert [knock for knock in browser.knocks if not any(host in knock for host in OWN)] == []
-    for width, height in ((1200, 2000), (390, 1600)):
-        shot = tmp_path / f"{width}.png"
-        browser.open(page, f"--screenshot={shot}", f"--window-size={width},{height}", "--hide-scrollbars")
-        assert shot.stat().st_size > 20_000
+    found = rendered(browser, page)
+    assert "What to label next</h2>" in found and "<img" not in found
 
 
 def test_the_check_would_notice(browser, tmp_path):

@@ -9,48 +9,42 @@ from pathlib import Path
 import pytest
 import torch
 
+from fewnode import fit, planted
 from fewnode.tasks import draw_tasks
 from fewnode.training import distributed
 
 SOURCE = Path(__file__).parents[2] / "src"
 
-PROGRAM = """
-import json, sys
-from pathlib import Path
-import torch
-from fewnode import fit, planted
-from fewnode.training.distributed import is_first, ranks, world
 
-torch.set_num_threads(1)
-graph, split = planted(300, 9, features=60, homophily=0.8, seed=3)
-with ranks() as rank:
+def train(state: Path) -> tuple[list, list[float]]:
+    """The validation curve and all weights of a short training."""
+    graph, split = planted(300, 9, features=60, homophily=0.8, seed=3)
     options = dict(steps=6, check_every=3, tasks_per_step=4, dropout=0.0)
-    model = fit("tent", graph, split, n_way=3, k_shot=2, n_query=4, seed=1, resume=sys.argv[1], **options)
-    weights = torch.cat([weight.detach().flatten() for weight in model.parameters()]).tolist()
-    out = {"world": world(), "first": is_first(), "curve": model.card.curve, "weights": weights}
-    Path(sys.argv[2], f"{rank}.json").write_text(json.dumps(out))
-"""
+    model = fit("tent", graph, split, n_way=3, k_shot=2, n_query=4, seed=1, resume=state, **options)
+    return model.card.curve, torch.cat([weight.detach().flatten() for weight in model.parameters()]).tolist()
 
 
-def trained(folder: Path, launcher: list[str]) -> list[dict]:
-    folder.mkdir()
-    (folder / "program.py").write_text(PROGRAM)
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *launcher, str(folder / "program.py"), str(folder / "state"), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(file.read_text()) for file in sorted(folder.glob("?.json"))]
+def main(folder: Path) -> None:
+    """What each of the processes does."""
+    with distributed.ranks() as rank:
+        curve, weights = train(folder / "state")
+        out = {"world": distributed.world(), "first": distributed.is_first(), "curve": curve, "weights": weights}
+        (folder / f"{rank}.json").write_text(json.dumps(out))
 
 
 def test_two_ranks_reach_the_weights_of_one_process_with_the_joined_tasks(tmp_path):
-    (alone,) = trained(tmp_path / "one", [])
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    first, second = trained(tmp_path / "two", launcher)
-    assert (alone["world"], first["world"], first["first"], second["first"]) == (1, 2, True, False)
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*launcher, __file__, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert (first["world"], first["first"], second["first"]) == (2, True, False)
     assert first["weights"] == second["weights"]
-    torch.testing.assert_close(torch.tensor(first["weights"]), torch.tensor(alone["weights"]), rtol=1e-4, atol=1e-5)
+    _, alone = train(tmp_path / "alone")
+    torch.testing.assert_close(torch.tensor(first["weights"]), torch.tensor(alone), rtol=1e-4, atol=1e-5)
     assert first["curve"] == second["curve"]
-    assert [file.name for file in (tmp_path / "two" / "state").iterdir()] == ["training.safetensors"]
+    assert [file.name for file in (tmp_path / "state").iterdir()] == ["training.safetensors"]
 
 
 def test_alone_nothing_is_shared_or_changed(tiny):
@@ -83,3 +77,7 @@ def test_gradients_are_the_mean_of_all_processes(monkeypatch):
 
 def test_on_one_machine_gradients_go_over_loopback():
     assert distributed._loopback().startswith("lo")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -15,11 +15,12 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
-from . import completion, experiments, labelling, listing, own, reports, stores, training
+from . import completion, experiments, fit_own, labelling, listing, own, reports, stores, training
 from .output import say
 from .threads import use_free_cores
 
-GROUPS = (listing, training, own, stores, labelling, experiments, reports, completion)  # in the order of --help
+# In the order of --help.
+GROUPS = (listing, training, fit_own, own, stores, labelling, experiments, reports, completion)
 
 
 class Parser(argparse.ArgumentParser):

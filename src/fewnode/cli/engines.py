@@ -1,8 +1,13 @@
 """Where work is done: ``--engine``, ``--address`` and what a task of it needs."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from .output import say
+
+if TYPE_CHECKING:
+    from ..cluster import Engine
 
 
 def add_engine(parser: argparse.ArgumentParser, what: str, unit: str) -> None:
@@ -17,6 +22,24 @@ def add_engine(parser: argparse.ArgumentParser, what: str, unit: str) -> None:
 def check_engine(args: argparse.Namespace, unit: str) -> None:
     if args.engine == "local" and (args.address or getattr(args, f"per_{unit}")):
         raise InputError(f"--address and --per-{unit} are for --engine ray")
+
+
+def given_memory(args: argparse.Namespace) -> int | None:
+    """``--memory`` in bytes, if it was given."""
+    from ..store.sizes import parsed_memory
+
+    return None if args.memory is None else parsed_memory(args.memory)
+
+
+def given_engine(args: argparse.Namespace) -> "Engine | None":
+    """Who does the work on a store, if not this process alone."""
+    check_engine(args, "task")
+    if args.engine == "local":
+        return None
+    from ..cluster import RayPieces
+
+    say("Reaching Ray ...")
+    return RayPieces(args.address, given_memory(args), args.per_task)
 
 
 def _amounts(text: str) -> dict[str, float]:

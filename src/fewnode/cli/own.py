@@ -1,4 +1,4 @@
-"""A user's own graph: ``fewnode fit-own``, ``predict``, ``find`` and ``explain``."""
+"""What a model of a user's own graph is asked: ``fewnode predict``, ``find`` and ``explain``."""
 
 import argparse
 import shlex
@@ -7,51 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import explain_output, own_output
-from .engines import add_engine, check_engine
-from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
+from .engines import given_engine, given_memory
+from .fit_own import add_tables
+from .output import NodeBar, add_json, emit, say
 
 if TYPE_CHECKING:
-    from ..cluster import Engine
-    from ..graph import Graph
     from ..own.classifier import FewShotClassifier
-    from ..own.tables import TableSource
-    from ..tasks import ClassSplit
+    from ..own.workflow import PredictedTables
 
-COLUMNS = {
-    "id_column": "column of node ids",
-    "label_column": "column of classes ('' if there are no labels)",
-    "source_column": "column of the nodes that edges start from",
-    "target_column": "column of the nodes that edges lead to",
-    "weight_column": "column of the edge table: how strong each edge is, a number above zero",
-    "edge_kind_column": "column of the edge table: what kind of edge each is",
-}
-SEVERAL_COLUMNS = {
-    "text_column": "a text to learn words from",
-    "category_column": "one of a few values",
-    "number_column": "a number or a date",
-    "ignore_column": "of no use",
-}
-OPTIONS = ("strict", "knn", "directed", "kind_per_file", "multi_label", "decimal")
+LISTED = 20  # candidates shown where no file is wanted
 
 
 def add_commands(commands: Any) -> None:
-    fit = commands.add_parser("fit-own", help="learn from the labelled classes of your own graph")
-    _add_tables(fit, needed=True)
-    _add_columns(fit)
-    fit.add_argument("--method", default="vantage", help="a name of `fewnode ls methods` (vantage)")
-    fit.add_argument("--n-way", type=int, default=5, metavar="N", help="classes in a training task (5)")
-    fit.add_argument("--k-shot", type=int, default=5, metavar="K", help="examples of each class in it (5)")
-    fit.add_argument("--min-size", type=int, metavar="M", help="labelled nodes a class needs (twice K)")
-    fit.add_argument("--seed", type=int, default=0, help="of the first weights and the training tasks (0)")
-    fit.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the method")
-    fit.add_argument("--device", default="auto", help="cpu, cuda, ... (auto)")
-    fit.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
-    fit.add_argument("--force", action="store_true", help="replace a model in DIR")
-    fit.add_argument("--resume", action="store_true", help="go on with a training for DIR that was stopped or killed")
-    add_json(fit)
-    fit.set_defaults(run=fit_own)
+    _add_predict(commands.add_parser("predict", help="name new classes by examples, get the class of every node"))
+    _add_find(commands.add_parser("find", help="more like these: the likeliest nodes of a new class, ranked"))
+    _add_explain(commands.add_parser("explain", help="why a node gets its class"))
 
-    predict = commands.add_parser("predict", help="name new classes by examples, get the class of every node")
+
+def _add_predict(predict: argparse.ArgumentParser) -> None:
     _add_adapted(predict)
     predict.add_argument("--out", required=True, metavar="FILE", help="predictions, .csv or .parquet")
     predict.add_argument(
@@ -74,17 +47,19 @@ def add_commands(commands: Any) -> None:
     add_json(predict)
     predict.set_defaults(run=predict_nodes)
 
-    find = commands.add_parser("find", help="more like these: the likeliest nodes of a new class, ranked")
+
+def _add_find(find: argparse.ArgumentParser) -> None:
     _add_adapted(find)
     find.add_argument("--class", dest="label", metavar="NAME", help="the class to find, if the support names several")
-    find.add_argument("--top", type=int, default=200, metavar="N", help="how many candidates (200)")
-    find.add_argument("--out", required=True, metavar="FILE", help="candidates, .csv or .parquet")
+    find.add_argument("--top", type=int, metavar="N", help=f"how many candidates (200; without --out {LISTED})")
+    find.add_argument("--out", metavar="FILE", help="candidates, .csv or .parquet; without it they are listed")
     find.add_argument("--force", action="store_true", help="replace FILE if it exists")
     _add_raw_cells(find)
     add_json(find)
     find.set_defaults(run=find_nodes)
 
-    explain = commands.add_parser("explain", help="why a node gets its class")
+
+def _add_explain(explain: argparse.ArgumentParser) -> None:
     _add_adapted(explain)
     explain.add_argument("--node", required=True, metavar="ID", help="the node to explain")
     explain.add_argument(
@@ -102,43 +77,12 @@ def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_tables(parser: argparse.ArgumentParser, needed: bool) -> None:
-    default = "" if needed else " (those the model was fitted on)"
-    several: dict[str, Any] = {"nargs": "+", "action": "extend", "metavar": "FILE"}
-    parser.add_argument(
-        "--edges", **several, help=f"table of edges: source, target; or several files; or a store{default}"
-    )
-    parser.add_argument(
-        "--nodes", **several, help="table of nodes: id, label (may be empty), and what is known of them"
-    )
-    parser.add_argument("--features", metavar="FILE", help="features apart: a table, .npy, .npz or .parquet of vectors")
-    parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
-    add_engine(parser, "the work on a store is done", "task")
-
-
-def _add_columns(parser: argparse.ArgumentParser) -> None:
-    for name, what in COLUMNS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=what)
-    for name, what in SEVERAL_COLUMNS.items():
-        flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, action="append", metavar="NAME", help=f"column of the nodes: {what}; may be repeated")
-    parser.add_argument(
-        "--labels", nargs="+", action="extend", metavar="FILE", help="a table of labels apart: id, label"
-    )
-    parser.add_argument("--multi-label", choices=("first", "none", "one"), help="what cells with several labels mean")
-    parser.add_argument("--decimal", choices=(",", "."), help="the decimal mark, where it cannot be told")
-    parser.add_argument("--strict", action="store_true", help="refuse edges to nodes that the table of nodes lacks")
-    parser.add_argument("--knn", type=int, metavar="K", help="without --edges: link each node to the K most like it")
-    parser.add_argument("--directed", action="store_true", help="edges lead one way")
-    parser.add_argument("--kind-per-file", action="store_true", help="the edges of each file are a kind of their own")
-
-
 def _add_adapted(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", help="what `fewnode fit-own --out` wrote")
     parser.add_argument(
         "--support", required=True, metavar="FILE", help="table: id, label; the examples of new classes"
     )
-    _add_tables(parser, needed=False)
+    add_tables(parser, needed=False)
     parser.add_argument(
         "--among",
         choices=("all", "new"),
@@ -174,49 +118,6 @@ def _threshold(text: str) -> tuple[str | None, float]:
         raise argparse.ArgumentTypeError(f"{text!r}: write a probability, or CLASS=P for one class") from None
 
 
-def fit_own(args: argparse.Namespace) -> int:
-    from ..errors import one_of
-    from ..methods import find, names
-
-    one_of("method", args.method, names())  # wrong names are answered before torch is imported
-    say("Reading the tables ...")
-    from ..methods.options import parse_options
-    from ..own.tables import TableSource as Source
-    from ..own.workflow import fit_tables
-
-    options = parse_options(find(args.method), dict(pair(text) for text in args.set))
-    columns = {name: value for name in (*COLUMNS, *SEVERAL_COLUMNS) if (value := getattr(args, name)) is not None}
-    chosen = {name: value for name in OPTIONS if (value := getattr(args, name))}
-    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, options=chosen, **columns)
-    shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
-    facts: dict[str, Any] = {}
-
-    def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
-        facts.update(own_output.understood(graph, split, source))
-        if not args.json:
-            emit(args, facts, own_output.draw_understood)
-
-    try:
-        with notes_said():
-            fitted = fit_tables(
-                source,
-                args.out,
-                force=args.force,
-                resume=args.resume,
-                method=args.method,
-                settings={**shape, **options},
-                understood=understood,
-                training=TrainingBar(),
-                learning=stages(),
-                memory=_memory(args),
-                engine=_engine(args),
-            )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped before there was a model; --resume goes on from the last check") from None
-    emit(args, {**facts, **own_output.fitted(fitted.classifier, args.out, fitted.beside_probe)}, own_output.draw_fitted)
-    return 130 if fitted.classifier.interrupted else 0
-
-
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import predict_tables
 
@@ -244,7 +145,6 @@ def predict_nodes(args: argparse.Namespace) -> None:
         scoring=NodeBar(),
         **_where(args),
     )
-    found = done.answered
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which holds all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
@@ -252,19 +152,27 @@ def predict_nodes(args: argparse.Namespace) -> None:
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,
-        "nodes": found.rows,
-        "among": "new" if found.expectation is None else "all",
         "threshold": threshold,
         "thresholds": thresholds,
-        "counts": found.counts,
-        "kinds": dict(zip(found.classes, found.kinds or ["new"] * len(found.classes), strict=True)),
-        "examples": _shots(done.classifier),
-        "expectation": None if found.expectation is None else found.expectation.to_json(),
-        "calibration": None if done.classifier.calibration is None else done.classifier.calibration.to_json(),
+        **_predicted(done),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": None if later else _explain_command(args, found.least_sure),
+        "next": None if later else _explain_command(args, done.answered.least_sure),
     }
     emit(args, document, own_output.draw_predicted)
+
+
+def _predicted(done: "PredictedTables") -> dict[str, Any]:
+    """What was found, as JSON."""
+    found, classifier = done.answered, done.classifier
+    return {
+        "nodes": found.rows,
+        "among": "new" if found.expectation is None else "all",
+        "counts": found.counts,
+        "kinds": dict(zip(found.classes, found.kinds or ["new"] * len(found.classes), strict=True)),
+        "examples": _shots(classifier),
+        "expectation": None if found.expectation is None else found.expectation.to_json(),
+        "calibration": None if classifier.calibration is None else classifier.calibration.to_json(),
+    }
 
 
 def _thresholds(given: list[tuple[str | None, float]]) -> tuple[float, dict[str, float]]:
@@ -282,13 +190,16 @@ def find_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import find_tables
 
     started = time.perf_counter()
-    shown = {"label": args.label, "top": args.top, "force": args.force, "raw_cells": args.raw_cells}
+    top = (LISTED if args.out is None else 200) if args.top is None else args.top
+    shown = {"label": args.label, "top": top, "force": args.force, "raw_cells": args.raw_cells}
     classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_where(args))
+    listed = [] if args.out is not None else zip(found.names, found.probabilities.tolist(), strict=True)
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
-        "out": str(args.out),
+        "out": args.out,
         "class": found.label,
         "candidates": len(found),
+        "listed": [{"id": name, "probability": round(share, 6)} for name, share in listed],
         "examples": _shots(classifier)[found.label],
         "expected": {str(n): round(found.expected(n), 2) for n in steps},
         "first": found.names[:10],
@@ -300,23 +211,7 @@ def find_nodes(args: argparse.Namespace) -> None:
 
 def _where(args: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")}
-    return {**given, "priors": dict(args.prior), "memory": _memory(args), "engine": _engine(args), "say": say}
-
-
-def _memory(args: argparse.Namespace) -> int | None:
-    from ..store.sizes import parsed_memory
-
-    return None if args.memory is None else parsed_memory(args.memory)
-
-
-def _engine(args: argparse.Namespace) -> "Engine | None":
-    check_engine(args, "task")
-    if args.engine == "local":
-        return None
-    from ..cluster import RayPieces
-
-    say("Reaching Ray ...")
-    return RayPieces(args.address, _memory(args), args.per_task)
+    return {**given, "priors": dict(args.prior), "memory": given_memory(args), "engine": given_engine(args), "say": say}
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
@@ -332,7 +227,7 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
 
 
 def explain_node(args: argparse.Namespace) -> None:
-    from ..own.workflow import load_adapted
+    from ..own.loading import load_adapted
 
     if args.neighbours < 0:
         raise InputError(f"--neighbours {args.neighbours}: it is 0 or more")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.manifold import TSNE
 from torch import Tensor
 
 from ..errors import InputError
@@ -26,6 +25,8 @@ def layout(x: Tensor, seed: int = 0) -> np.ndarray:
     leading = _leading(x)
     if len(x) < FEW:
         return _within(np.pad(leading[:, -2:].numpy(), ((0, 0), (0, max(0, 2 - leading.shape[1])))))
+    from sklearn.manifold import TSNE  # a second that a map drawn before saves
+
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     chosen = order[:LANDMARKS]
     marks = leading[chosen]

@@ -9,8 +9,8 @@ from typing import Any
 from ..errors import InputError
 from ..graph import Graph
 from ..own.classifier import FewShotClassifier
+from ..own.loading import load_attached
 from ..own.support import Examples, read_examples
-from ..own.workflow import load_attached
 from ..storage import PathLike
 from ..store.sizes import said
 from .journal import Journal

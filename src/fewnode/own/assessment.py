@@ -8,7 +8,7 @@ from ..evaluation import Evaluation, evaluate
 from ..storage import PathLike
 from .classes import class_name, class_sizes
 from .classifier import FewShotClassifier
-from .workflow import Say, remembered_graph
+from .loading import Say, remembered_graph
 
 
 @dataclass(frozen=True)

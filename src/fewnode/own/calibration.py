@@ -5,7 +5,7 @@ After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. IC
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -26,15 +26,14 @@ QUERIES = 10
 
 @dataclass(frozen=True)
 class Calibration:
-    """``softmax((scores + offset at new classes) / temperature)``, and how well that did on tasks of ``n_way`` classes.
+    """``softmax(scores / temperature)``, and how well that did on tasks of ``n_way`` classes.
 
     ``ece_before`` and ``ece_after`` are the expected calibration errors of the plain and of the calibrated softmax,
-    on tasks the parameters were not learned from. ``source`` is "validation", "examples" (each left out in turn: rough)
-    or "none". ``accuracy_new`` and ``accuracy_known`` are given where known classes were offered too.
+    on tasks the temperature was not learned from. ``source`` is "validation", "examples" (each left out in turn: rough)
+    or "none".
     """
 
     temperature: float = 1.0
-    offset: float = 0.0
     n_way: int = 0
     k_shot: float = 0.0
     accuracy: float | None = None
@@ -42,68 +41,54 @@ class Calibration:
     ece_after: float | None = None
     n_tasks: int = 0
     source: str = "none"
-    accuracy_new: float | None = None
-    accuracy_known: float | None = None
 
-    def probabilities(self, scores: Tensor, n_new: int) -> Tensor:
-        """Calibrated probabilities for scores [..., N] whose first ``n_new`` columns are new classes."""
-        shifted = scores.double().clone()
-        shifted[..., :n_new] += self.offset if n_new < scores.shape[-1] else 0.0
-        return (shifted / self.temperature).softmax(-1).float()
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Calibrated probabilities for scores [..., N]."""
+        return (scores.double() / self.temperature).softmax(-1).float()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def calibrate(scores: Tensor, tasks: Tasks, n_new: int, source: str) -> Calibration:
+def calibrate(scores: Tensor, tasks: Tasks, source: str) -> Calibration:
     """Learn a calibration from the scores [T, M, N] of tasks; its error is measured on halves it did not learn from."""
     assert tasks.query_y is not None
     s, y = scores.double().cpu(), tasks.query_y.cpu()
-    mixed = n_new < tasks.n_way
-    right = s.argmax(-1) == y
     before, after = [], []
     for mine, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
         if len(s) < 2:
             break
-        learned = Calibration(*_learn(s[mine], y[mine], n_new, mixed))
+        learned = Calibration(_temperature(s[mine], y[mine]))
         before.append(expected_calibration_error(s[other].softmax(-1), y[other]))
-        p = learned.probabilities(s[other], n_new)
-        after.append(expected_calibration_error(p, y[other]))
-    temperature, offset = _learn(s, y, n_new, mixed)
-    found = Calibration(temperature, offset)
-    right = found.probabilities(s, n_new).argmax(-1) == y
-    return Calibration(
-        temperature,
-        offset,
-        tasks.n_way,
-        float(tasks.shots().float().mean()),
-        float(right.float().mean()),
-        sum(before) / len(before) if before else None,
-        sum(after) / len(after) if after else None,
-        len(s),
-        source,
-        float(right[y < n_new].float().mean()) if mixed else None,
-        float(right[y >= n_new].float().mean()) if mixed else None,
+        after.append(expected_calibration_error(learned.probabilities(s[other]), y[other]))
+    found = Calibration(_temperature(s, y))
+    right = found.probabilities(s).argmax(-1) == y
+    return replace(
+        found,
+        n_way=tasks.n_way,
+        k_shot=float(tasks.shots().float().mean()),
+        accuracy=float(right.float().mean()),
+        ece_before=sum(before) / len(before) if before else None,
+        ece_after=sum(after) / len(after) if after else None,
+        n_tasks=len(s),
+        source=source,
     )
 
 
-def _learn(scores: Tensor, y: Tensor, n_new: int, mixed: bool) -> tuple[float, float]:
-    """Temperature and offset with the least Brier score.
+def _temperature(scores: Tensor, y: Tensor) -> float:
+    """The temperature with the least Brier score.
 
     It is bounded, so that a few tasks with huge scores do not decide for all, as they do with the cross-entropy. The
     faint pull towards the scale of the scores keeps the temperature above zero where every answer is right.
     """
     s, target = scores.flatten(0, 1), F.one_hot(y.flatten(), scores.shape[-1])
     scale = max(float((s - s.mean(-1, keepdim=True)).square().mean().sqrt()), 1e-9)
-    new = torch.arange(s.shape[1]).lt(n_new).to(s.dtype) * mixed
 
     def loss(p: Tensor) -> Tensor:
-        chance = ((s / scale + p[1] * new) * p[0].exp()).softmax(-1)
-        return (chance - target).square().sum(-1).mean() + p.square().sum() / (10 * len(s))
+        chance = (s / scale * p.exp()).softmax(-1)
+        return (chance - target).square().sum(-1).mean() + p.square() / (10 * len(s))
 
-    grid = torch.linspace(-4, 5, 37, dtype=s.dtype)
-    starts = torch.stack([grid, torch.zeros_like(grid)], 1)
-    p = min(starts, key=lambda start: float(loss(start))).clone().requires_grad_()
+    p = min(torch.linspace(-4, 5, 37, dtype=s.dtype), key=lambda start: float(loss(start))).clone().requires_grad_()
     optimizer = torch.optim.LBFGS([p], max_iter=50, line_search_fn="strong_wolfe")
 
     def closure() -> float:
@@ -114,8 +99,7 @@ def _learn(scores: Tensor, y: Tensor, n_new: int, mixed: bool) -> tuple[float, f
 
     with torch.enable_grad():
         optimizer.step(closure)
-    inverse, shift = p.detach().tolist()
-    return scale * math.exp(-inverse), shift * scale * mixed
+    return scale * math.exp(-float(p.detach()))
 
 
 def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
@@ -127,41 +111,21 @@ def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
     return float(gap.abs().sum() / len(right))
 
 
-def validation_tasks(
-    y: Tensor, split: ClassSplit, shots: Sequence[int], mixed_with: int = 0
-) -> tuple[Tasks, int] | None:
+def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Tasks | None:
     """Tasks of validation classes that look like the user's: as many classes, the same ``shots`` for each.
 
-    Returned with the number of their new classes, which come first. What the classes cannot give is reduced: ways to
-    the number of classes, shots to what leaves queries. With ``mixed_with`` = k, all base classes with k examples each
-    stand beside them, as known ones. None if there are no two validation classes (or no base class to mix with).
+    What the classes cannot give is reduced: ways to the number of classes, shots to what leaves queries. None if there
+    are no two validation classes.
     """
-    drawn = _drawn(y, split.validation, shots, TASKS if not mixed_with else TASKS // 2)
-    if drawn is None or not mixed_with:
-        return None if drawn is None else (drawn, drawn.n_way)
-    ways, shots = drawn.n_way, [mixed_with] * len(split.base)
-    known = _drawn(y, split.base, shots, len(drawn), queries=drawn.query.shape[1] // ways, least=1)
-    if known is None:
-        return None
-    parts = {
-        name: torch.cat([getattr(drawn, name), getattr(known, name) + (ways if name.endswith("_y") else 0)], 1)
-        for name in ("support", "support_y", "query", "query_y")
-    }
-    return Tasks(**parts, n_way=ways + known.n_way), ways
-
-
-def _drawn(
-    y: Tensor, classes: Sequence[int], shots: Sequence[int], n_tasks: int, queries: int = QUERIES, least: int = 2
-) -> Tasks | None:
-    sampler = TaskSampler(y, classes)
+    sampler = TaskSampler(y, split.validation)
     sizes = sorted((size for size in sampler.size.tolist() if size >= 2), reverse=True)
     ways = min(len(shots), len(sizes))
-    if ways < least:
+    if ways < 2:
         return None
     size = sizes[ways - 1]
-    queries = min(queries, max(1, size // 2))
+    queries = min(QUERIES, max(1, size // 2))
     wanted = [min(shot, size - queries) for shot in sorted(shots, reverse=True)[:ways]]
-    tasks = sampler.draw(ways, wanted[0], queries, n_tasks, SEED)
+    tasks = sampler.draw(ways, wanted[0], queries, TASKS, SEED)
     keep = [c * wanted[0] + j for c, shot in enumerate(wanted) for j in range(shot)]
     return Tasks(tasks.support[:, keep], tasks.support_y[:, keep], tasks.query, tasks.query_y, ways)
 
@@ -185,16 +149,15 @@ def calibrated(
 ) -> Calibration:
     """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
     shots = support.shots()
-    drawn = validation_tasks(graph.y, split, shots)
-    if drawn is not None:
-        tasks, n_new = drawn
-        return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, n_new, "validation")
+    tasks = validation_tasks(graph.y, split, shots)
+    if tasks is not None:
+        return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, "validation")
     if kept:
         return nearest(kept, len(shots), sum(shots) / len(shots))
     left = left_out_tasks(support)
     if left is None:
         return Calibration()
-    return calibrate(inference.score_tasks(model, graph, left, state), left, left.n_way, "examples")
+    return calibrate(inference.score_tasks(model, graph, left, state), left, "examples")
 
 
 def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSplit) -> list[Calibration]:
@@ -202,12 +165,11 @@ def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSpli
     found: dict[tuple[int, float], Calibration] = {}
     for way in WAYS:
         for shot in SHOTS:
-            drawn = validation_tasks(graph.y, split, [shot] * way)
-            if drawn is None:
+            tasks = validation_tasks(graph.y, split, [shot] * way)
+            if tasks is None:
                 return []
-            tasks, n_new = drawn
             key = (tasks.n_way, float(tasks.shots().float().mean()))
             if key not in found:
                 scores = inference.score_tasks(model, graph, tasks, state)
-                found[key] = calibrate(scores, tasks, n_new, "validation")
+                found[key] = calibrate(scores, tasks, "validation")
     return list(found.values())

@@ -1,8 +1,6 @@
 """A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from inspect import signature
 from typing import Any, Literal, Self
 
 import torch
@@ -11,15 +9,13 @@ from torch import Tensor
 from .. import inference
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..graph.relations import union
 from ..methods.base import Method
 from . import calibration
 from .calibration import Calibration
-from .explain.explanation import Explainer, Explanation, embeddings_of
+from .explain.explanation import Explainer, Explanation
 from .explain.open_explanation import OpenExplainer
 from .fitted import FittedModel
 from .inputs import examples_of
-from .later.arrivals import arrived
 from .later.newcomers import Newcomers
 from .later.tables import read_later
 from .openworld import opening
@@ -126,7 +122,7 @@ class FewShotClassifier(FittedModel):
         model, graph, state, support, calibrated = self._adapted()
         known = (support.nodes, support.y, len(support.classes))
         scores = inference.score_nodes(model, graph, state, *known, ids, progress)
-        return Predictions(ids.cpu(), names, support.classes, calibrated.probabilities(scores, support.n_new).cpu())
+        return Predictions(ids.cpu(), names, support.classes, calibrated.probabilities(scores).cpu())
 
     def predict(
         self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
@@ -157,11 +153,7 @@ class FewShotClassifier(FittedModel):
             (nodes, count), edges = read_later(self.source, self.vocabulary, graph, nodes, edges), ()
         came = Newcomers.of(graph, self._fitted()[1], world, nodes, edges, self.newcomers, count)
         count, self.newcomers = nodes.num_nodes if count is None else count, came
-        rows = arrived(union(world.use.seen(graph)), world, came.arrivals)
-        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
-        found = replace(self.question, model=rows).probabilities(ids).cpu()
-        names, question = list(came.names[-count:]), self.question
-        return Predictions((ids + graph.num_nodes).cpu(), names, question.classes, found, question.kinds)
+        return came.predicted(graph, world, self.question, count)
 
     def find(self, label: str, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the class ``label``."""
@@ -171,10 +163,11 @@ class FewShotClassifier(FittedModel):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
         at = self.classes_.index(label)
         parts = nodes.split(BATCH) if self._graph().space is not None else [nodes]
-        best = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts]).topk(top)
-        chosen = nodes.cpu()[best.indices]
+        likely = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts])
+        values, order = likely.sort(descending=True, stable=True)  # nodes that are equally likely in the graph's order
+        chosen = nodes.cpu()[order[:top]]
         names = [node_name(self._graph(), i) for i in chosen.tolist()]
-        return Candidates(label, chosen, names, best.values)
+        return Candidates(label, chosen, names, values[:top])
 
     def suggest(
         self,
@@ -243,32 +236,11 @@ class FewShotClassifier(FittedModel):
             raise InputError("every node has a label already; say with --nodes-file which ones to predict")
         return nodes
 
-    def embeddings(self) -> list[torch.Tensor]:
-        """What the method sees the nodes of the attached graph by: one matrix or more with a row for each node."""
-        graph, state = self._attached()
-        return embeddings_of(state, graph.num_nodes)
-
     @property
     def classes_(self) -> tuple[str, ...]:
         """The classes that can be predicted, in the order of the probabilities."""
         support = self._support()
         return support.classes if self.question is None else self.question.classes
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments this classifier was made with."""
-        size = None if self.min_size == max(2, 2 * self.shape["k_shot"]) else self.min_size
-        return {"method": self.method, **self.shape, "min_size": size, "device": self.device, **self.options}
-
-    def set_params(self, **params: Any) -> Self:
-        """The same classifier with other arguments, not fitted."""
-        type(self).__init__(self, **{**self.get_params(), **params})
-        return self
-
-    def __repr__(self) -> str:
-        usual = {name: part.default for name, part in signature(FewShotClassifier).parameters.items()}
-        given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
-        state = "not fitted" if self.model is None else f"fitted, {self.model.card.method}"
-        return f"FewShotClassifier({', '.join(given)}) [{state}]"
 
     def _calibrated(self, support: Support) -> Calibration:
         split = self.known.split(self._graph())

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -135,6 +134,8 @@ class Suggester:
 
     def _typical(self, nodes: Tensor, n: int, weight: Tensor) -> Tensor:
         """The node in the middle of each of ``n`` regions, the one with the largest ``weight [B]`` first."""
+        from sklearn.cluster import MiniBatchKMeans  # a second that only those wait for who ask
+
         random = torch.Generator().manual_seed(0)
         sample = torch.randperm(len(nodes), generator=random)[:SAMPLE]
         x = (self.x[nodes[sample.to(nodes.device)]].float() - self._centre())[:, -LEADING:].cpu()

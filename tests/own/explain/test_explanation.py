@@ -1,5 +1,7 @@
 """Explanations: what they claim is what happens when the example or the edge is really taken away."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,8 @@ from fewnode.own.explain.explanation import embeddings_of, given_labels, without
 
 
 @pytest.fixture(scope="module")
-def adapted() -> FewShotClassifier:
-    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(own_graph.examples(), among="new")
+def adapted(learned) -> FewShotClassifier:
+    return copy.copy(learned).adapt(own_graph.examples(), among="new")
 
 
 def test_probabilities_margins_and_the_nearest_examples(adapted):
@@ -27,11 +29,11 @@ def test_probabilities_margins_and_the_nearest_examples(adapted):
     assert similar == sorted(similar, reverse=True) and max(similar) <= 1 + 1e-6
 
 
-def test_influence_of_an_example_is_what_leaving_it_out_does(adapted):
+def test_influence_of_an_example_is_what_leaving_it_out_does(adapted, classifier):
     found = adapted.explain("n70")
     example = found.examples[0]
     fewer = {name: [n for n in nodes if n != example.node] for name, nodes in own_graph.examples().items()}
-    other = FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(fewer, among="new")
+    other = classifier.adapt(fewer, among="new")
     other.calibration = adapted.calibration
     p = dict(zip(other.support.classes, other.predict_proba(["n70"]).probabilities[0].tolist(), strict=True))
     runner_up = next(iter(found.margins))
@@ -52,7 +54,7 @@ def test_influence_of_a_neighbour_is_what_cutting_the_edge_does(adapted):
     state = adapted.model.embed(adapted.schema.fit(cut))
     prototypes = torch.stack([state[adapted.support.nodes][adapted.support.y == c].mean(0) for c in (0, 1)])
     scores = torch.nn.functional.cosine_similarity(state[70][None], prototypes)
-    p = adapted.calibration.probabilities(scores, 2)
+    p = adapted.calibration.probabilities(scores)
     best = adapted.support.classes.index(found.label)
     left = float(p[best] - p[1 - best])
     assert neighbour.influence == pytest.approx(next(iter(found.margins.values())) - left, abs=1e-4)

@@ -1,5 +1,6 @@
 """Explanations in the open question: the probabilities are those of predictions, and each influence is what happens."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,8 @@ from fewnode.own.explain.open_explanation import OpenExplainer
 
 
 @pytest.fixture(scope="module")
-def adapted() -> FewShotClassifier:
-    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(own_graph.examples())
+def adapted(learned) -> FewShotClassifier:
+    return copy.copy(learned).adapt(own_graph.examples())
 
 
 def test_probabilities_are_those_of_the_predictions(adapted):
@@ -29,12 +30,12 @@ def test_probabilities_are_those_of_the_predictions(adapted):
     assert found.kind == predicted.table()["kind"][0] == "new" and found.given is None
 
 
-def test_influence_of_an_example_is_what_leaving_it_out_does(adapted):
+def test_influence_of_an_example_is_what_leaving_it_out_does(adapted, classifier):
     found = adapted.explain("n70")
     runner_up = next(iter(found.margins))
     for example in (one for one in found.examples if one.influence is not None):
         fewer = {name: [n for n in nodes if n != example.node] for name, nodes in own_graph.examples().items()}
-        other = FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).adapt(fewer).explain("n70").probabilities
+        other = classifier.adapt(fewer).explain("n70").probabilities
         left = other[found.label] - other[runner_up]
         assert example.influence == pytest.approx(found.margins[runner_up] - left, abs=1e-4)
     assert {one.label for one in found.examples} == {found.label, runner_up}

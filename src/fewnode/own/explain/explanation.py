@@ -130,7 +130,7 @@ class Explainer:
         support = self.support
         known = (support.nodes, support.y, len(support.classes))
         scores = inference.score_nodes(self.model, graph, state, *known, nodes)
-        return self.calibration.probabilities(scores, support.n_new)
+        return self.calibration.probabilities(scores)
 
     def _margin(self, graph: Graph, state: Any, node: int, best: int, second: int) -> float:
         p = self._probabilities(graph, state, torch.tensor([node], device=graph.device))[0]
@@ -165,7 +165,7 @@ class Explainer:
         query = torch.full((len(out), 1), node, device=out.device)
         tasks = Tasks(support.nodes[rest], support.y[rest], query, None, len(support.classes))
         scores = inference.score_tasks(self.model, self.graph, tasks, self.state)[:, 0]
-        p = self.calibration.probabilities(scores, support.n_new)
+        p = self.calibration.probabilities(scores)
         return dict(zip(out.tolist(), (p[:, best] - p[:, second]).tolist(), strict=True))
 
     def _neighbours(self, node: int, best: int, second: int, limit: int) -> tuple[Neighbour, ...]:

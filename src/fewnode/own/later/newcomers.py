@@ -1,7 +1,7 @@
 """Nodes that arrive later, as a user gives them: looked up, checked, and brought to the columns the model knows."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,9 +15,10 @@ from ...graph.edge_use import kind_counts
 from ...graph.relations import relation, union
 from ..classes import class_name
 from ..features import FeatureSchema
-from ..openworld.question import OpenWorldModel
+from ..openworld.question import OpenQuestion, OpenWorldModel
+from ..predictions import Predictions
 from ..support import name_index, node_name, unknown_node
-from .arrivals import Arrivals
+from .arrivals import Arrivals, arrived
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,14 @@ class Newcomers:
         x, y, arcs, weights = (part.to(graph.device) for part in (x, y, arcs, weights))
         found = Arrivals(x, y, arcs, weights, beside, kinds)
         return cls((*earlier, *names[:n]), found if before is None else _joined(before.arrivals, found))
+
+    def predicted(self, graph: Graph, world: OpenWorldModel, question: OpenQuestion, count: int) -> Predictions:
+        """The answers of the last ``count`` of them; their numbers go on where those of the graph end."""
+        rows = arrived(union(world.use.seen(graph)), world, self.arrivals)
+        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
+        found = replace(question, model=rows).probabilities(ids).cpu()
+        nodes, names = (ids + graph.num_nodes).cpu(), list(self.names[-count:])
+        return Predictions(nodes, names, question.classes, found, question.kinds)
 
 
 def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:

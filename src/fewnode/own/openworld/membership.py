@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...graph.operators import Operator, ppr_smooth
+from ...store.space import Space, by_rows
 from .moments import Direction, Moments
 from .spreading import SPREADS
 
@@ -40,6 +41,18 @@ def node_facts(
     nearest, known = length - 2 * discriminants.max(1).values, discriminants.logsumexp(1)
     mass = (labelled / everyone.clamp(min=TINY)).clamp(LEAST_MASS, 1).log()
     return torch.stack([best, energy, mass, nearest.clamp(min=0).sqrt(), known, length.sqrt()], 1)
+
+
+def all_facts(
+    x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, masses: Sequence[Tensor], space: Space | None
+) -> Tensor:
+    """``node_facts`` of all nodes, by chunks of rows where they go into a ``space``."""
+
+    def facts_of(rows: slice) -> Tensor:
+        around = (mass[rows] for mass in masses)
+        return node_facts(x[rows].float(), moments, logits[rows], alone[rows], *around)
+
+    return by_rows(space, "facts", (len(x), len(NODE_FACTS)), torch.float32, facts_of, width=4 * x.shape[1])
 
 
 def masses_given(y: Tensor) -> tuple[Tensor, Tensor]:

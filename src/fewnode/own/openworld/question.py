@@ -86,16 +86,9 @@ class OpenWorldModel:
         logits, alone = head.logits(x, edges, y)
         found = rehearse(x, edges, y, head, float((y < 0).float().mean()), progress, seed)
         masses = [membership.spread_mass(edges, part) for part in membership.masses_given(y)]
-
-        def facts_of(rows: slice) -> Tensor:
-            around = (mass[rows] for mass in masses)
-            return membership.node_facts(x[rows].float(), moments, logits[rows], alone[rows], *around)
-
-        shape = (len(y), len(membership.NODE_FACTS))
-        facts = by_rows(space, "facts", shape, torch.float32, facts_of, width=4 * x.shape[1])
-        log_known = by_rows(
-            space, "log_known", (len(y), len(classes)), torch.float32, lambda rows: logits[rows].log_softmax(1)
-        )
+        facts = membership.all_facts(x, moments, logits, alone, masses, space)
+        shape = (len(y), len(classes))
+        log_known = by_rows(space, "log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
         recipe = None if sources is None else Recipe.of(sources, frame, head, x, y, space)
         progress("done", 1.0)
         return cls(classes, x, y, log_known, facts, moments, tuple(found), recipe, use=use)
