@@ -84,6 +84,10 @@ def test_find_ranks_the_candidates_of_one_class(run, home):
     assert sum(names[truth[int(row["id"][1:])]] == "mule" for row in table) >= 15
     code, _, err = run(*words, "--top", 900, "--force")
     assert code == 2 and "top is 900" in err
+    code, out, _ = run(*words[:-2], "--top", 3, "--json")
+    listed = json.loads(out)["listed"]
+    assert code == 0 and [row["id"] for row in listed] == [row["id"] for row in table[:3]], "no file: they are listed"
+    assert all(row["id"] in run(*words[:-2])[1] for row in listed)
     code, _, err = run("find", home / "m", "--support", home / "support.csv", "--out", "d.csv")
     assert code == 2 and "--class" in err and not Path("d.csv").exists()
 

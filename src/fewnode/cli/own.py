@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..own.classifier import FewShotClassifier
     from ..own.workflow import PredictedTables
 
+LISTED = 20  # candidates shown where no file is wanted
+
 
 def add_commands(commands: Any) -> None:
     _add_predict(commands.add_parser("predict", help="name new classes by examples, get the class of every node"))
@@ -49,8 +51,8 @@ def _add_predict(predict: argparse.ArgumentParser) -> None:
 def _add_find(find: argparse.ArgumentParser) -> None:
     _add_adapted(find)
     find.add_argument("--class", dest="label", metavar="NAME", help="the class to find, if the support names several")
-    find.add_argument("--top", type=int, default=200, metavar="N", help="how many candidates (200)")
-    find.add_argument("--out", required=True, metavar="FILE", help="candidates, .csv or .parquet")
+    find.add_argument("--top", type=int, metavar="N", help=f"how many candidates (200; without --out {LISTED})")
+    find.add_argument("--out", metavar="FILE", help="candidates, .csv or .parquet; without it they are listed")
     find.add_argument("--force", action="store_true", help="replace FILE if it exists")
     _add_raw_cells(find)
     add_json(find)
@@ -188,13 +190,16 @@ def find_nodes(args: argparse.Namespace) -> None:
     from ..own.workflow import find_tables
 
     started = time.perf_counter()
-    shown = {"label": args.label, "top": args.top, "force": args.force, "raw_cells": args.raw_cells}
+    top = (LISTED if args.out is None else 200) if args.top is None else args.top
+    shown = {"label": args.label, "top": top, "force": args.force, "raw_cells": args.raw_cells}
     classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_where(args))
+    listed = [] if args.out is not None else zip(found.names, found.probabilities.tolist(), strict=True)
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
-        "out": str(args.out),
+        "out": args.out,
         "class": found.label,
         "candidates": len(found),
+        "listed": [{"id": name, "probability": round(share, 6)} for name, share in listed],
         "examples": _shots(classifier)[found.label],
         "expected": {str(n): round(found.expected(n), 2) for n in steps},
         "first": found.names[:10],

@@ -217,11 +217,21 @@ def open_expectation(found: dict[str, Any]) -> list[str]:
 
 
 def draw_found(console: "Console", facts: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     named = f"{facts['candidates']:,} candidates for {facts['class']!r} ({facts['examples']} examples)"
-    console.print(f"{named}, the likeliest first, in {facts['out']}.", markup=False, soft_wrap=True)
+    where = f", in {facts['out']}" if facts["out"] else ""
+    console.print(f"{named}, the likeliest first{where}.", markup=False, soft_wrap=True)
+    table = Table("candidate", "probability", box=None, pad_edge=False)
+    for row in facts["listed"]:
+        table.add_row(Text(row["id"]), f"{100 * row['probability']:.1f} %")
+    if facts["listed"]:
+        console.print(table)
     for first, right in facts["expected"].items():
         console.print(f"  of the first {int(first):>6,}, {right:,.1f} are expected to be right")
-    console.print(f"First: {', '.join(facts['first'])}", markup=False)
+    if facts["out"]:
+        console.print(f"First: {', '.join(facts['first'])}", markup=False)
     console.print("To see why:", markup=False)
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 

@@ -163,10 +163,11 @@ class FewShotClassifier(FittedModel):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
         at = self.classes_.index(label)
         parts = nodes.split(BATCH) if self._graph().space is not None else [nodes]
-        best = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts]).topk(top)
-        chosen = nodes.cpu()[best.indices]
+        likely = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts])
+        values, order = likely.sort(descending=True, stable=True)  # nodes that are equally likely in the graph's order
+        chosen = nodes.cpu()[order[:top]]
         names = [node_name(self._graph(), i) for i in chosen.tolist()]
-        return Candidates(label, chosen, names, best.values)
+        return Candidates(label, chosen, names, values[:top])
 
     def suggest(
         self,

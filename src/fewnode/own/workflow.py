@@ -149,7 +149,7 @@ def _wanted(file: PathLike) -> list[str]:
 def find_tables(
     folder: PathLike,
     support: PathLike,
-    out: PathLike,
+    out: PathLike | None = None,
     *,
     label: str | None = None,
     top: int = 200,
@@ -157,13 +157,16 @@ def find_tables(
     raw_cells: bool = False,
     **where: Any,
 ) -> tuple[FewShotClassifier, Candidates]:
-    """Write the ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one."""
-    check_writable(out, force)
+    """The ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one; written to
+    ``out``, if that is given."""
+    if out is not None:
+        check_writable(out, force)
     classifier = load_adapted(folder, support, **where)
     assert classifier.support is not None
     names = classifier.support.classes[: classifier.support.n_new]
     if label is None and len(names) > 1:
         raise InputError(f"{support} names {len(names)} classes: say which to find with --class ({', '.join(names)})")
     found = classifier.find(names[0] if label is None else label, top)
-    write_columns(out, found.table(), force, raw_cells)
+    if out is not None:
+        write_columns(out, found.table(), force, raw_cells)
     return classifier, found
