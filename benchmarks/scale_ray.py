@@ -49,8 +49,11 @@ class Timed(RayPieces):
             started = time.process_time()
             return work(piece), os.getpid(), time.process_time() - started
 
+        return self._counted(super().__call__(timed, pieces))
+
+    def _counted(self, done: Iterator[tuple[Any, int, float]]) -> Iterator[Any]:
         spent: dict[int, float] = defaultdict(float)
-        for result, worker, seconds in super().__call__(timed, pieces):
+        for result, worker, seconds in done:
             spent[worker] += seconds
             yield result
         self.critical += max(spent.values(), default=0.0)

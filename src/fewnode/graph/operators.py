@@ -14,6 +14,7 @@ from .csr import csr_parts, csr_tensor, gather_rows, transposed
 from .graph import Graph
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
+LARGE = 4_000_000  # entries from which every product goes by bags: the stored results are of smaller graphs and torch's
 
 
 def bags(matrix: Tensor, dense: Tensor) -> Tensor:
@@ -49,8 +50,10 @@ class Operator:
 
     space: Space | None = None  # where products that do not fit into memory are kept
 
-    def __init__(self, matrix: Tensor, transpose: Tensor, kernel: Kernel = torch.matmul) -> None:
-        self.matrix, self.transpose, self.kernel = matrix, transpose, kernel
+    def __init__(self, matrix: Tensor, transpose: Tensor, kernel: Kernel | None = None) -> None:
+        large = matrix.device.type == "cpu" and len(matrix.values()) > LARGE
+        self.matrix, self.transpose = matrix, transpose
+        self.kernel: Kernel = kernel or (bags if large else torch.matmul)
         self._typed: dict[torch.dtype, Operator] = {matrix.dtype: self}
 
     @classmethod
@@ -87,6 +90,8 @@ class Operator:
         for _ in range(steps):
             if h.requires_grad:
                 z = (1 - restart) * (self @ z) + restart * h
+            elif self.kernel is bags:
+                z = (self @ z).mul_(1 - restart).add_(h, alpha=restart)
             else:  # one fused pass over memory instead of three
                 z = torch.addmm(h, self.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
         return z

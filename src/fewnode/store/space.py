@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
+AT_ONCE = 1 << 17  # rows made at once where memory is not bounded
 RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 
@@ -238,13 +239,25 @@ def by_rows(
     make: Callable[[slice], Tensor],
     width: int = 0,
 ) -> Tensor:
-    """``make(rows)`` for all rows: at once, or by chunks into an array of the ``space``, where memory is bounded.
+    """``make(rows)`` for all rows: by chunks into an array of a ``space``, where memory is bounded; else many at once.
     ``width`` is how many numbers the making of a row takes, if they are more than it has."""
     if space is None:
-        return make(slice(None))
+        return _in_memory(shape[0], make)
     if not space.has(name):
         every = list(chunks(shape[0], 4 * max(shape[1], width)))
         with space.writing(name, shape, dtype) as out:
             for rows, made in zip(every, space.results(make, every, f"{name}, by chunks of rows"), strict=True):
                 out[rows] = made
     return space.open(name)
+
+
+def _in_memory(n: int, make: Callable[[slice], Tensor]) -> Tensor:
+    """Rows of a large graph are made in pieces even so: what their making takes is several times what is kept."""
+    first = make(slice(0, AT_ONCE))
+    if n <= AT_ONCE:
+        return first
+    out = first.new_empty(n, *first.shape[1:])
+    out[:AT_ONCE] = first
+    for at in range(AT_ONCE, n, AT_ONCE):
+        out[at : at + AT_ONCE] = make(slice(at, at + AT_ONCE))
+    return out

@@ -16,6 +16,7 @@ from fewnode.own.openworld.known_head import label_matrix, scores
 from fewnode.own.openworld.membership import node_facts, spread_mass
 from fewnode.own.openworld.question import OpenWorldModel
 from fewnode.own.openworld.spreading import FAINT, SPREADS
+from oracles.views import six_views
 
 N, CLASSES = 90, 4
 
@@ -62,15 +63,7 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
         return torch.from_numpy((of.to_scipy() + sp.identity(N)).toarray()).float().to_sparse_csr()
 
     links = tfidf(lists(cut), rarities(lists(graph))) @ sources.links
-    h = [
-        words,
-        mean @ (mean @ words),
-        ppr_smooth(normal, words, *NEAR_STEPS),
-        ppr_smooth(normal, words, *FAR_STEPS),
-        mean @ (mean @ links),
-        ppr_smooth(normal, links, *NEAR_STEPS),
-        *further(apart, world.use, words, links),
-    ]
+    h = [*six_views(normal, mean, words, links), *further(apart, world.use, words, links)]
     x = recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     alone = scores(x, head.weights)
     answers, labels = recipe.answers.clone(), label_matrix(y, CLASSES)

@@ -12,15 +12,16 @@ from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.graph.cache import GraphCache
 from fewnode.graph.edge_use import EdgeUse
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.relations import union
 from fewnode.nn.edge_choice import EdgeChoice
 from fewnode.nn.features import tfidf
-from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, centred, further, neighbour_lists
+from fewnode.nn.views import centred, further, neighbour_lists
 from fewnode.own.later.arrivals import Arrivals, Neighbourhood, arrived
 from fewnode.own.later.newcomers import Newcomers
 from fewnode.own.openworld.membership import node_facts, spread_mass
 from fewnode.own.openworld.question import OpenWorldModel
+from oracles.views import six_views
 
 N, NEW, CLASSES = 400, 40, 6
 
@@ -59,15 +60,7 @@ def in_full(graph: Graph, world: OpenWorldModel) -> OpenWorldModel:
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
     links = neighbour_lists(normal) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
-    h = [
-        words,
-        mean @ (mean @ words),
-        ppr_smooth(normal, words, *NEAR_STEPS),
-        ppr_smooth(normal, words, *FAR_STEPS),
-        mean @ (mean @ links),
-        ppr_smooth(normal, links, *NEAR_STEPS),
-        *further(apart, world.use, words, links),
-    ]
+    h = [*six_views(normal, mean, words, links), *further(apart, world.use, words, links)]
     x = world.recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     logits, alone = head.logits(x, normal, y)
     masses = [spread_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
