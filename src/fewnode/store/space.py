@@ -45,9 +45,7 @@ class Space:
     progress: Progress = field(default=lambda what, part: None, repr=False)
     engine: Engine | None = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
     remote: Remote | None = None  # the folder in object storage of which ``folder`` is this machine's copy
-    maps: list[tuple["ref[np.memmap]", int]] = field(
-        default_factory=list, repr=False
-    )  # those that are open, and their inodes
+    maps: list[tuple["ref[np.memmap]", int]] = field(default_factory=list, repr=False)  # open ones, with their inodes
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: not who watches here, nor what is open; another machine has its own cache."""
@@ -207,8 +205,7 @@ class Space:
 
     def check(self, n: int, copies: int) -> int:
         """That least memory; refuse if there is not even so much."""
-        least = self.least(n, copies)
-        if self.memory < least:
+        if self.memory < (least := self.least(n, copies)):
             raise InputError(
                 f"{said(self.memory)} of memory are too few for {n:,} nodes: one column at a time takes {said(least)}. "
                 f"Give --memory {said(least)} or more"
