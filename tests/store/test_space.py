@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from fewnode import InputError
+from fewnode.store import rows as row_making
 from fewnode.store import space as spaces
 from fewnode.store.columns import Columns
 from fewnode.store.names import StoredNames, name_arrays
+from fewnode.store.rows import by_rows
 from fewnode.store.sizes import parsed_memory, said
-from fewnode.store.space import Space, by_rows
+from fewnode.store.space import Space
 
 
 def test_an_array_is_there_once_it_is_whole(tmp_path):
@@ -88,7 +90,7 @@ def test_rows_are_made_at_once_or_by_chunks(tmp_path, monkeypatch):
         return 2 * x[rows]
 
     assert by_rows(None, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 1
-    monkeypatch.setattr(spaces, "AT_ONCE", 300)
+    monkeypatch.setattr(row_making, "ROWS", 300)
     asked.clear()
     assert by_rows(None, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 4  # a large graph
     asked[1:] = []
@@ -122,3 +124,27 @@ def test_names_are_found_without_reading_them_all():
     with pytest.raises(IndexError):
         stored[len(names)]
     assert np.array_equal(arrays["name_ends"][:3], [0, 3, 6])
+
+
+def test_rows_are_written_by_those_who_make_them(tmp_path):
+    x = torch.randn(1000, 5)
+
+    class Elsewhere:
+        slots, memory = 2, 1 << 30
+
+        def __call__(self, work, pieces):
+            found = [work(piece) for piece in reversed(pieces)]  # in any order
+            assert found == [None] * len(pieces), "nothing comes back"
+            return iter(found)
+
+        def check(self, path):
+            pass
+
+    space, blocks = Space(tmp_path, 1 << 30, engine=Elsewhere()), [slice(0, 2), slice(2, 5)]
+    rows = [slice(at, at + 250) for at in range(0, 1000, 250)]
+    with (
+        space.writing("a", (1000, 2), torch.float32) as one,
+        space.writing("b", (1000, 3), torch.half) as other,
+    ):
+        space.fill([one, other], lambda part: x[part], rows, "rows", blocks)
+    assert space.read("a").equal(x[:, :2]) and space.read("b").equal(x[:, 2:].half())

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..store.space import Space, by_rows, chunks
+from ..store.rows import by_rows
+from ..store.space import Space, chunks
 from .csr import csr_parts, csr_tensor, to_scipy
 
 AT_ONCE = 64  # columns that features are multiplied with at once, where memory is bounded: the bits are the same

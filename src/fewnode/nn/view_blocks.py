@@ -4,7 +4,6 @@ and nothing else. What is finished is a file; work that was killed goes on with 
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,7 +12,8 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.spectral import STEPS
 from ..store.columns import Columns, RowChunk
-from ..store.space import Space, by_rows
+from ..store.rows import by_rows
+from ..store.space import Space
 from .column_block import ColumnBlock, Way
 
 COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
@@ -79,10 +79,8 @@ class Work:
             total, at = total + part, at + len(some)
         mean = (total / full.sum().clamp(min=1)).float()
         with self.space.writing(name, (made.n, made.width), torch.half if half else torch.float32) as out:
-            at = 0
-            for rows in made.by_rows(partial(centred_rows, mean=mean, dtype=out.dtype), what):
-                out[at : at + len(rows)] = rows
-                at += len(rows)
+            dtype = out.dtype
+            self.space.fill([out], lambda rows: centred_rows(RowChunk(made, rows), mean, dtype), made.chunks(), what)
             self.space.write(f"mean_{name}", mean)
             self.space.write(f"full_{name}", full)
 

@@ -60,11 +60,7 @@ class Columns:
                 for i, b in enumerate(self.blocks)
             ]
             every = list(chunks(self.n, 8 * self.width))
-            for rows, made in zip(
-                every, self.space.results(make, every, f"{self.name}, by chunks of rows"), strict=True
-            ):
-                for part, block in zip(parts, self.blocks, strict=True):
-                    part[rows] = made[:, block]
+            self.space.fill(parts, make, every, f"{self.name}, by chunks of rows", self.blocks)
 
     def gram(self) -> Tensor:
         """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
@@ -73,9 +69,13 @@ class Columns:
             total += part
         return total
 
+    def chunks(self) -> list[slice]:
+        """Ranges of rows that are a chunk each."""
+        return list(chunks(self.n, 12 * self.width))
+
     def by_rows(self, work: Callable[["RowChunk"], Result], what: str) -> Iterator[Result]:
         """What the work gives back for each chunk of rows, in their order."""
-        return self.space.results(work, [RowChunk(self, rows) for rows in chunks(self.n, 12 * self.width)], what)
+        return self.space.results(work, [RowChunk(self, rows) for rows in self.chunks()], what)
 
     def times(self, turn: Tensor) -> Tensor:
         """``self @ turn [width, B]`` in memory."""

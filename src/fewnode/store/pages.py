@@ -61,5 +61,26 @@ def write_array(path: Path, value: Tensor) -> None:
         os.fsync(file.fileno())
 
 
+def write_rows(path: Path, first: int, value: Tensor) -> None:
+    """Rows from ``first`` on of a ``.npy`` file that is as long as it will be.
+
+    Written, not mapped, by a handle that cannot read: machines that fill a shared file side by side must not write
+    back the rest of a page, which is another's.
+    """
+    with path.open("rb") as file:
+        npy.read_magic(file)
+        _, _, dtype = npy.read_array_header_1_0(file)
+        start = file.tell()
+    array = np.ascontiguousarray(value.numpy(), dtype)
+    left, at = memoryview(array.reshape(-1).view(np.uint8).data), start + first * array[0].nbytes
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        while len(left):
+            count = os.pwrite(handle, left, at)
+            left, at = left[count:], at + count
+    finally:
+        os.close(handle)
+
+
 def _bytes(value: Tensor) -> memoryview:
     return memoryview(value.numpy().reshape(-1).view(np.uint8).data)

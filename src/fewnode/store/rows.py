@@ -1,12 +1,16 @@
-"""Rows of matrices on disk that are wanted here and there, rather than in order."""
+"""Rows of matrices: made in order, a chunk at a time, or wanted here and there."""
 
 import tempfile
+from collections.abc import Callable
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .sizes import room
-from .space import Space
+from .space import Space, chunks
+
+ROWS = 1 << 17  # made at once where memory is not bounded
 
 
 def rows_at(x: Tensor, nodes: Tensor, space: Space | None) -> Tensor:
@@ -24,3 +28,34 @@ def scratch(space: Space, rows: int, width: int) -> Tensor:
     with tempfile.TemporaryFile(dir=space.folder) as file:
         file.truncate(4 * max(rows * width, 1))
         return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
+
+
+def by_rows(
+    space: Space | None,
+    name: str,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    make: Callable[[slice], Tensor],
+    width: int = 0,
+) -> Tensor:
+    """``make(rows)`` for all rows: by chunks into an array of a ``space``, where memory is bounded; else many at once.
+    ``width`` is how many numbers the making of a row takes, if they are more than it has."""
+    if space is None:
+        return _in_memory(shape[0], make)
+    if not space.has(name):
+        every = list(chunks(shape[0], 4 * max(shape[1], width)))
+        with space.writing(name, shape, dtype) as out:
+            space.fill([out], make, every, f"{name}, by chunks of rows")
+    return space.open(name)
+
+
+def _in_memory(n: int, make: Callable[[slice], Tensor]) -> Tensor:
+    """Rows of a large graph are made in pieces even so: what their making takes is several times what is kept."""
+    first = make(slice(0, ROWS))
+    if n <= ROWS:
+        return first
+    out = first.new_empty(n, *first.shape[1:])
+    out[:ROWS] = first
+    for at in range(ROWS, n, ROWS):
+        out[at : at + ROWS] = make(slice(at, at + ROWS))
+    return out

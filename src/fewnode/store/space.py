@@ -17,7 +17,7 @@ from torch import Tensor
 from ..cluster import Engine
 from ..errors import InputError
 from ..storage.files import atomic_path
-from .pages import read_mapped, write_array
+from .pages import read_mapped, write_array, write_rows
 from .remote import Remote
 from .sending import Sent, files_by_name, returned
 from .sizes import full_disk, room, said
@@ -27,9 +27,22 @@ Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
-AT_ONCE = 1 << 17  # rows made at once where memory is not bounded
 RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """Makes some rows, and writes some ``columns`` of them into each of the ``files``."""
+
+    make: Callable[[slice], Tensor]
+    files: Sequence[str]
+    columns: Sequence[slice]
+
+    def __call__(self, rows: slice) -> None:
+        made = self.make(rows)
+        for file, some in zip(self.files, self.columns, strict=True):
+            write_rows(Path(file), rows.start, made[:, some])
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,25 @@ class Space:
             yield result
             self.release()
             self.progress(what, number / len(pieces))
+
+    def fill(
+        self,
+        arrays: Sequence[Tensor],
+        make: Callable[[slice], Tensor],
+        pieces: Sequence[slice],
+        what: str,
+        columns: Sequence[slice] = (slice(None),),
+    ) -> None:
+        """Make rows and put them into arrays that are being written, some of the ``columns`` into each. Whoever makes
+        them writes them, unless every machine has a copy of the folder."""
+        if self.engine is None or self.remote is not None:
+            for rows, made in zip(pieces, self.results(make, pieces, what), strict=True):
+                for array, some in zip(arrays, columns, strict=True):
+                    array[rows] = made[:, some]
+            return
+        files = [found[1] for array in arrays if (found := self.file_of(array))]
+        assert len(files) == len(arrays)
+        self.each(RowWriter(make, files, columns), pieces, what)
 
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
@@ -226,35 +258,3 @@ def chunks(n: int, row_bytes: int) -> Iterator[slice]:
     """Ranges of ``n`` rows, each about ``CHUNK`` bytes."""
     size = max(256, CHUNK // max(row_bytes, 1))
     return (slice(at, min(at + size, n)) for at in range(0, n, size))
-
-
-def by_rows(
-    space: Space | None,
-    name: str,
-    shape: tuple[int, int],
-    dtype: torch.dtype,
-    make: Callable[[slice], Tensor],
-    width: int = 0,
-) -> Tensor:
-    """``make(rows)`` for all rows: by chunks into an array of a ``space``, where memory is bounded; else many at once.
-    ``width`` is how many numbers the making of a row takes, if they are more than it has."""
-    if space is None:
-        return _in_memory(shape[0], make)
-    if not space.has(name):
-        every = list(chunks(shape[0], 4 * max(shape[1], width)))
-        with space.writing(name, shape, dtype) as out:
-            for rows, made in zip(every, space.results(make, every, f"{name}, by chunks of rows"), strict=True):
-                out[rows] = made
-    return space.open(name)
-
-
-def _in_memory(n: int, make: Callable[[slice], Tensor]) -> Tensor:
-    """Rows of a large graph are made in pieces even so: what their making takes is several times what is kept."""
-    first = make(slice(0, AT_ONCE))
-    if n <= AT_ONCE:
-        return first
-    out = first.new_empty(n, *first.shape[1:])
-    out[:AT_ONCE] = first
-    for at in range(AT_ONCE, n, AT_ONCE):
-        out[at : at + AT_ONCE] = make(slice(at, at + AT_ONCE))
-    return out

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ...graph.passes import column_means
 from ...nn.views import VIEWS
-from ...store.rows import rows_at
-from ...store.space import Space, by_rows
+from ...store.rows import by_rows, rows_at
+from ...store.space import Space
 
 WIDTH = 512  # principal directions that are kept: beyond them no class of the development graphs was told apart better
 FURTHER = 256  # ... of the views that directions and kinds of edges add

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...graph.operators import Operator, ppr_smooth
-from ...store.space import Space, by_rows
+from ...store.rows import by_rows
+from ...store.space import Space
 from .moments import Direction, Moments
 from .spreading import SPREADS
 

@@ -15,7 +15,8 @@ from ...graph.bounded import smoother
 from ...graph.edge_use import EdgeUse
 from ...graph.relations import union
 from ...nn.views import ViewSources
-from ...store.space import Space, by_rows
+from ...store.rows import by_rows
+from ...store.space import Space
 from . import membership, priors
 from .coordinates import Frame
 from .expectation import Expectation, Tally, expectation, tallied

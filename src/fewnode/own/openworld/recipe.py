@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ...nn.views import VIEWS, ViewSources
-from ...store.space import Space, by_rows
+from ...store.rows import by_rows
+from ...store.space import Space
 from .coordinates import Frame
 from .known_head import KnownHead, label_matrix, scores
 
