@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
         ("scale_ray", "docs/scale.md"),
         ("labelling", "docs/label.md"),
         ("new_nodes", "docs/own-graph.md"),
+        ("busy", "docs/cli.md"),
         ("edge_information", "docs/python-inputs.md"),
     ],
 )

@@ -13,7 +13,7 @@ from ..graph.spectral import STEPS
 from ..nn.views import FAR_STEPS, NEAR_STEPS, VIEWS
 from .openworld.rehearsal import WORLDS
 from .openworld.spreading import SPREADS
-from .planning import SPARE, Plan, rank_of
+from .planning import SPARE, WHOLE, Plan, rank_of
 
 COLUMNS = 16  # of the narrowest block: a line of the processor's cache
 WRITTEN = 5e-6  # seconds in which one machine writes a row of predictions that others have made
@@ -77,7 +77,7 @@ def machines(
         found = {share.what: share.on(count) for share in shares}
         return (
             found
-            | {"one machine, which joins and writes": _alone(plan, nodes, columns)}
+            | {"one machine, which writes the table": nodes * WRITTEN}
             | ({"the network": moved} if count > 1 else {})
         )
 
@@ -91,8 +91,9 @@ def machines(
 
 
 def _shares(plan: Plan, nodes: int, edges: int, rank: int, classes: int) -> list[Share]:
-    arcs, wide, blocks, groups = 2 * edges * plan.rates.arc, rank + SPARE, -(-rank // COLUMNS), -(-classes // COLUMNS)
-    links = arcs * wide * (2 * STEPS + 1) + nodes * 2 * (STEPS + 3) * wide * wide * plan.rates.product
+    arcs, product = WHOLE * 2 * edges * plan.rates.arc, WHOLE * plan.rates.product
+    wide, blocks, groups = rank + SPARE, -(-rank // COLUMNS), -(-classes // COLUMNS)
+    links = arcs * wide * (2 * STEPS + 1) + nodes * 2 * (STEPS + 3) * wide * wide * product
     smooth = arcs * rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0])
     spread = arcs * 2 * sum(steps for _, steps in SPREADS) * classes
     shares = [
@@ -102,13 +103,8 @@ def _shares(plan: Plan, nodes: int, edges: int, rank: int, classes: int) -> list
         Share("what neighbours say, of all nodes", spread, groups),
     ]
     all_seconds = plan.views_seconds + plan.known_seconds + plan.predict_seconds
-    rest = all_seconds - sum(share.seconds for share in shares) - _alone(plan, nodes, columns=rank)
+    rest = all_seconds - sum(share.seconds for share in shares) - nodes * WRITTEN
     return [*shares, Share("chunks of rows", max(rest, 0.0), None)]
-
-
-def _alone(plan: Plan, nodes: int, columns: int) -> float:
-    """Seconds for what goes through the machine that the command runs on: finished views, and the table."""
-    return nodes * (2 * rank_of(columns) * len(VIEWS) * plan.rates.byte + WRITTEN)
 
 
 def parsed_seconds(text: str) -> float:

@@ -27,10 +27,8 @@ TRIED, ARCS = 1 << 21, 1 << 24  # most nodes and arcs of the graph on which the 
 BLOCK, PASSES = 16, 3  # columns of a block on which they are measured, and passes
 THIN = 40  # columns of a product with few
 LEARNED = 45  # passes over the labelled nodes until the known classes are learned
-ANSWER, HALF = (
-    8,
-    5,
-)  # arcs that take as long as a class's answer at a node, and as a coordinate read from half precision
+ANSWER, HALF = 8, 5  # arcs that take as long as a class's answer at a node, and a coordinate in half precision
+WHOLE = 1.3  # times as long as by the best of short tries: what whole runs of three sizes took (benchmarks/scale.py)
 EPISODES = 1.3e11  # multiplications that take as long as what is learned from tasks or worlds, whatever the graph
 TRIALS = 38 * len(PENALTIES) + 25 * WORLDS  # passes over the sample on which the penalty is chosen, and over worlds
 
@@ -127,8 +125,8 @@ def plan(
     least = Space.least(nodes, max(view_blocks.COPIES, COPIES))
     blocks = len(Space(Path(), max(memory, least)).columns(nodes, rank, view_blocks.COPIES))
     return Plan(
-        _views(nodes, edges, rank, wide, rates),
-        _known(nodes, edges, coordinates, classes, labelled, rates),
+        WHOLE * _views(nodes, edges, rank, wide, rates),
+        WHOLE * _known(nodes, edges, coordinates, classes, labelled, rates),
         nodes * (coordinates * 20 * rates.product + (2 * coordinates + 200) * rates.byte + 6e-6),
         least,
         memory,
