@@ -26,7 +26,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The site with a few things in it that lead nowhere, and what the build said; `make docs` builds it as it is."""
+    """The site with a few things in it that lead nowhere, and what the build said: these, and nothing else."""
     folder = tmp_path_factory.mktemp("site")
     for name in ("docs", "src"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("bundled", "__pycache__"))
