@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # OpenMP's threads spin while they wait for each other; beside another busy program that makes everything many times
-# slower. The policy is read when torch loads, and a user's own choice is kept.
-if "torch" not in sys.modules:
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# slower. Those that sleep at once wake up late, so they spin for some microseconds first. Both are read when torch
+# loads, and a user's own choice is kept.
+if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 _HOMES = {
     "ClassSplit": "tasks",

@@ -30,10 +30,10 @@ def test_what_the_user_has_set_stays(monkeypatch):
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
-@pytest.mark.parametrize(("given", "expected"), [(None, "passive"), ("active", "active")])
+@pytest.mark.parametrize(("given", "expected"), [(None, "passive 1000"), ("active", "active None")])
 def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(given, expected):
-    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
-    code = "import fewnode, os; print(os.environ.get('OMP_WAIT_POLICY'))"
+    code = "import fewnode, os; print(os.environ.get('OMP_WAIT_POLICY'), os.environ.get('GOMP_SPINCOUNT'))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == expected
