@@ -192,9 +192,11 @@ class Vantage(Method):
 
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, then those that base classes shaped, ``[..., rank]``."""
-        for view in self.used:
-            yield rows_at(state[view], nodes, self.space).float()
+        yield from self._given(state, nodes)
         yield from self._learned(state, nodes, fold)
+
+    def _given(self, state: list[Tensor], nodes: Tensor) -> Iterator[Tensor]:
+        return (rows_at(state[view], nodes, self.space).float() for view in self.used)
 
     def _learned(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """The whitened views of ``nodes [...]``, and the taught one."""
@@ -223,12 +225,11 @@ class Vantage(Method):
         n = graph.num_nodes
         everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
         nodes = everyone[:POOL].to(graph.device)
-        plain = (rows_at(state[view], nodes, self.space).float() for view in self.used)
         # Only the gate changes from one check of a training to the next.
         learned = graph.cache.get(
             POOL_LEARNED, lambda: list(self._learned(state, nodes)), source=self.whitening.matrices
         )
-        return F.normalize(self._joined(chain(plain, learned)), dim=-1)
+        return F.normalize(self._joined(chain(self._given(state, nodes), learned)), dim=-1)
 
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
