@@ -1,6 +1,6 @@
 """Products with the adjacency of a graph that is larger than memory: the edges are read from disk at every pass."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..store.pages import matrix
+from ..store.rows import pieces
 from ..store.space import Space
 from .cache import CacheKey
 from .graph import Graph
@@ -15,7 +16,6 @@ from .operators import Operator, normalized_adjacency
 
 Then = Callable[[Tensor, slice], Tensor]  # given some rows of a product and which they are; what is kept of them
 RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
-PIECE = 1 << 19  # numbers that stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,6 @@ class BoundedOperator(Operator):
         if self.loops:
             part += z[rows]
         return part.mul_(scale if self.left is None else (self.left[rows] * scale)[:, None])
-
-
-def pieces(rows: slice, width: int) -> Iterator[slice]:
-    """Small ranges of a range of rows."""
-    size = max(64, PIECE // width)
-    return (slice(at, min(at + size, rows.stop)) for at in range(rows.start, rows.stop, size))
 
 
 BOUNDED = CacheKey[BoundedOperator]("bounded normalized adjacency")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .pages import matrix, read_matrix
+from .rows import pieces
 from .space import Result, Space, chunks
 
 
@@ -80,8 +81,9 @@ class Columns:
     def times(self, turn: Tensor) -> Tensor:
         """``self @ turn [width, B]`` in memory."""
         rows_of, out = self.opened(), matrix(self.n, turn.shape[1])
-        for rows in self.space.rows(self.n, 12 * self.width):
-            out[rows] = (rows_of(rows).double() @ turn).float()
+        for chunk in self.space.rows(self.n, 12 * self.width):
+            for rows in pieces(chunk, self.width):
+                out[rows] = (rows_of(rows).double() @ turn).float()
         return out
 
     def drop(self) -> None:

@@ -1,7 +1,7 @@
 """Rows of matrices: made in order, a chunk at a time, or wanted here and there."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -11,6 +11,13 @@ from .sizes import room
 from .space import Space, chunks
 
 ROWS = 1 << 17  # made at once where memory is not bounded
+PIECE = 1 << 19  # numbers that stay in the processor's cache
+
+
+def pieces(rows: slice, width: int) -> Iterator[slice]:
+    """Small ranges of a range of rows."""
+    size = max(64, PIECE // width)
+    return (slice(at, min(at + size, rows.stop)) for at in range(rows.start, rows.stop, size))
 
 
 def rows_at(x: Tensor, nodes: Tensor, space: Space | None) -> Tensor:

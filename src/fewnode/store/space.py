@@ -28,6 +28,7 @@ Progress = Callable[[str, float], None]  # told what is being done, and which pa
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 500 << 20  # bytes that Python and torch take before any work
+WIDEST = 96  # columns of a block: rows of neighbours that are longer take a quarter more time for each column
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 
 
@@ -247,7 +248,7 @@ class Space:
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
         least = self.check(n, copies)
-        most = 1 + (self.memory - least) // (4 * n * copies)
+        most = min(WIDEST, 1 + (self.memory - least) // (4 * n * copies))
         parts = max(-(-width // most), 1 if self.engine is None else min(self.engine.slots, width))
         wide = -(-width // parts)
         wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
