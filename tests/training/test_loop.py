@@ -1,15 +1,15 @@
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import forked
 from fewnode import ClassSplit, Graph, fit, planted, save, training_view
 from fewnode.errors import InputError
+from fewnode.training.callbacks import TrainingProgress
 from linear_method import Linear
 
 
