@@ -2,15 +2,18 @@
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
+from torch import Tensor
 
 import own_graph
 from fewnode import ClassSplit, Graph, planted
+from fewnode.own.openworld.question import OpenWorldModel
 from fewnode.own.tables import TableSource
 from fewnode.own.workflow import fit_tables
 
@@ -56,6 +59,26 @@ def home(tmp_path_factory) -> Path:
     source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
     fit_tables(source, folder / "m", method="probe", settings={"k_shot": 3})
     return folder
+
+
+_WORLDS: dict[tuple[object, ...], OpenWorldModel] = {}
+
+
+@pytest.fixture
+def worlds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a graph is learned once for all tests that ask for this: half a second each time."""
+    learn = OpenWorldModel.fit
+
+    def once(graph: Graph, views: Sequence[Tensor], y: Tensor, classes: tuple[str, ...], **options: Any) -> Any:
+        if options.get("space") is not None:
+            return learn(graph, views, y, classes, **options)
+        given = (part.numpy().tobytes() for part in (y, *views))
+        key = (graph.fingerprint, classes, options.get("sources") is None, repr(options.get("use")), *given)
+        if key not in _WORLDS:
+            _WORLDS[key] = learn(graph, views, y, classes, **options)
+        return _WORLDS[key]
+
+    monkeypatch.setattr(OpenWorldModel, "fit", once)
 
 
 @pytest.fixture
