@@ -1,23 +1,32 @@
 """Processes that may die and start at once: copies of this one, in which torch is loaded already.
 
-Copies share no threads; ours has one of its own where tests run (OMP_NUM_THREADS=1), so nothing is missing in them.
+A copy has none of the threads of the original, and waits for ever if it counts on them: it works with one.
 """
 
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any, TextIO
 
+import torch
+
 CONTEXT = multiprocessing.get_context("fork")
 
 
 def start(work: Callable[..., Any], *args: Any) -> Any:
     """A process that does ``work`` and ends, with what ``sys.exit`` says if it is called."""
-    process = CONTEXT.Process(target=work, args=args)
+    process = CONTEXT.Process(target=_alone, args=(work, *args))
     process.start()
     return process
+
+
+def _alone(work: Callable[..., Any], *args: Any) -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    work(*args)
 
 
 def ended(work: Callable[..., Any], *args: Any) -> int:

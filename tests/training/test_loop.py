@@ -97,12 +97,12 @@ def train_slowly(graph: Graph, split: ClassSplit, folder: Path, die_at: int | No
 
 def test_kill_minus_nine_and_resume_give_the_same_weights(tmp_path):
     graph, split = planted(600, 12, features=120, seed=1)
-    save(fit(Linear, graph, split, n_way=3, k_shot=2, patience=100), tmp_path / "whole")
     here, there = forked.CONTEXT.Pipe()
+    assert forked.ended(train_slowly, graph, split, tmp_path / "whole", None, there) == 0
     assert forked.ended(train_slowly, graph, split, tmp_path / "cut", 17, there) == -signal.SIGKILL
     assert not (tmp_path / "cut" / "model.safetensors").exists()
     while here.poll():
-        here.recv()
+        here.recv()  # the steps so far
     assert forked.ended(train_slowly, graph, split, tmp_path / "cut", None, there) == 0
     assert here.recv() == 16
     whole, cut = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
