@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from fewnode.own.workflow import fit_tables
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
+torch.set_num_threads(1)  # as in `make unit`; and a copy of this process (``forked``) has none of its threads
 
 
 @pytest.fixture(scope="session", autouse=True)
