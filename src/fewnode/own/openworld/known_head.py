@@ -23,6 +23,8 @@ PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the
 HELD_OUT, MOST_HELD_OUT = 0.2, 4_000
 FEW, FOLDS = 1_000, 10  # up to so many labelled nodes every one is held out once, in so many parts
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
+STEPS = 40  # of the regression, all of which it remembers
+SURE = 0.1  # how much flatter the loss is where most answers are sure than where all classes are as likely
 OPINIONS = 1 + 2 * len(SPREADS)
 
 
@@ -41,25 +43,22 @@ class KnownHead:
         order = torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed))
         labelled, n_classes = labelled[order.to(x.device)], int(y.max()) + 1
         folds = _folds(labelled)
-        start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
-        tried = [[start] * len(folds)]
-        losses: list[float] = []
+        start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)  # from weights of another penalty, the order
+        tried, losses = [], list[float]()  # of the rows would show in the answers
         for penalty in PENALTIES:
-            fitted = [
-                logistic(rows_at(x, train, edges.space).float(), y[train], old, penalty)
-                for (_, train), old in zip(folds, tried[-1], strict=True)
-            ]
-            tried.append(fitted)
+            tried.append(
+                [logistic(rows_at(x, train, edges.space).float(), y[train], start, penalty) for _, train in folds]
+            )
             parts = [
                 F.cross_entropy(scores(rows_at(x, held, edges.space).float(), w), y[held], reduction="sum")
-                for (held, _), w in zip(folds, fitted, strict=True)
+                for (held, _), w in zip(folds, tried[-1], strict=True)
             ]
             losses.append(float(torch.stack(parts).sum()))
             if losses[-1] > min(losses):
                 break
         best = losses.index(min(losses))
-        mix = _learn_mix(x, edges, y, folds, tried[best + 1])
-        weights = _final(x, y, labelled, tried[best + 1][0], PENALTIES[best], edges.space)
+        mix = _learn_mix(x, edges, y, folds, tried[best])
+        weights = _final(x, y, labelled, start, PENALTIES[best], edges.space)
         return cls(weights, mix, PENALTIES[best])
 
     def refit(self, x: Tensor, y: Tensor, columns: Tensor, most: int = SELECTION) -> "KnownHead":
@@ -94,16 +93,17 @@ def scores(x: Tensor, weights: Tensor) -> Tensor:
     return torch.addmm(weights[-1], x, weights[:-1])
 
 
-def logistic(x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = 30) -> Tensor:
+def logistic(x: Tensor, y: Tensor, start: Tensor, penalty: float, steps: int = STEPS) -> Tensor:
     """Weights ``[d + 1, C]`` of multinomial logistic regression from ``start``; the bias is not penalised."""
+    scale = _scale(x[:SELECTION], start, penalty, len(y))
     return _descended(
-        start, steps, lambda weights: loss_and_gradient(x, weights, penalty, len(y), (slice(None), y, True))
+        start, scale, steps, lambda weights: loss_and_gradient(x, weights, penalty, len(y), (slice(None), y, True))
     )
 
 
 def logistic_by_rows(x: Tensor, y: Tensor, start: Tensor, penalty: float, rows: Tensor, space: Space) -> Tensor:
-    """The same for the given rows of coordinates on disk, some at a time."""
-    parts = rows.split(CHUNK // (8 * x.shape[1]))
+    """The same for the given rows of coordinates on disk, some at a time, in the order of the disk."""
+    parts = rows.sort().values.split(CHUNK // (8 * x.shape[1]))
     pieces = [(part, y[part], number == len(parts) - 1) for number, part in enumerate(parts)]
 
     def evaluated(weights: Tensor) -> tuple[float, Tensor]:
@@ -113,7 +113,8 @@ def logistic_by_rows(x: Tensor, y: Tensor, start: Tensor, penalty: float, rows: 
             total, gradient = total + loss, own if len(gradient) == 0 else gradient.add_(own)
         return total, gradient
 
-    return _descended(start, 30, evaluated)
+    scale = _scale(rows_at(x, rows[:SELECTION], space).float(), start, penalty, len(rows))
+    return _descended(start, scale, STEPS, evaluated)
 
 
 def loss_and_gradient(
@@ -131,23 +132,31 @@ def loss_and_gradient(
     return float(loss.detach()), gradient
 
 
-def _descended(start: Tensor, steps: int, evaluated: Callable[[Tensor], tuple[float, Tensor]]) -> Tensor:
-    weights = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([weights], max_iter=steps, history_size=10, line_search_fn="strong_wolfe")
+def _scale(x: Tensor, weights: Tensor, penalty: float, n: int) -> Tensor:
+    """What a weight of each coordinate ``[d + 1, 1]`` is measured in, so that the loss is about as curved along all of
+    them: the coordinates are principal directions, whose lengths differ by orders of magnitude."""
+    curved = SURE / weights.shape[1] * x.square().mean(0) + penalty / n
+    return torch.cat([curved, curved.new_tensor([SURE / weights.shape[1]])]).rsqrt()[:, None]
+
+
+def _descended(start: Tensor, scale: Tensor, steps: int, evaluated: Callable[[Tensor], tuple[float, Tensor]]) -> Tensor:
+    scaled = (start / scale).requires_grad_()
+    optimizer = torch.optim.LBFGS([scaled], max_iter=steps, history_size=STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> float:
-        loss, weights.grad = evaluated(weights)
+        loss, gradient = evaluated(scaled.detach() * scale)
+        scaled.grad = gradient * scale
         return loss
 
     optimizer.step(closure)
-    return weights.detach()
+    return scaled.detach() * scale
 
 
 def _final(x: Tensor, y: Tensor, labelled: Tensor, start: Tensor, penalty: float, space: Space | None) -> Tensor:
-    """The weights that all labelled nodes teach; in the order of the disk, where they are there."""
+    """The weights that all labelled nodes teach."""
     if space is None:
         return logistic(x[labelled], y[labelled], start, penalty)
-    return logistic_by_rows(x, y, start, penalty, labelled.sort().values, space)
+    return logistic_by_rows(x, y, start, penalty, labelled, space)
 
 
 def label_matrix(y: Tensor, n_classes: int) -> Tensor:
