@@ -1,18 +1,50 @@
 """Small graphs that several tests share, and a model of one."""
 
+import functools
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
+from torch import Tensor
 
 import own_graph
 from fewnode import ClassSplit, Graph, planted
+from fewnode.own.openworld.question import OpenWorldModel
 from fewnode.own.tables import TableSource
 from fewnode.own.workflow import fit_tables
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
+torch.set_num_threads(1)  # as in `make unit`; and a copy of this process (``forked``) has none of its threads
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drawing_is_not_measured() -> Iterator[None]:
+    """Coverage stops at every line, and matplotlib runs through many of its own and none of ours to write a figure."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        yield
+        return
+    savefig = Figure.savefig
+
+    @functools.wraps(savefig)
+    def unmeasured(*args: object, **options: object) -> None:
+        measure = sys.gettrace()
+        sys.settrace(None)
+        try:
+            savefig(*args, **options)
+        finally:
+            sys.settrace(measure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", unmeasured)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +61,26 @@ def home(tmp_path_factory) -> Path:
     source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
     fit_tables(source, folder / "m", method="probe", settings={"k_shot": 3})
     return folder
+
+
+_WORLDS: dict[tuple[object, ...], OpenWorldModel] = {}
+
+
+@pytest.fixture
+def worlds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a graph is learned once for all tests that ask for this: half a second each time."""
+    learn = OpenWorldModel.fit
+
+    def once(graph: Graph, views: Sequence[Tensor], y: Tensor, classes: tuple[str, ...], **options: Any) -> Any:
+        if options.get("space") is not None:
+            return learn(graph, views, y, classes, **options)
+        given = (part.numpy().tobytes() for part in (y, *views))
+        key = (graph.fingerprint, classes, options.get("sources") is None, repr(options.get("use")), *given)
+        if key not in _WORLDS:
+            _WORLDS[key] = learn(graph, views, y, classes, **options)
+        return _WORLDS[key]
+
+    monkeypatch.setattr(OpenWorldModel, "fit", once)
 
 
 @pytest.fixture

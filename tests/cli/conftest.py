@@ -8,7 +8,7 @@ from fewnode import cli
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path) -> Callable[..., tuple[int, str, str]]:
+def run(capsys, monkeypatch, tmp_path, worlds_once) -> Callable[..., tuple[int, str, str]]:
     """Runs a command; gives its exit code and what it printed on both streams."""
     monkeypatch.chdir(tmp_path)
 

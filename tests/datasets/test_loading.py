@@ -31,7 +31,7 @@ def write_gpn(folder: Path) -> None:
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_mat: None) -> Entry:
     """The only entry of the catalog; its files lie in ``data/raw/gpn_format`` and their addresses lead nowhere."""
     folder = tmp_path / "data" / "raw" / "gpn_format"
     write_gpn(folder)

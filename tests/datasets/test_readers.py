@@ -14,6 +14,7 @@ from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.storage import write_npz
 
+pytestmark = pytest.mark.usefixtures("quick_mat")
 # Six nodes; 5 is in neither .mat file, 4 has no edge. Labels of the test file are other ones.
 PAIRS = np.array([[0, 1], [1, 0], [1, 2], [2, 1], [3, 5], [5, 3]])
 WORDS = sp.csc_matrix(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0], [0, 0, 5]], dtype=float))

@@ -1,22 +1,18 @@
 """Rows on disk: whole lines whatever happens, several writers, claims that die with their holder."""
 
+import itertools
 import json
-import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import forked
 from fewnode.errors import InputError
 from fewnode.experiments import results
 from fewnode.experiments.grid import Run
 from report import made_up
-
-SOURCE = Path(__file__).parents[2] / "src"
 
 
 def row(name: str, status: str = "ok", **more: object) -> results.Row:
@@ -140,31 +136,27 @@ def write_many(path: Path, name: int) -> None:
 
 def test_several_processes_write_one_file(tmp_path):
     path = tmp_path / "rows.jsonl"
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write_many, args=(path, name)) for name in range(3)]
-    for writer in writers:
-        writer.start()
+    writers = [forked.start(write_many, path, name) for name in range(3)]
     for writer in writers:
         writer.join()
     assert sorted(ids(path)) == sorted(f"{name}-{number}" for name in range(3) for number in range(40))
 
 
+def write_on_and_on(path: Path) -> None:
+    for number in itertools.count():
+        results.append(path, {**made_up.failed(Run(str(number), "probe")), "text": "x" * 50000})
+
+
 def test_a_writer_killed_at_any_moment_leaves_whole_rows(tmp_path):
     path = tmp_path / "rows.jsonl"
-    code = (
-        "import sys; from fewnode.experiments import results; from report import made_up; n = 0\n"
-        "while True:\n"
-        " results.append(sys.argv[1], {**made_up.failed(made_up.Run(str(n), 'probe')), 'text': 'x' * 50000})\n n += 1"
-    )
-    both = f"{SOURCE}:{SOURCE.parent / 'tests'}"
     for _ in range(3):
-        writer = subprocess.Popen([sys.executable, "-c", code, path], env={**os.environ, "PYTHONPATH": both})
+        writer = forked.start(write_on_and_on, path)
         size = path.stat().st_size if path.exists() else 0
         while not path.exists() or path.stat().st_size < size + 200_000:
-            assert writer.poll() is None, "the writer has stopped by itself"
+            assert writer.is_alive(), "the writer has stopped by itself"
             time.sleep(0.005)
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
+        writer.kill()
+        writer.join()
         assert ids(path) == [str(n) for n in range(len(ids(path)))]
     results.append(path, row("after"))
     assert all(line.endswith(b"}\n") for line in path.read_bytes().splitlines(keepends=True))
@@ -177,10 +169,8 @@ def claim(path: Path, run_id: str, pipe) -> None:
 
 def test_a_claim_keeps_others_away_and_dies_with_its_holder(tmp_path):
     path, run_id, other = tmp_path / "rows.jsonl", "0123456789abcdef", "fedcba9876543210"
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    holder = context.Process(target=claim, args=(path, run_id, there))
-    holder.start()
+    here, there = forked.CONTEXT.Pipe()
+    holder = forked.start(claim, path, run_id, there)
     assert here.recv() is True
     mine = results.Claims(path)
     assert not mine.take(run_id) and mine.take(other)

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import forked
+from fewnode.datasets import mat
 from fewnode.errors import InputError
 from fuzz.damage import damaged
 from fuzz.kinds import KINDS, Kind
@@ -21,7 +23,7 @@ from fuzz.kinds import KINDS, Kind
 CASES = int(os.environ.get("FEWNODE_FUZZ_CASES", "500"))
 NEW = "FEWNODE_FUZZ_CASES" in os.environ  # a long run tries new cases
 SECONDS, BYTES = 20, 2 << 30  # of a case
-SHARE = {"own model": 2.0, "training state": 0.5, "csv": 0.5, "gpn": 0.25}  # the last starts a process for each file
+SHARE = {"own model": 2.0, "training state": 0.5, "csv": 0.5, "gpn": 0.25}  # the last has a process for each file
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,7 +57,8 @@ def outcome(kind: Kind, folder: Path) -> object:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_damage_is_refused_by_name_or_harmless(name, tmp_path_factory):
+def test_damage_is_refused_by_name_or_harmless(name, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(mat.subprocess, "run", forked.run_code)  # no Python started anew for each file
     kind, home = KINDS[name], tmp_path_factory.mktemp("whole")
     whole, folder = home / "whole", home / "case"
     kind.make(whole)

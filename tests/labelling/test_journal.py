@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from fewnode.errors import InputError
 from fewnode.labelling.journal import CUT, JOURNAL, Journal
 
@@ -66,18 +65,19 @@ def test_a_line_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     assert [json.loads(line).get("name") for line in lines(tmp_path)] == [None, "b"]
 
 
+def hold(folder: Path, pipe) -> None:
+    journal = Journal(folder, "g")
+    journal.announce("http://127.0.0.1:1/")
+    pipe.send("open")
+    pipe.recv()  # hold it until killed
+
+
 def test_a_second_process_is_refused_by_name_until_the_first_is_gone(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from fewnode.labelling.journal import Journal\n"
-        "journal = Journal(Path(sys.argv[1]), 'g'); journal.announce('http://127.0.0.1:1/')\n"
-        "print('open', flush=True); sys.stdin.read()"
-    )
-    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    words = [sys.executable, "-c", code, str(tmp_path)]
-    first = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=here)
-    assert first.stdout.readline() == "open\n"
+    here, there = forked.CONTEXT.Pipe()
+    first = forked.start(hold, tmp_path, there)
+    assert here.recv() == "open"
     with pytest.raises(InputError, match=rf"process {first.pid} at http://127.0.0.1:1/: use that window"):
         Journal(tmp_path, "g")
     first.kill()
-    first.communicate()
+    first.join()
     Journal(tmp_path, "g").close()

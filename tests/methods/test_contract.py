@@ -198,27 +198,30 @@ def test_save_and_load_give_the_same_scores(name, options, world, tmp_path):
 @every_method
 def test_beats_chance_after_a_few_seconds(name, options, world):
     graph, split = world
-    budget = {} if methods.find(name).training_settings is None else {"steps": 60}
-    model = fit(name, graph, split, k_shot=3, seed=0, **options, **budget)
+    model = fit(name, graph, split, k_shot=3, seed=0, **options, **few_steps(name, 20))
     result = evaluate(model, graph, split.novel, n_way=N_WAY, k_shot=3, n_tasks=50)
     assert result.accuracy - 2 * result.interval > 1 / N_WAY
 
 
-@every_method
-def test_a_local_method_reads_only_what_is_near_the_tasks(name, options, world, monkeypatch):
-    """Few tasks on a large graph get the scores that a pass over all of it gives, without that pass."""
-    graph = world[0]
-    model = untrained(name, options, world)
-    if not model.local:
-        assert "nodes" not in inspect.signature(model.embed).parameters
-        return
-    copies = 40  # side by side, with no edge between them: two tasks then touch little of the graph
+@pytest.fixture(scope="module")
+def large(world) -> Graph:
+    """Many copies side by side, with no edge between them: two tasks then touch little of the graph."""
+    graph, copies = world[0], 40
     adjacency = graph.to_scipy().tocoo()
     shift = graph.num_nodes * np.arange(copies)[:, None]
     edges = np.stack([(part + shift).ravel() for part in (adjacency.col, adjacency.row)])
     x = sp.vstack([graph.features_scipy()] * copies).tocsr()
-    large = Graph.from_edges(edges, x, np.tile(graph.y.numpy(), copies), num_nodes=copies * graph.num_nodes)
-    tasks = pool(world, n_tasks=2)
+    return Graph.from_edges(edges, x, np.tile(graph.y.numpy(), copies), num_nodes=copies * graph.num_nodes)
+
+
+@every_method
+def test_a_local_method_reads_only_what_is_near_the_tasks(name, options, world, large, monkeypatch):
+    """Few tasks on a large graph get the scores that a pass over all of it gives, without that pass."""
+    model = untrained(name, options, world)
+    if not model.local:
+        assert "nodes" not in inspect.signature(model.embed).parameters
+        return
+    large, tasks = large.fresh(), pool(world, n_tasks=2)  # which remembers nothing of another method
     with torch.no_grad():
         expected = model.eval().score(large, model.embed(large), tasks)
     whole, asked = model.embed, []

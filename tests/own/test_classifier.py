@@ -23,6 +23,8 @@ from fewnode.own.tables import TableSource
 from fewnode.storage.manifest import Manifest
 from fewnode.tasks import ClassSplit
 
+pytestmark = pytest.mark.usefixtures("worlds_once")
+
 
 def truth() -> np.ndarray:
     return np.array([*own_graph.TRADES, *own_graph.NEW])[own_graph.arrays()[2]]

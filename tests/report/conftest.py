@@ -1,11 +1,11 @@
-"""A report of made-up rows, written once."""
+"""Made-up rows, and a report of a few, written once."""
 
 from pathlib import Path
 
 import pytest
 
 from fewnode.report import write_report
-from report.made_up import grid
+from report.made_up import few, grid
 
 
 @pytest.fixture(scope="session")
@@ -14,5 +14,5 @@ def rows() -> list[dict]:
 
 
 @pytest.fixture(scope="session")
-def written(rows, tmp_path_factory) -> list[Path]:
-    return write_report(rows, tmp_path_factory.mktemp("out") / "page.html")
+def written(tmp_path_factory) -> list[Path]:
+    return write_report(few(), tmp_path_factory.mktemp("out") / "page.html")

@@ -20,6 +20,7 @@ from fewnode.report.own_details import Details
 from fewnode.report.own_page import check_page, write_own_page
 from fewnode.report.templating import percent, percent0
 
+pytestmark = pytest.mark.usefixtures("worlds_once")
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (SCRIPT, "=cmd|'/C calc'!A0", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "\u202egnp.exe",
            "{{ 7 * 7 }}", "</style><b>", "&lt;i&gt;", "x\x00y\x1bz", "long " * 400, "javascript:alert(1)")  # fmt: skip

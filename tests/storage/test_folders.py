@@ -2,39 +2,16 @@
 
 import os
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import forked
 from fewnode.errors import InputError
 from fewnode.storage import atomic_write, folders
 from fewnode.storage.folders import check_aside, whole_folder
 from fewnode.storage.manifest import Manifest
-
-SOURCE = Path(__file__).parents[2] / "src"
-WRITER = """
-import os, signal, sys
-from pathlib import Path
-from fewnode.storage import atomic_write, folders
-at, seen = int(sys.argv[2]), 0
-def counted(call):
-    def do(*args, **kwargs):
-        global seen
-        seen += 1
-        if seen == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*args, **kwargs)
-    return do
-for name in ("replace", "rename", "fsync", "link", "unlink", "rmdir"):
-    setattr(os, name, counted(getattr(os, name)))
-folders._exchange = counted(folders._exchange)
-with folders.whole_folder(Path(sys.argv[1])) as fresh:
-    for name in ("a", "b"):
-        with atomic_write(fresh / name, "w") as file:
-            file.write("new")
-"""
 
 
 def write(target: Path, text: str) -> None:
@@ -42,6 +19,26 @@ def write(target: Path, text: str) -> None:
         for name in ("a", "b"):
             with atomic_write(fresh / name, "w") as file:
                 file.write(text)
+
+
+def killed_at(target: Path, at: int) -> None:
+    """Write, but die at the ``at``-th step that changes a folder or waits for the disk."""
+    seen = 0
+
+    def counted(call: Callable[..., object]) -> Callable[..., object]:
+        def do(*args: object, **kwargs: object) -> object:
+            nonlocal seen
+            seen += 1
+            if seen == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*args, **kwargs)
+
+        return do
+
+    for name in ("replace", "rename", "fsync", "link", "unlink", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+    folders._exchange = counted(folders._exchange)
+    write(target, "new")
 
 
 def content(folder: Path) -> str:
@@ -59,8 +56,7 @@ def test_a_writer_killed_at_any_step_leaves_the_old_folder_or_the_new_one(tmp_pa
     found, at, code = [], 0, -signal.SIGKILL
     while code == -signal.SIGKILL:
         at += 1
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        code = subprocess.run([sys.executable, "-c", WRITER, target, str(at)], env=environment).returncode
+        code = forked.ended(killed_at, target, at)
         found.append(content(target))
         assert (target / "notes.txt").read_text() == "mine"
         write(target, "old")

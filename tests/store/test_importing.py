@@ -2,18 +2,19 @@
 
 import errno
 import json
+import os
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import forked
 from fewnode import Graph, InputError
 from fewnode.graph.stored import open_store
+from fewnode.io import streams
 from fewnode.store import importing
 from fewnode.store.importing import Tables, import_tables
 from fewnode.store.keys import NodeKeys, keys_of
@@ -211,36 +212,30 @@ def test_too_little_memory_says_what_is_needed(tmp_path):
         import_tables(tables(tmp_path), tmp_path / "g.store", memory=100 << 20)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from fewnode.io import streams
-from fewnode.store import importing
-streams.BLOCK = 4096
-importing._bucket = lambda n, path, memory: 37
-folder = Path(sys.argv[1])
-done = []
-def progress(what, part):
-    done.append(what)
-    if done.count("reading edges") == 4 and len(sys.argv) > 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-tables = importing.Tables(folder / "edges.csv", folder / "nodes.csv")
-importing.import_tables(tables, folder / "g.store", progress=progress)
-print(done.count("reading nodes"))
-"""
+def killed_while_importing(given: Tables, store: Path) -> None:
+    done = []
+
+    def progress(what: str, part: object) -> None:
+        done.append(what)
+        if done.count("reading edges") == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    import_tables(given, store, progress=progress)
 
 
-def test_an_import_that_was_killed_goes_on(tmp_path):
+def test_an_import_that_was_killed_goes_on(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, 500, (2, 4000))
     nodes = "id\n" + "".join(f"n{i}\n" for i in range(500))
-    tables(tmp_path, nodes, "source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs.T))
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    assert subprocess.run([*command, "kill"], check=False).returncode == -signal.SIGKILL
+    given = tables(tmp_path, nodes, "source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs.T))
+    monkeypatch.setattr(streams, "BLOCK", 4096)
+    monkeypatch.setattr(importing, "_bucket", lambda n, path, memory: 37)
+    assert forked.ended(killed_while_importing, given, tmp_path / "g.store") == -signal.SIGKILL
     assert not (tmp_path / "g.store").exists()
     assert json.loads((tmp_path / ".g.store.part" / "import.json").read_text())["edges"]["batches"] > 0
-    again = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert again.stdout.strip() == "0"  # the nodes were not read again
+    done = []
+    import_tables(given, tmp_path / "g.store", progress=lambda what, part: done.append(what))
+    assert done and "reading nodes" not in done  # they were not read again
     stored, whole = open_store(tmp_path / "g.store", verify=True), Graph.from_edges(pairs, num_nodes=500)
     assert stored.indices.tolist() == whole.indices.tolist() and stored.self_loops == whole.self_loops
     assert not (tmp_path / ".g.store.part").exists()

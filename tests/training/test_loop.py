@@ -1,15 +1,15 @@
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import forked
 from fewnode import ClassSplit, Graph, fit, planted, save, training_view
 from fewnode.errors import InputError
+from fewnode.training.callbacks import TrainingProgress
 from linear_method import Linear
 
 
@@ -84,35 +84,27 @@ def test_a_state_of_another_training_is_refused(tiny, tmp_path):
         fit(Linear, graph, split, n_way=3, k_shot=2, steps=5, resume=tmp_path)
 
 
-SCRIPT = """
-import sys, time
-sys.path[:0] = {paths!r}
-from linear_method import Linear
-from fewnode import fit, planted, save
-graph, split = planted(600, 12, features=120, seed=1)
-pause = float(sys.argv[2])
-model = fit(Linear, graph, split, n_way=3, k_shot=2, patience=100, resume=sys.argv[1],
-            callback=lambda p: (print(p.step, flush=True), time.sleep(pause)))
-save(model, sys.argv[1])
-"""
+def train_slowly(graph: Graph, split: ClassSplit, folder: Path, die_at: int | None, steps: object) -> None:
+    """What the process does that is killed after a step, and the one that goes on: each tells its steps."""
+
+    def step(now: TrainingProgress) -> None:
+        steps.send(now.step)
+        if now.step == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    save(fit(Linear, graph, split, n_way=3, k_shot=2, patience=100, resume=folder, callback=step), folder)
 
 
 def test_kill_minus_nine_and_resume_give_the_same_weights(tmp_path):
-    paths = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT.format(paths=paths))
-    run = [sys.executable, str(script)]
     graph, split = planted(600, 12, features=120, seed=1)
-    save(fit(Linear, graph, split, n_way=3, k_shot=2, patience=100), tmp_path / "whole")
-    victim = subprocess.Popen([*run, str(tmp_path / "cut"), "0.02"], stdout=subprocess.PIPE, text=True)
-    for line in victim.stdout:
-        if int(line) >= 17:
-            os.kill(victim.pid, signal.SIGKILL)
-            break
-    victim.wait()
-    assert victim.returncode == -signal.SIGKILL and not (tmp_path / "cut" / "model.safetensors").exists()
-    again = subprocess.run([*run, str(tmp_path / "cut"), "0"], check=True, capture_output=True, text=True)
-    assert again.stdout.split()[0] == "16"
+    here, there = forked.CONTEXT.Pipe()
+    assert forked.ended(train_slowly, graph, split, tmp_path / "whole", None, there) == 0
+    assert forked.ended(train_slowly, graph, split, tmp_path / "cut", 17, there) == -signal.SIGKILL
+    assert not (tmp_path / "cut" / "model.safetensors").exists()
+    while here.poll():
+        here.recv()  # the steps so far
+    assert forked.ended(train_slowly, graph, split, tmp_path / "cut", None, there) == 0
+    assert here.recv() == 16
     whole, cut = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
     assert whole == cut
 

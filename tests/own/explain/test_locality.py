@@ -18,6 +18,7 @@ from fewnode.own.openworld.question import OpenWorldModel
 from fewnode.own.openworld.spreading import FAINT, SPREADS
 from oracles.views import six_views
 
+pytestmark = pytest.mark.usefixtures("worlds_once")
 N, CLASSES = 90, 4
 
 

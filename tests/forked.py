@@ -1,0 +1,49 @@
+"""Processes that may die and start at once: copies of this one, in which torch is loaded already.
+
+A copy has none of the threads of the original, and waits for ever if it counts on them: it works with one.
+"""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import torch
+
+CONTEXT = multiprocessing.get_context("fork")
+
+
+def start(work: Callable[..., Any], *args: Any) -> Any:
+    """A process that does ``work`` and ends, with what ``sys.exit`` says if it is called."""
+    process = CONTEXT.Process(target=_alone, args=(work, *args))
+    process.start()
+    return process
+
+
+def _alone(work: Callable[..., Any], *args: Any) -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    work(*args)
+
+
+def ended(work: Callable[..., Any], *args: Any) -> int:
+    """The exit code of ``work`` in a process of its own; that of a killed one is negative."""
+    process = start(work, *args)
+    process.join()
+    return process.exitcode
+
+
+def run_code(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    """``subprocess.run`` for ``[python, "-c", code, *arguments]``, of which standard error is kept."""
+    with tempfile.TemporaryFile("w+") as said:
+        code = ended(_run_code, command[2], command[3:], said)
+        said.seek(0)
+        return subprocess.CompletedProcess(command, code, "", said.read())
+
+
+def _run_code(code: str, arguments: list[str], said: TextIO) -> None:
+    sys.argv, sys.stderr = ["-c", *arguments], said
+    exec(code, {})
