@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import torch
 
+LONGEST = 240  # seconds that a process may take
 CONTEXT = multiprocessing.get_context("fork")
 
 
@@ -32,7 +33,10 @@ def _alone(work: Callable[..., Any], *args: Any) -> None:
 def ended(work: Callable[..., Any], *args: Any) -> int:
     """The exit code of ``work`` in a process of its own; that of a killed one is negative."""
     process = start(work, *args)
-    process.join()
+    process.join(LONGEST)
+    if process.exitcode is None:
+        process.kill()
+        raise TimeoutError(f"{work.__name__} has not ended after {LONGEST} s")
     return process.exitcode
 
 

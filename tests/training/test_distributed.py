@@ -1,16 +1,19 @@
 """Several processes and one: the same steps, the same weights, one writer."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-import forked
 from fewnode import fit, planted
 from fewnode.tasks import draw_tasks
 from fewnode.training import distributed
+
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def train(state: Path) -> tuple[list, list[float]]:
@@ -21,7 +24,7 @@ def train(state: Path) -> tuple[list, list[float]]:
     return model.card.curve, torch.cat([weight.detach().flatten() for weight in model.parameters()]).tolist()
 
 
-def work(folder: Path) -> None:
+def main(folder: Path) -> None:
     """What each of the processes does."""
     with distributed.ranks() as rank:
         curve, weights = train(folder / "state")
@@ -29,19 +32,16 @@ def work(folder: Path) -> None:
         (folder / f"{rank}.json").write_text(json.dumps(out))
 
 
-def launch(folder: Path) -> None:
-    """What ``torchrun --standalone --nproc-per-node=2`` does, with copies of this process."""
-    standalone = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "test", "max_restarts": 0}
-    shape = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, start_method="fork", **standalone)
-    elastic_launch(shape, work)(folder)
-
-
 def test_two_ranks_reach_the_weights_of_one_process_with_the_joined_tasks(tmp_path):
-    _, alone = train(tmp_path / "alone")  # first, so that the copies have what torch loads at a first training
-    assert forked.ended(launch, tmp_path) == 0  # a process of its own: the launcher catches signals for good
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*launcher, __file__, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert (first["world"], first["first"], second["first"]) == (2, True, False)
     assert first["weights"] == second["weights"]
+    _, alone = train(tmp_path / "alone")
     torch.testing.assert_close(torch.tensor(first["weights"]), torch.tensor(alone), rtol=1e-4, atol=1e-5)
     assert first["curve"] == second["curve"]
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["training.safetensors"]
@@ -77,3 +77,7 @@ def test_gradients_are_the_mean_of_all_processes(monkeypatch):
 
 def test_on_one_machine_gradients_go_over_loopback():
     assert distributed._loopback().startswith("lo")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
