@@ -6,7 +6,14 @@ from sklearn.linear_model import LogisticRegression
 
 from fewnode.graph import Graph
 from fewnode.graph.operators import normalized_adjacency
-from fewnode.own.openworld.known_head import KnownHead, label_matrix, logistic, scores, spread_opinions
+from fewnode.own.openworld.known_head import (
+    KnownHead,
+    label_matrix,
+    logistic,
+    loss_and_gradient,
+    scores,
+    spread_opinions,
+)
 
 
 def test_the_solver_finds_what_scikit_learn_finds():
@@ -17,6 +24,20 @@ def test_the_solver_finds_what_scikit_learn_finds():
     other = LogisticRegression(C=0.5, tol=1e-8, max_iter=1000).fit(x, y)
     ours = scores(torch.from_numpy(x), weights).softmax(1).numpy()
     np.testing.assert_allclose(ours, other.predict_proba(x), atol=2e-3)
+
+
+def test_the_order_of_the_rows_does_not_show_in_the_answers():
+    """Principal directions differ by orders of magnitude in length, and the steps end before the minimum."""
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy(rng.integers(0, 20, 2000))
+    lengths = torch.logspace(1, -2, 100)
+    x = lengths * torch.from_numpy(0.3 * rng.normal(size=(20, 100))[y] + rng.normal(size=(2000, 100))).float()
+    start = torch.zeros(101, 20)
+    one, other = logistic(x, y, start, 1.0), logistic(x.flip(0), y.flip(0), start, 1.0)
+    assert torch.allclose(scores(x, one).softmax(1), scores(x, other).softmax(1), atol=1e-4)
+    best = logistic(x, y, start, 1.0, steps=500)
+    loss = [float(loss_and_gradient(x, w, 1.0, len(y), (slice(None), y, True))[0]) for w in (one, best)]
+    assert loss[0] < loss[1] + 0.01
 
 
 def test_opinions_are_class_shares_of_what_arrives_and_silence_is_none():
