@@ -30,7 +30,7 @@ LEARNED = 45  # passes over the labelled nodes until the known classes are learn
 ANSWER, HALF = 8, 5  # arcs that take as long as a class's answer at a node, and a coordinate in half precision
 WHOLE = 1.3  # times as long as by the best of short tries: what whole runs of three sizes took (benchmarks/scale.py)
 EPISODES = 1.3e11  # multiplications that take as long as what is learned from tasks or worlds, whatever the graph
-TRIALS = 38 * len(PENALTIES) + 25 * WORLDS  # passes over the sample on which the penalty is chosen, and over worlds
+TRIALS = 43 * len(PENALTIES) + 25 * WORLDS  # passes over the sample on which the penalty is chosen, and over worlds
 
 
 @dataclass(frozen=True)
