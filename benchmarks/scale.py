@@ -5,7 +5,6 @@
     python benchmarks/scale.py memory 169k DIR          the same in memory; agreement with the store's predictions
     python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
     python benchmarks/scale.py agree DIR GRAPH ...      predictions through a store and in memory on real graphs
-    python benchmarks/scale.py order GRAPH ...          in memory, twice: regressions sum their rows backwards once
     python benchmarks/scale.py links wordnet DIR        the views of links beside those of double precision
     python benchmarks/scale.py plan  169k 1GB           what `fewnode plan` says of the row with that memory
     python benchmarks/scale.py                          the table of all rows
@@ -38,7 +37,6 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.view_blocks import COPIES
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
 from fewnode.own import planning
-from fewnode.own.openworld import known_head
 from fewnode.own.streaming import write_predictions
 from fewnode.store.arcs import Buckets
 from fewnode.store.growing import Growing
@@ -196,19 +194,6 @@ def agree(folder: Path, names: list[str]) -> None:
         shutil.rmtree(path)
 
 
-def order(names: list[str]) -> None:
-    """What the order of sums alone does: the share of nodes that get the same class in memory, if the regressions of
-    the known classes sum their rows backwards."""
-    plain = known_head.logistic
-    for name in names:
-        graph, examples = asked(name)
-        found = [answers(graph, examples)]
-        known_head.logistic = lambda x, y, *how, **more: plain(x.flip(0), y.flip(0), *how, **more)
-        found.append(answers(graph.fresh(), examples))
-        known_head.logistic = plain
-        keep({"order": same(*found), "name": name, "furthest": float((found[0] - found[1]).abs().max())})
-
-
 def asked(name: str) -> tuple[fewnode.Graph, dict[str, list[int]]]:
     """A graph without the labels of its last three large classes, and five examples of each."""
     graph = union(fewnode.load_dataset(name)[0])
@@ -300,12 +285,10 @@ def rates() -> str:
 
 
 def agreement() -> str:
-    lines = ["| graph | nodes | memory given | same class | in memory, summed backwards |", "|---|---|---|---|---|"]
+    lines = ["| graph | nodes | memory given | same class |", "|---|---|---|---|"]
     last = {row["graph"]: row for row in read() if "same" in row}
-    backwards = {row["name"]: f"{100 * row['order']:.2f} %" for row in read() if "order" in row}
     for row in sorted(last.values(), key=lambda row: row["nodes"]):
-        told = f"{100 * row['same']:.2f} % | {backwards.get(row['graph'], 'not measured')}"
-        lines.append(f"| {row['graph']} | {row['nodes']:,} | {row['memory']} | {told} |")
+        lines.append(f"| {row['graph']} | {row['nodes']:,} | {row['memory']} | {100 * row['same']:.2f} % |")
     return "\n".join(lines)
 
 
@@ -339,8 +322,6 @@ if __name__ == "__main__":
         print(table(), *(further() for further in FURTHER), sep="\n\n")
     elif what == "agree":
         agree(Path(given[0]), given[1:])
-    elif what == "order":
-        order(given)
     elif what == "links":
         links(given[0], Path(given[1]))
     elif what == "plan":
