@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import ref
@@ -29,6 +30,7 @@ Progress = Callable[[str, float], None]  # told what is being done, and which pa
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 WIDEST = 96  # columns of a block: rows of neighbours that are longer take a quarter more time for each column
+LINE = 16  # numbers of a line of the processor's cache
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 
 
@@ -246,13 +248,16 @@ class Space:
         return least
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
-        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory."""
+        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory: as many
+        as are done at once, or a multiple of that, and as even as lines of the cache allow."""
         least = self.check(n, copies)
         most = min(WIDEST, 1 + (self.memory - least) // (4 * n * copies))
-        parts = max(-(-width // most), 1 if self.engine is None else min(self.engine.slots, width))
-        wide = -(-width // parts)
-        wide = min(most, -(-wide // 16) * 16)  # a line of the processor's cache is 16 numbers
-        return [slice(at, min(at + wide, width)) for at in range(0, width, wide)]
+        unit = LINE if most >= LINE else 1
+        units, slots = -(-width // unit), 1 if self.engine is None else self.engine.slots
+        turns = -(-units // (slots * (most // unit)))
+        parts = min(turns * slots, units)
+        ends = [min(unit * -(-units * part // parts), width) for part in range(parts + 1)]
+        return [slice(*pair) for pair in pairwise(ends)]
 
 
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:
