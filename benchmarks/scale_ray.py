@@ -145,10 +145,10 @@ def keep(row: dict[str, Any]) -> None:
 
 
 def table() -> str:
-    """One worker beside two, for the page."""
+    """One worker beside two, for the page: of each size, the last that was measured."""
     lines = ["| nodes / edges / columns | load | one worker | two | ratio | ratio of processor seconds |"]
     lines += ["|---|---|---|---|---|---|"]
-    for row in rows("workers"):
+    for row in {row["size"]: row for row in rows("workers")}.values():
         size = f"{row['nodes']:,} / {row['edges']:,} / {row['columns']}"
         one, two = (median(found["wall"] for found in row["workers"][number]) for number in ("1", "2"))
         lines.append(f"| {size} | {row['load']} | {one:.0f} s | {two:.0f} s | {row['wall']} | {row['critical']} |")
