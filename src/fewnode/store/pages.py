@@ -2,6 +2,8 @@
 
 import mmap
 import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +82,20 @@ def write_rows(path: Path, first: int, value: Tensor) -> None:
             left, at = left[count:], at + count
     finally:
         os.close(handle)
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """Makes some rows, and writes some ``columns`` of them into each of the ``files``."""
+
+    make: Callable[[slice], Tensor]
+    files: Sequence[str]
+    columns: Sequence[slice]
+
+    def __call__(self, rows: slice) -> None:
+        made = self.make(rows)
+        for file, some in zip(self.files, self.columns, strict=True):
+            write_rows(Path(file), rows.start, made[:, some])
 
 
 def _bytes(value: Tensor) -> memoryview:

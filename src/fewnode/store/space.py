@@ -18,7 +18,7 @@ from torch import Tensor
 from ..cluster import Engine
 from ..errors import InputError
 from ..storage.files import atomic_path
-from .pages import read_mapped, write_array, write_rows
+from .pages import RowWriter, read_mapped, write_array
 from .remote import Remote
 from .sending import Sent, files_by_name, returned
 from .sizes import full_disk, room, said
@@ -32,20 +32,6 @@ RUNTIME = 500 << 20  # bytes that Python and torch take before any work
 WIDEST = 96  # columns of a block: rows of neighbours that are longer take a quarter more time for each column
 LINE = 16  # numbers of a line of the processor's cache
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
-
-
-@dataclass(frozen=True)
-class RowWriter:
-    """Makes some rows, and writes some ``columns`` of them into each of the ``files``."""
-
-    make: Callable[[slice], Tensor]
-    files: Sequence[str]
-    columns: Sequence[slice]
-
-    def __call__(self, rows: slice) -> None:
-        made = self.make(rows)
-        for file, some in zip(self.files, self.columns, strict=True):
-            write_rows(Path(file), rows.start, made[:, some])
 
 
 @dataclass(frozen=True)
