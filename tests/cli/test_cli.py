@@ -7,15 +7,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import forked
 from fewnode import cli, datasets
-from fewnode.cli.output import TrainingBar
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.tasks import ClassSplit, draw_tasks
@@ -192,25 +189,30 @@ def test_completion_knows_the_commands(run, shell):
     assert code == 0 and "evaluate" in out and "datasets" in out
 
 
-def train_in_a_shell(folder: Path) -> None:
-    """The command in a folder of its own, its two streams in files; step by step it tells that it is alive."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
-    datasets.load_dataset = lambda *_: small_graph()
-    TrainingBar.PAUSE = 0
-    endless = ("--set", "steps=100000", "--set", "patience=100000", "--set", "check_every=2", "--json")
-    with (folder / "out").open("w") as sys.stdout, (folder / "err").open("w", buffering=1) as sys.stderr:
-        sys.exit(cli.main(train(folder / "model", *endless)))
-
-
 def test_ctrl_c_keeps_the_best_and_what_resume_needs(tmp_path):
-    process = forked.start(train_in_a_shell, tmp_path)
-    while not (tmp_path / "err").exists() or "step 5/" not in (tmp_path / "err").read_text():
-        assert process.is_alive()
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
-    process.join(120)
-    assert process.exitcode == 130 and "Traceback" not in (tmp_path / "err").read_text()
-    facts = json.loads((tmp_path / "out").read_text())
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import signal, sys; sys.path.insert(0, sys.argv.pop(1))\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs are born deaf to it
+        "import test_cli\nfrom fewnode import cli, datasets\nfrom fewnode.cli.output import TrainingBar\n"
+        "TrainingBar.PAUSE = 0\n"
+        "datasets.load_dataset = lambda *_: test_cli.small_graph()\nsys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    options = train(
+        tmp_path / "model", "--set", "steps=100000", "--set", "patience=100000", "--set", "check_every=2", "--json"
+    )
+    command = [sys.executable, str(script), str(Path(__file__).parent), *options]
+    path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "step 5/" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "Traceback" not in err
+    facts = json.loads(out)
     assert facts["interrupted"] and facts["steps"] >= 5
     assert (tmp_path / "model" / "model.json").exists()
     assert (tmp_path / "model" / "training.safetensors").exists()

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -11,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import forked
-from fewnode import cli
 from fewnode.experiments import local, results
 from fewnode.experiments.events import Finished, Started
 from fewnode.experiments.grid import Run
 from fewnode.experiments.session import Session
-from fewnode.experiments.worker import Bench
 from report import made_up
+
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture
@@ -55,59 +55,34 @@ def test_what_others_have_done_or_are_doing_is_left_to_them(own, tmp_path):
     assert session.elsewhere == [runs[0]]
 
 
-def conduct(folder: Path, out: str) -> None:
-    """``fewnode run`` in a process of its own, what it prints in a file; its workers are copies too."""
-    os.chdir(folder)
-    local.multiprocessing.get_context = lambda _: forked.CONTEXT
-    with Path(out).open("w") as sys.stdout:
-        sys.exit(cli.main(["run", "grid.toml", "--results", "rows.jsonl", "--json"]))
-
-
-def wait_for_the_end(orphans: list[str]) -> None:
-    until = time.monotonic() + 5
-    while alive := [orphan for orphan in orphans if Path(f"/proc/{orphan}/exe").exists()]:
-        assert time.monotonic() < until, f"{alive} outlived their parent by more than 5 s"
-        time.sleep(0.05)
+def start(folder: Path, own: str) -> subprocess.Popen:
+    (folder / "grid.toml").write_text(
+        f'datasets = ["{own}"]\nmethods = ["tent"]\nsettings = ["3w1s", "3w2s", "3w3s"]\nn_query = 5\nseeds = 2\n'
+        "options = [{steps = 10, check_every = 5}]\n"
+    )
+    command = [sys.executable, "-m", "fewnode", "run", "grid.toml", "--results", "rows.jsonl", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def test_a_grid_killed_half_way_goes_on_and_two_processes_share_it(own, tmp_path):
-    (tmp_path / "grid.toml").write_text(
-        f'datasets = ["{own}"]\nmethods = ["pn"]\nsettings = ["3w1s", "3w2s", "3w3s"]\nn_query = 5\nseeds = 2\n'
-        "options = [{steps = 10, check_every = 5}]\n"
-    )
-    Bench().do(Run(own, "pn", {"steps": 1}, 3, 1, 5))  # the copies have what torch loads at a first training
     path = tmp_path / "rows.jsonl"
-    first = forked.start(conduct, tmp_path, "first")
+    first = start(tmp_path, own)
     while not path.exists() or path.read_bytes().count(b"\n") < 2:
-        assert first.is_alive()
+        assert first.poll() is None
         time.sleep(0.02)
     workers = Path(f"/proc/{first.pid}/task/{first.pid}/children")
     orphans = workers.read_text().split() if workers.exists() else []
     first.kill()
-    first.join()
-    wait_for_the_end(orphans)
+    first.wait()
+    until = time.monotonic() + 5
+    while alive := [orphan for orphan in orphans if Path(f"/proc/{orphan}/exe").exists()]:
+        assert time.monotonic() < until, f"{alive} outlived their parent by more than 5 s"
+        time.sleep(0.05)
     kept = {row["id"] for row in results.read(path)}
-    both = [forked.start(conduct, tmp_path, name) for name in ("second", "third")]
-    for process in both:
-        process.join(240)
-    assert [process.exitcode for process in both] == [0, 0]
-    told = [json.loads((tmp_path / name).read_text()) for name in ("second", "third")]
+    both = [start(tmp_path, own), start(tmp_path, own)]
+    told = [json.loads(process.communicate(timeout=240)[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
     lines = [json.loads(line)["id"] for line in path.read_text().splitlines()]
     assert len(lines) == len(set(lines)) == 12 and kept <= set(lines)
     assert sum(document["done"] for document in told) == 12 - len(kept)
-
-
-def start_a_worker(pipe) -> None:
-    pipe.send(str(local._Worker(None).process.pid))
-    pipe.recv()  # wait until killed
-
-
-@pytest.mark.skipif(not Path("/proc/self/exe").exists(), reason="processes are looked for in /proc")
-def test_a_worker_ends_with_the_process_that_started_it():
-    here, there = forked.CONTEXT.Pipe()
-    first = forked.start(start_a_worker, there)
-    orphan = here.recv()
-    assert Path(f"/proc/{orphan}/exe").exists()
-    first.kill()
-    first.join()
-    wait_for_the_end([orphan])
