@@ -19,7 +19,7 @@ CONTEXT = multiprocessing.get_context("fork")
 
 def start(work: Callable[..., Any], *args: Any) -> Any:
     """A process that does ``work`` and ends, with what ``sys.exit`` says if it is called."""
-    process = CONTEXT.Process(target=_alone, args=(work, *args))
+    process = CONTEXT.Process(target=_alone, args=(work, *args), daemon=True)  # a failed test leaves nothing running
     process.start()
     return process
 

@@ -29,7 +29,7 @@ Progress = Callable[[str, float], None]  # told what is being done, and which pa
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 RUNTIME = 500 << 20  # bytes that Python and torch take before any work
-WIDEST = 96  # columns of a block: rows of neighbours that are longer take a quarter more time for each column
+WIDEST = 96  # columns of a block: rows of neighbours that are longer take more time for each column
 LINE = 16  # numbers of a line of the processor's cache
 PER_NODE = 64  # bytes of what is kept of every node all the time: label, degrees, scales, row pointers
 

@@ -43,8 +43,9 @@ class KnownHead:
         order = torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed))
         labelled, n_classes = labelled[order.to(x.device)], int(y.max()) + 1
         folds = _folds(labelled)
-        start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)  # from weights of another penalty, the order
-        tried, losses = [], list[float]()  # of the rows would show in the answers
+        # Every penalty starts here: from the weights of the last one, the order of the rows shows in the answers.
+        start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
+        tried, losses = [], list[float]()
         for penalty in PENALTIES:
             tried.append(
                 [logistic(rows_at(x, train, edges.space).float(), y[train], start, penalty) for _, train in folds]
