@@ -24,10 +24,11 @@ from scipy import sparse as sp
 
 from fewnode.graph import Graph
 from fewnode.inference import score_tasks
-from fewnode.methods.base import Method
+from fewnode.methods.base import Method, Training
 from fewnode.methods.pn import PN
 from fewnode.methods.tent import TENT
 from fewnode.tasks import Tasks, draw_tasks
+from fewnode.training.state import optimizer
 
 SIZES: dict[str, dict[str, int]] = {
     "cora_full": {"nodes": 19_793, "edges": 65_311, "features": 8_710, "words": 59, "classes": 70},
@@ -85,7 +86,7 @@ class Bench:
     ) -> None:
         self.model, self.graph, self.way, self.shot, self.tasks_per_step = model, graph, way, shot, tasks_per_step
         self.model.prepare(graph)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.001)
+        self.optimizer = optimizer(model, model.training_settings or Training())
         self.tasks = self.draw(20 * tasks_per_step)
         self.at = 0
 

@@ -22,10 +22,11 @@ def csr_parts(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """All entries of the rows ``[B]`` of a CSR matrix: for each, its position in ``rows`` and among the entries."""
-    start = indptr[rows].long()
-    count = indptr[rows + 1].long() - start
-    owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)
-    return owner, torch.arange(len(owner), device=rows.device) + (start - count.cumsum(0) + count)[owner]
+    start, end = indptr.index_select(0, rows), indptr.index_select(0, rows + 1)
+    count = (end - start).long()
+    owner = torch.repeat_interleave(count)
+    shift = (end - count.cumsum(0)).index_select(0, owner)  # from the place in the list to that among all entries
+    return owner, shift.add_(torch.arange(len(owner), device=rows.device))
 
 
 def to_tensor(matrix: sp.csr_matrix | np.ndarray, device: torch.device | str = "cpu") -> Tensor:

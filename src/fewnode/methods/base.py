@@ -39,6 +39,8 @@ class Training:
         train_shot: supports of each class in it (likewise).
         train_query: queries of each class in it (likewise).
         clip: bound of the gradient's norm.
+        fused: let Adam pass over the weights once; quicker where there is a weight for every raw column, and rounded
+            differently.
 
     Example:
         >>> import fewnode
@@ -56,6 +58,7 @@ class Training:
     train_shot: int | None = None
     train_query: int | None = None
     clip: float | None = None
+    fused: bool = False
 
 
 class Method(nn.Module):

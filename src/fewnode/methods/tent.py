@@ -104,7 +104,9 @@ class TENT(Method):
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
     # One task a step; the best of 20 checks is kept, so patience never ends a training early.
-    printed_settings = Training(learning_rate=0.05, weight_decay=1e-4, steps=500, check_every=25, patience=20)
+    printed_settings = Training(
+        learning_rate=0.05, weight_decay=1e-4, steps=500, check_every=25, patience=20, fused=True
+    )
 
     def __init__(
         self,
@@ -173,11 +175,7 @@ class TENT(Method):
 
     def _first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """The first-step embedding of ``nodes [P]``, by default of all: [P, d_h]."""
-        if isinstance(self.phi, SmoothingEncoder):
-            h: Tensor = self.phi(self.inputs, graph, nodes)
-        else:
-            h = self.phi(self.inputs, graph)
-            h = h if nodes is None else h.index_select(0, nodes)
+        h: Tensor = self.phi(self.inputs, graph, nodes)
         h = F.layer_norm(h, h.shape[1:]) if self.normalize else h
         # The 1e-4 keeps the gradient finite at a node that says nothing: no feature, no edge.
         return h * (self.radius * (h.square().sum(1, keepdim=True) + 1e-4).rsqrt()) if self.radius else h

@@ -43,15 +43,15 @@ class GINEncoder(nn.Module):
         self.second = nn.ModuleList(xavier(nn.Linear(*shape)) for shape in rest)
         self.dropout = dropout
 
-    def forward(self, inputs: "Inputs", graph: Graph) -> Tensor:
-        """Embed every node, [N, out_channels]."""
+    def forward(self, inputs: "Inputs", graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
         closed = operators.closed_adjacency(graph)
-        h = closed @ self.lift(inputs, graph) + self.lift.bias
+        h = (closed @ self.lift(inputs, graph)).add_(self.lift.bias)
         for linear in self.first:
-            h = linear(torch.relu(h))
-        h = drop(torch.relu(h), self.dropout if self.training else 0.0)
-        h = h @ self.middle.weight.t()
-        h = closed @ h + self.middle.bias
+            h = linear(torch.relu_(h))
+        # Before ReLU or after it is the same number; before, all of it happens in place.
+        h = closed @ torch.relu_(drop(h, self.dropout if self.training else 0.0))
+        h = self.middle(h if nodes is None else h.index_select(0, nodes))
         for linear in self.second:
             h = linear(torch.relu(h))
         out: Tensor = h
@@ -75,11 +75,11 @@ class Lift(nn.Module):
 
 
 def drop(h: Tensor, rate: float) -> Tensor:
-    """Dropout of all nodes at once, with 16 random bits for each number: a third of the time of torch's own."""
+    """Dropout of all nodes at once, in place, with 16 random bits for each number: a third of torch's time."""
     if rate == 0.0:
         return h
     words = torch.empty((h.numel() + 3) // 4, dtype=torch.int64, device=h.device).random_(-(2**63), None)
     bits = words.view(torch.int16)[: h.numel()].view(h.shape)
     # Compared straight into numbers: truth values would take four times as long to make and to multiply.
     kept = torch.ge(bits, round(rate * 2**16) - 2**15, out=torch.empty(h.shape, dtype=h.dtype, device=h.device))
-    return h * kept.mul_(1 / (1 - rate))
+    return h.mul_(kept.mul_(1 / (1 - rate)))

@@ -16,13 +16,13 @@ SMALLEST_TAU = 0.01  # a class whose supports all coincide with its prototype wo
 
 
 def one_hot(y: Tensor, n_way: int, dtype: torch.dtype) -> Tensor:
-    return F.one_hot(y, n_way).to(dtype)
+    return (y[..., None] == torch.arange(n_way, device=y.device)).to(dtype)
 
 
 def class_means(z: Tensor, y: Tensor, n_way: int) -> Tensor:
     """The mean of each class's supports, [T, N, d]; shots may be unequal."""
     member = one_hot(y, n_way, z.dtype)
-    return (member / member.sum(1, keepdim=True)).transpose(1, 2) @ z
+    return torch.bmm((member / member.sum(1, keepdim=True)).transpose(1, 2), z)
 
 
 def pseudo_supports(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
@@ -34,7 +34,7 @@ def pseudo_supports(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
 
 def cosine_scores(q: Tensor, prototypes: Tensor) -> Tensor:
     """Cosine of each query with each prototype."""
-    return F.normalize(q, dim=-1) @ F.normalize(prototypes, dim=-1).transpose(1, 2)
+    return torch.bmm(F.normalize(q, dim=-1), F.normalize(prototypes, dim=-1).transpose(1, 2))
 
 
 def euclidean_scores(q: Tensor, prototypes: Tensor) -> Tensor:

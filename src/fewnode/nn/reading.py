@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph, operators
+from ..graph.cache import CacheKey
 from ..tasks import Tasks
 from .ego import degrees
 from .graph_layers import take_rows
 
+REACH = CacheKey[Tensor]("neighbours within one step")
 Wanted = tuple[Tensor, bool]  # nodes, and whether closed sums are wanted there
 
 
@@ -36,5 +38,17 @@ class EmbeddedGraph(NamedTuple):
 def reads_most(graph: Graph, tasks: Tasks) -> bool:
     """Whether what lies within two steps of the nodes of tasks is so much that the whole graph is cheaper."""
     centres = torch.cat([tasks.support.flatten(), tasks.query.flatten()])
+    if 2 * int(_reach(graph).index_select(0, centres).sum()) <= graph.num_nodes:
+        return False  # even if no two of them shared a neighbour
     near = torch.unique(torch.cat([centres, operators.gather_neighbours(graph, centres)[1]]))
     return 2 * int(degrees(graph, near).sum()) > graph.num_nodes
+
+
+def _reach(graph: Graph) -> Tensor:
+    """How many neighbours a node and its neighbours have together, [N]."""
+
+    def count() -> Tensor:
+        own = graph.degree.float()[:, None]
+        return (own + operators.adjacency(graph) @ own).long().flatten()
+
+    return graph.cache.get(REACH, count)

@@ -1,5 +1,6 @@
 """A batch of few-shot tasks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -80,8 +81,18 @@ class Tasks:
         return self.n_tasks
 
     def __getitem__(self, which: slice) -> "Tasks":
-        query_y = None if self.query_y is None else self.query_y[which]
-        return Tasks(self.support[which], self.support_y[which], self.query[which], query_y, self.n_way)
+        if not len(range(self.n_tasks)[which]):
+            raise InputError(f"{which} of {self.n_tasks} tasks holds none")
+        return self._each(lambda part: part[which])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Tasks":
+        """The same with every tensor changed, which leaves whole tasks whole: they were checked when they were made."""
+        made = object.__new__(Tasks)
+        object.__setattr__(made, "n_way", self.n_way)
+        for name in ("support", "support_y", "query", "query_y"):
+            part = getattr(self, name)
+            object.__setattr__(made, name, None if part is None else change(part))
+        return made
 
     def shots(self) -> Tensor:
         """How many supports each class of each task has, [T, N]."""
@@ -89,8 +100,7 @@ class Tasks:
         return counts.scatter_add_(1, self.support_y, torch.ones_like(self.support_y))
 
     def to(self, device: torch.device | str) -> "Tasks":
-        support, support_y, query = (part.to(device) for part in (self.support, self.support_y, self.query))
-        return Tasks(support, support_y, query, None if self.query_y is None else self.query_y.to(device), self.n_way)
+        return self._each(lambda part: part.to(device))
 
     def save(self, path: PathLike) -> None:
         """Write the pool as an npz archive."""

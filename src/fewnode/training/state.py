@@ -36,7 +36,7 @@ class TrainingState:
 
     def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
         self.model = model
-        self.optimizer = _optimizer(model, settings)
+        self.optimizer = optimizer(model, settings)
         self.step = 0
         self.waited = 0
         self.best: float | None = None
@@ -136,9 +136,12 @@ def _restore(model: Method, weights: dict[str, Tensor]) -> None:
             value.copy_(weights[key])
 
 
-def _optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
+def optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
+    """Adam over what a method learns."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    return torch.optim.Adam(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    each = not settings.fused  # all weights in one call: the same as one after the other, to the bit
+    rate, decay = settings.learning_rate, settings.weight_decay
+    return torch.optim.Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
