@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from .errors import InputError
 
 RETRIES = 3  # of a task that was lost with its machine
+PER_SLOT = 4  # tasks of a call for each that the cluster can do at once: small pieces are handed over together
 AHEAD = 2  # tasks handed to the cluster for each that it can do at once: no machine waits for the next one
 PATIENCE = 10.0  # seconds for an address to answer
 
@@ -121,21 +122,23 @@ class RayPieces:
         return self._results(self.ray.put(work), pieces)
 
     def _results(self, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
-        threads, waiting, left = max(1, int(self.needs["cpu"])), deque[Any](), iter(pieces)
+        threads, waiting = max(1, int(self.needs["cpu"])), deque[Any]()
+        size = max(1, len(pieces) // (PER_SLOT * self.slots))
+        left = (pieces[at : at + size] for at in range(0, len(pieces), size))
         try:
             while True:
-                while len(waiting) < AHEAD * self.slots and (piece := next(left, None)) is not None:
-                    waiting.append(self.task.remote(shared, piece, threads))
+                while len(waiting) < AHEAD * self.slots and (some := next(left, None)) is not None:
+                    waiting.append(self.task.remote(shared, some, threads))
                 if not waiting:
                     return
-                yield self._result(waiting.popleft())
+                yield from self._result(waiting.popleft())
         finally:
             for reference in waiting:
                 self.ray.cancel(reference, force=True)
 
-    def _result(self, reference: Any) -> Any:
+    def _result(self, reference: Any) -> list[Any]:
         try:
-            found = self.ray.get(reference)
+            found: list[Any] | Lack = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None) or error
             raise InputError(
@@ -173,12 +176,12 @@ def _tasks_at_once(resources: Mapping[str, float], cpus: float, memory: int) -> 
     return int(min(resources.get("CPU", 0) / max(cpus, 0.01), resources.get("memory", 0) / memory))
 
 
-def _do(work: Callable[[Any], Any], piece: Any, threads: int) -> Any:
+def _do(work: Callable[[Any], Any], pieces: Sequence[Any], threads: int) -> list[Any] | Lack:
     import torch
 
     torch.set_num_threads(threads)
     try:
-        return work(piece)
+        return [work(piece) for piece in pieces]
     except InputError as error:
         return Lack(socket.gethostname(), str(error))
 

@@ -18,6 +18,7 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn import views as module
 from fewnode.nn.column_block import ColumnBlock
+from fewnode.nn.features import ReducedFeatures
 from fewnode.nn.views import VIEWS, WORDS, Views
 from fewnode.store import space as spaces
 from fewnode.store.columns import Columns
@@ -49,7 +50,7 @@ def test_views_by_blocks_agree_with_those_in_memory(tmp_path, monkeypatch, half,
         if name in WORDS:  # the directions of links are found again, up to their signs
             assert (a.float() - b.float()).abs().max() < off, name
     one, other = whole.sources(graph), blocks.sources(stored)
-    assert torch.allclose(one.columns, other.columns, atol=1e-6)
+    assert torch.allclose(one.columns(), other.columns(), atol=1e-6)
 
 
 def test_links_by_blocks_are_those_of_double_precision(tmp_path):
@@ -98,9 +99,20 @@ def test_directions_of_features_that_fit_have_the_very_bits_of_those_in_memory(t
     assert bases[0].shape[1] > AT_ONCE and torch.equal(*bases)
 
 
+def test_what_was_learned_of_the_features_stays_with_the_store(tmp_path, monkeypatch):
+    """Threads and memory round it differently, and views that were begun belong to one basis."""
+    graph, _ = fewnode.planted(300, 6, seed=0)
+    save_store(graph, tmp_path / "g.store")
+    first = Views(graph.num_features, 64).fit(open_store(tmp_path / "g.store"))
+    monkeypatch.setattr(ReducedFeatures, "_learn", lambda *_: pytest.fail("learned again"))
+    again = Views(graph.num_features, 64).fit(open_store(tmp_path / "g.store", least(300, 25)))
+    assert all(torch.equal(*pair) for pair in zip(first.buffers(), again.buffers(), strict=True))
+
+
 KILLED = """
 import os, signal, sys
-import fewnode
+import fewnode, torch
+torch.set_num_threads(1)
 from fewnode.graph.stored import open_store
 from fewnode.nn.views import Views
 from fewnode.store.columns import Columns

@@ -1,7 +1,6 @@
 """A block of columns as a piece of work of its own: files of a store in, one file out. It needs the edges and nothing
 else, so blocks can be made one after the other, side by side, elsewhere, and again if they were lost."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -69,11 +68,4 @@ def neighbour_lists(graph: Graph, space: Space) -> BoundedOperator:
         squares = idf.square()[:, None]
         return (pattern.sums(squares, torch.empty_like(squares), space) + squares).clamp(min=1e-24).rsqrt()[:, 0]
 
-    return BoundedOperator(pattern, kept(space, "list_lengths", lengths), idf, True, graph.space)
-
-
-def kept(space: Space, name: str, make: Callable[[], Tensor]) -> Tensor:
-    """A small array that is made once for all blocks."""
-    if not space.has(name):
-        space.write(name, make())
-    return space.read(name)
+    return BoundedOperator(pattern, space.kept("list_lengths", lengths), idf, True, graph.space)

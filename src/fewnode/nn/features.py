@@ -1,5 +1,6 @@
 """Features made ready without labels: words weighted by rarity, then a truncated SVD."""
 
+import hashlib
 from collections.abc import Callable
 
 import torch
@@ -42,15 +43,28 @@ class ReducedFeatures(nn.Module):
     def fit(self, graph: Graph) -> "ReducedFeatures":
         """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
-        size = self.basis.shape
-        space = bounding(graph.x, graph.space)
-        at_once = None if graph.space is None else AT_ONCE
-        fitted = graph.cache.get(
-            REDUCTION.of(size[1]), lambda: ReducedFeatures(*size).to(graph.device)._learn(graph.x, space, at_once)
-        )
+        fitted = graph.cache.get(REDUCTION.of(self.basis.shape[1]), lambda: self._fitted(graph))
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
+        none = self.basis[:, :0]
+        rows = none.new_zeros(0 if graph.space else graph.num_nodes, 0)
+        graph.cache.get(BEYOND, lambda: (rows, none), source=self._source())  # so was the weakest chosen
         return self
+
+    def _fitted(self, graph: Graph) -> "ReducedFeatures":
+        fitted, space = ReducedFeatures(*self.basis.shape).to(graph.device), bounding(graph.x, graph.space)
+        if graph.space is None:
+            return fitted._learn(graph.x, space)
+        # Threads and memory have a part in the rounding; views that were begun belong to what was learned first.
+        name = f"features-{hashlib.sha256(f'{graph.fingerprint} {self.basis.shape}'.encode()).hexdigest()[:16]}"
+        packed = graph.space.kept(name, lambda: fitted._learn(graph.x, space, AT_ONCE)._packed())
+        parts = packed.split([part.numel() for part in self.state_dict().values()])
+        for own, part in zip(fitted.state_dict().values(), parts, strict=True):
+            own.copy_(part.view_as(own))
+        return fitted
+
+    def _packed(self) -> Tensor:
+        return torch.cat([part.flatten() for part in self.state_dict().values()])
 
     def _learn(self, x: Tensor, space: Space | None, at_once: int | None = None) -> "ReducedFeatures":
         if is_bag_of_words(x):
@@ -81,10 +95,6 @@ class ReducedFeatures(nn.Module):
     def _weighted_beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
         self._check(graph)
         return graph.cache.get(BEYOND, lambda: self._beyond(graph), source=self._source())
-
-    def column_mass(self, graph: Graph, z: Tensor) -> Tensor:
-        """How much of each weighted feature column the rows of ``z [N, B]`` bring, ``[F, B]``."""
-        return column_mass(graph, z, self.idf, self.centre)
 
     def _source(self) -> Tensor:
         """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
@@ -175,7 +185,7 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
 
 
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
-    """``weighted features^T z``, ``[F, B]``, where the weighting is that of ``ReducedFeatures``."""
+    """How much of each feature column, weighted as ``ReducedFeatures`` does, the rows of ``z [N, B]`` bring: [F, B]."""
     if graph.space is not None:
         plain = graph.x.layout == torch.strided
         mass = mass_by_rows(graph.x, z, graph.space, None if plain else lambda part: tfidf(part, idf))

@@ -1,8 +1,9 @@
 """Several views of every node, none of which needs a label: its words and its links, from near and far, along all edges
 or along those of one direction or kind."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from ..graph.csr import csr_tensor
 from ..graph.edge_use import EdgeUse, kind_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..graph.relations import relation, union
-from .features import ReducedFeatures, rarities, row_directions, tfidf
+from .features import ReducedFeatures, column_mass, rarities, row_directions, tfidf
 from .view_blocks import Work
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
@@ -32,9 +33,10 @@ class ViewSources:
 
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
-    smoothed rows of each view are centred on, ``columns [4 or more, F]`` what the average node has of each feature
-    column in each of the views of words. ``lengths [N]`` of each view are those of its rows before they were made of
-    length one; nothing but what nodes hand on to new neighbours needs them, and they are not saved.
+    smoothed rows of each view are centred on, ``columns() [4 or more, F]`` what the average node has of each feature
+    column in each of the views of words, made when it is asked for. ``lengths [N]`` of each view are those of its rows
+    before they were made of length one; nothing but what nodes hand on to new neighbours needs them, and they are not
+    saved.
     """
 
     idf: Tensor
@@ -42,7 +44,7 @@ class ViewSources:
     words: Tensor
     links: Tensor
     means: tuple[Tensor, ...]
-    columns: Tensor
+    columns: Callable[[], Tensor]
     lengths: tuple[Tensor, ...] = ()
 
 
@@ -114,19 +116,19 @@ class Views(nn.Module):
         made += [keep(h) for h in further(whole, self.use, words, links)]
         beside = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
         smooth = torch.stack([*full[: len(WORDS)], *full[len(VIEWS) :: 2][: len(beside)]], 1)
-        columns = self._mean_columns(graph, smooth, normal, mean, beside)
-        sources = self._sources(graph, self._padded(basis), tuple(means), columns)
-        return made, replace(sources, lengths=tuple(lengths))
+        idf, centre = self.features.idf.clone(), self.features.centre.clone()
+        columns = cache(lambda: column_mass(graph, _usual(smooth, normal, mean, beside), idf, centre).T)
+        directions, links = self._basis(graph), self._padded(basis).half().float()
+        return made, ViewSources(idf, centre, directions, links, tuple(means), columns, tuple(lengths))
 
-    def _sources(self, graph: Graph, links: Tensor, means: tuple[Tensor, ...], columns: Tensor) -> ViewSources:
-        features = self.features
-        words = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
-        return ViewSources(features.idf.clone(), features.centre.clone(), words, links.half().float(), means, columns)
+    def _basis(self, graph: Graph) -> Tensor:
+        """The directions that give the features of the graph their coordinates, ``[F, rank or more]``."""
+        return torch.cat([self._padded(self.features.basis), self.features.beyond_basis(graph)], 1)
 
     def _make_by_blocks(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
         """The same for a graph on disk."""
         features, x, n = self.features, graph.x, graph.num_nodes
-        basis = torch.cat([self._padded(features.basis), features.beyond_basis(graph)], 1)
+        basis = self._basis(graph)
         half = 4 * len(VIEWS) * self.rank * n > ROOM
         settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None}"
         work = Work.of(graph, self.rank, basis, features.idf, features.centre, settings)
@@ -138,28 +140,28 @@ class Views(nn.Module):
             work.smooth(VIEWS[len(WORDS) :], links, ("two_steps", NEAR_STEPS), half)
             work.clean()
         made, means = [work.space.open(name) for name in VIEWS], [work.space.read(f"mean_{name}") for name in VIEWS]
-        if not work.space.has("columns"):
-            full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
-            work.space.write(
-                "columns", self._mean_columns(graph, full, bounded_normalized(graph), bounded_mean(graph), ())
-            )
-        columns = work.space.read("columns")
         idf, centre = features.idf.clone(), features.centre.clone()
-        return made, ViewSources(idf, centre, basis, work.space.open("directions"), tuple(means), columns)
 
-    def _mean_columns(
-        self, graph: Graph, full: Tensor, normal: Operator, mean: Operator, beside: Sequence[Operator]
-    ) -> Tensor:
-        """The mean over the ``full [N, 4 or more]`` rows of the weighted features, as each view of words smooths them:
-        the smoothing is applied to the mean from the left, which takes one column instead of one for each feature."""
-        plain, two, near, far, *others = (full / full.sum(0).clamp(min=1)).split(1, 1)
-        normal, mean = normal.T, mean.T
-        near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
-        others = [there.T @ part for there, part in zip(beside, others, strict=True)]
-        return self.features.column_mass(graph, torch.cat([plain, mean @ (mean @ two), near, far, *others], 1)).T
+        def columns() -> Tensor:
+            full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
+            usual = _usual(full, bounded_normalized(graph), bounded_mean(graph), ())
+            return column_mass(graph, usual, idf, centre).T
+
+        found = partial(work.space.kept, "columns", columns)
+        return made, ViewSources(idf, centre, basis, work.space.open("directions"), tuple(means), found)
 
     def _padded(self, h: Tensor) -> Tensor:
         return F.pad(h, (0, self.rank - h.shape[1]))
+
+
+def _usual(full: Tensor, normal: Operator, mean: Operator, beside: Sequence[Operator]) -> Tensor:
+    """How much each node counts in the mean over the ``full [N, 4 or more]`` rows of each view of words: the smoothing
+    is applied to the mean from the left, which takes one column instead of one for each feature."""
+    plain, two, near, far, *others = (full / full.sum(0).clamp(min=1)).split(1, 1)
+    normal, mean = normal.T, mean.T
+    near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
+    others = [there.T @ part for there, part in zip(beside, others, strict=True)]
+    return torch.cat([plain, mean @ (mean @ two), near, far, *others], 1)
 
 
 def further(graph: Graph, use: EdgeUse, words: Tensor, links: Tensor) -> Iterator[Tensor]:

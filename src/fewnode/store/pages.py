@@ -38,6 +38,8 @@ def read_matrix(path: Path) -> Tensor:
         left = _bytes(out)
         while len(left) and (count := file.readinto(left)):
             left = left[count:]
+    if len(left):
+        raise InputError(f"{path} is damaged (its last {len(left):,} bytes are missing); make it again")
     return out
 
 

@@ -126,6 +126,12 @@ class Space:
         """A finished array, copied into memory."""
         return torch.from_numpy(np.load(self.local(name), allow_pickle=False))
 
+    def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """A small array that is made once, whoever asks for it first."""
+        if not self.has(name):
+            self.write(name, make())
+        return self.read(name)
+
     @contextmanager
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
         """A new array to be filled; it is there under its name once everything was written."""

@@ -79,7 +79,9 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> 
     if cut is graph:
         usual = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre).to_dense()
         for operator, found in ((mean @ (mean @ usual), 1), (ppr_smooth(normal, usual, *FAR_STEPS), 3)):
-            torch.testing.assert_close(operator[filled(h[found])].mean(0), sources.columns[found], atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(
+                operator[filled(h[found])].mean(0), sources.columns()[found], atol=1e-5, rtol=1e-4
+            )
     return x[node], logits[node].log_softmax(0), facts[node]
 
 

@@ -48,7 +48,7 @@ class OpenExplainer:
         model = question.model
         self.locality = Locality(graph, recipe, model.moments, model.y, model.use)
         self.graph, self.question, self.node = self.locality.graph, question, node
-        self.basis, self.usual = recipe.sources.words, recipe.sources.columns
+        self.basis, self.usual = recipe.sources.words, recipe.sources.columns()
         self.at = torch.tensor([node], device=graph.device)
         self.p = question.probabilities(self.at)[0]
         self.best, self.second = self.p.topk(2).indices.tolist()

@@ -96,7 +96,7 @@ def open_world_on_disk(
     graph.space.within("scratch").clear()
     assert made.recipe is not None
     none, links = made.facts.new_zeros(0), made.recipe.sources.links[:0]
-    bare = replace(made.recipe, answers=none, sources=replace(made.recipe.sources, links=links))
+    bare = replace(made.recipe, answers=none, sources=replace(made.recipe.sources, links=links, columns=lambda: none))
     save(replace(made, x=none, log_known=none, facts=none, recipe=bare), space.folder)
     Manifest.write(space.folder)
     space.share(MODEL, TENSORS, NAME)

@@ -47,7 +47,8 @@ class Recipe:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, for a file."""
-        sources = {name: getattr(self.sources, name) for name in ("idf", "centre", "words", "links", "columns")}
+        sources = {name: getattr(self.sources, name) for name in ("idf", "centre", "words")}
+        sources["columns"] = self.sources.columns()
         means = {f"mean_of_{name}": mean for name, mean in zip(_names(), self.sources.means, strict=False)}
         frame = {"origin": self.frame.centre, "directions": self.frame.directions}
         head = {"weights": self.head.weights, "mix": self.head.mix, "penalty": torch.tensor(self.head.penalty)}
@@ -59,9 +60,8 @@ class Recipe:
         """What ``tensors`` gave."""
         there = takewhile(parts.__contains__, (f"mean_of_{name}" for name in _names()))
         means = tuple(parts[name] for name in there)
-        sources = ViewSources(
-            parts["idf"], parts["centre"], parts["words"], parts["links"].float(), means, parts["columns"]
-        )
+        columns, links = parts["columns"], parts["links"].float()
+        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns)
         head = KnownHead(parts["weights"], parts["mix"], float(parts["penalty"]))
         return cls(sources, Frame(parts["origin"], parts["directions"]), head, parts["answers"].float())
 
