@@ -72,10 +72,12 @@ def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
 
 
 class Engine(Protocol):
-    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes."""
+    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes.
+    ``alone``: all of it on this machine."""
 
     slots: int
     memory: int
+    alone: bool
 
     def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
 
@@ -104,7 +106,9 @@ class RayPieces:
         if "memory" in needs:
             raise InputError("--per-task memory: what a task may take is said with --memory")
         self.ray = connected(address)
-        machines = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        alive = [node for node in self.ray.nodes() if node["Alive"]]
+        self.alone = {node["NodeManagerHostname"] for node in alive} == {socket.gethostname()}
+        machines = [node["Resources"] for node in alive]
         self.needs = {"cpu": 1.0, **needs}
         self.memory = memory or int(min(_for_each_task(one, self.needs["cpu"]) for one in machines))
         largest = int(max(one.get("memory", 0) for one in machines))

@@ -46,6 +46,25 @@ def test_an_imported_graph_is_the_one_read_into_memory(tmp_path):
     assert (stored.self_loops, stored.duplicates) == (whole.self_loops, whole.duplicates) == (1, 1)
 
 
+def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
+    nodes = "port,category,maintainer,about\n" + "".join(
+        f"p{i},{'ab'[i % 2]},{'xyz'[i % 3]},{'word ' * (i % 5)}tool number {i} for all\n" for i in range(60)
+    )
+    edges = "port,needs,kind\n" + "".join(f"p{i},p{(7 * i + 1) % 60},lib\n" for i in range(60))
+    given = tables(tmp_path, nodes, edges, category_column=("maintainer",))
+    import_tables(given, tmp_path / "g.store")
+    stored = open_store(tmp_path / "g.store")
+    assert list(stored.node_names)[:2] == ["p0", "p1"] and stored.class_names == ("a", "b") and stored.num_edges > 50
+    notes = Store(tmp_path / "g.store").facts.notes
+    assert "nodes.csv: column 'port' is taken for the id (the edges' ids)" in notes
+    assert "edges.csv: column 'needs' is taken for the target (holds node ids)" in notes
+    with pytest.raises(InputError, match=r"no column 'lable' for the labels. Did you mean 'label'"):
+        import_tables(tables(tmp_path, label_column="lable"), tmp_path / "h.store")
+    with pytest.raises(InputError, match=r"no column 'source' and 'target'.*--source-column NAME"):
+        import_tables(tables(tmp_path, edges="x1,x2,x3\n1,2,3\n4,5,6\n"), tmp_path / "h.store")
+    assert not [path for path in tmp_path.iterdir() if "h.store" in path.name]
+
+
 def test_many_buckets_and_batches_give_the_same(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, 500, (2, 4000))
@@ -167,7 +186,7 @@ def test_parquet_is_read_as_well(tmp_path):
         (NODES, "source,target\nann,bob\nann,\n", r"edges.csv, row 2, column 'target': the node id is missing"),
         (NODES, "source,target\nann,bob\nan", r"edges.csv, row 2: 1 values, but the first row names 2 columns"),
         (NODES, "source,target\nann,bob\nann,di", r"edges.csv, row 2: the file ends without a line break"),
-        (NODES, "from,target\nann,bob\n", r"has no column 'source' .* \(--source-column NAME\)"),
+        (NODES, "from,about,on\nann,7,u\n", r"has no column 'source' and 'target' .* --source-column NAME"),
         (NODES + "ann,x,1,1\n", EDGES, r"nodes.csv, row 5, column 'id': node id 'ann' is already used in row 1"),
         (NODES + "eve,x,1,inf\n", EDGES, r"nodes.csv, row 5, column 'b': inf is not a finite number"),
         (NODES + "eve,x,1,many\n", EDGES, r"nodes.csv, row 5, column 'b': 'many' is not a number"),

@@ -1,6 +1,7 @@
 """Arrays on disk, and a bound on memory."""
 
 import errno
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -152,3 +153,26 @@ def test_rows_are_written_by_those_who_make_them(tmp_path):
     ):
         space.fill([one, other], lambda part: x[part], rows, "rows", blocks)
     assert space.read("a").equal(x[:, :2]) and space.read("b").equal(x[:, 2:].half())
+
+
+def test_what_only_the_work_at_hand_needs_is_not_looked_for_after_a_restart(tmp_path, monkeypatch):
+    monkeypatch.setattr(spaces, "_boot", lambda: "first")
+    here = Space(tmp_path, 1 << 30)
+    here.passing("raw").write("block", torch.ones(3))
+    assert here.passing("raw").has("block") and not copy(here.passing("raw")).durable
+    monkeypatch.setattr(spaces, "_boot", lambda: "second")
+    assert not here.passing("raw").has("block")
+    several = replace(here, engine=SimpleNamespace(slots=2, alone=False))
+    monkeypatch.setattr(spaces, "_boot", lambda: None)
+    assert all(one.passing("raw").durable and one.passing("raw").folder.name == "raw" for one in (here, several))
+
+
+def test_arrays_are_on_the_disk_unless_they_are_passing(tmp_path, monkeypatch):
+    synced: list[int] = []
+    monkeypatch.setattr("fewnode.store.pages.os.fsync", synced.append)
+    monkeypatch.setattr(spaces, "_boot", lambda: "first")
+    here = Space(tmp_path, 1 << 30)
+    here.passing("raw").write("block", torch.ones(3))
+    assert not synced
+    here.write("view", torch.ones(3))
+    assert len(synced) == 1

@@ -21,7 +21,7 @@ def add_commands(commands: Any) -> None:
     told = "array [nodes, columns] in the order of the node table (.npy), instead of its columns"
     imported.add_argument("--features", metavar="FILE", help=told)
     for name in ("id-column", "label-column", "source-column", "target-column"):
-        imported.add_argument(f"--{name}", default=name.split("-")[0], metavar="NAME", help=f"({name.split('-')[0]})")
+        imported.add_argument(f"--{name}", metavar="NAME", help="(found by name and content, as in fit-own)")
     for use in USES:
         told = "columns not to use" if use == "ignore" else f"columns to be taken for {use} (found by content)"
         imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)

@@ -38,7 +38,7 @@ class Work:
 
     def raw(self, name: str, width: int) -> Columns:
         n = self.graph.num_nodes
-        return Columns(self.space.within("raw"), name, n, self.space.columns(n, width, COPIES))
+        return Columns(self.space.passing("raw"), name, n, self.space.columns(n, width, COPIES))
 
     def words(self, rows_of: Callable[[slice], Tensor], width: int) -> Columns:
         """The coordinates of the features, which ``rows_of`` makes for some rows."""
@@ -132,8 +132,10 @@ class Work:
         return steps[-1], orthonormal(steps[-1].gram())
 
     def clean(self) -> None:
-        """Remove what only the making needed."""
+        """Remove what only the making needed, also what a run before the machine was restarted left."""
         self.space.within("raw").clear()
+        for left in self.space.folder.glob("raw-*"):
+            self.space.within(left.name).clear()
 
 
 def filled_rows(chunk: RowChunk) -> tuple[Tensor, Tensor]:

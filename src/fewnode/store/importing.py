@@ -13,6 +13,7 @@ from ..io.streams import Stream
 from ..storage import PathLike, write_json
 from ..storage.files import lock
 from .arcs import Buckets
+from .column_names import with_columns
 from .keys import NodeKeys, keys_of, letters_of
 from .manifest import Facts
 from .node_table import Tables as Tables
@@ -37,13 +38,14 @@ def import_tables(
     """Make the store ``out`` of tables; until it is whole, what is there of it is in a hidden folder beside it.
 
     Args:
-        tables: the node table with ids, labels (may be empty) and numeric columns, and the edge table.
+        tables: the node table with ids, labels (may be empty) and other columns, and the edge table.
         memory: bytes that the program may take; half of what is free, if not given.
         progress: told what is being done, and which part of it is done.
     """
     target = Path(out)
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
+    tables, found = with_columns(tables)
     work = target.parent / f".{target.name}.part"
     work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("w") as file:
@@ -63,7 +65,7 @@ def import_tables(
         progress("hashing", 0.0)
         for name in (STATE, "keys.npy", "lock"):
             (work / name).unlink(missing_ok=True)
-        Facts.write(work, facts)
+        Facts.write(work, facts | {"notes": [*found, *facts["notes"]]})
         work.rename(target)
     progress("done", 1.0)
     return target
@@ -103,7 +105,7 @@ def _edges(tables: Tables, work: Path, state: dict[str, Any], memory: int, progr
     begun = state.setdefault("edges", {"batches": 0, "loops": 0, "sizes": [0] * buckets.count})
     buckets.cut(begun["sizes"])
     named = {"--source-column": tables.source_column, "--target-column": tables.target_column}
-    ends = [stream.column(name, "node ids", flag) for flag, name in named.items()]
+    ends = [stream.column(name or "", "node ids", flag) for flag, name in named.items()]
     weight_column = [] if tables.weight_column is None else [tables.weight_column]
     weighed = [stream.column(name, "weight of each edge", "--weight-column") for name in weight_column]
     for number, (first, batch) in enumerate(stream.batches(ends, weighed)):

@@ -26,14 +26,14 @@ APART = (
 
 @dataclass(frozen=True)
 class Tables:
-    """The files and the names of their columns."""
+    """The files and the names of their columns; those that are None are found in the first rows."""
 
     edges: Path
     nodes: Path
-    id_column: str = "id"
-    label_column: str = "label"
-    source_column: str = "source"
-    target_column: str = "target"
+    id_column: str | None = None
+    label_column: str | None = None  # '': there are no labels
+    source_column: str | None = None
+    target_column: str | None = None
     weight_column: str | None = None
     text_column: tuple[str, ...] = ()
     category_column: tuple[str, ...] = ()
@@ -57,8 +57,8 @@ class Tables:
 def read_nodes(tables: Tables, work: Path, progress: Progress) -> dict[str, Any]:
     """Write the arrays of the nodes into a folder: names, their keys, labels, features; and say what else is known."""
     stream = Stream(tables.nodes)
-    ids = stream.column(tables.id_column, "node ids", "--id-column")
-    label = tables.label_column if tables.label_column in stream.names else None
+    ids = stream.column(tables.id_column or "", "node ids", "--id-column")
+    label = stream.column(tables.label_column, "labels", "--label-column") if tables.label_column else None
     roles = feature_roles(stream, ids, label, tables.given())
     if tables.features is not None:
         _check_unused(tables, roles)

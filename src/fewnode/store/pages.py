@@ -53,8 +53,8 @@ def read_mapped(path: Path) -> np.memmap:
     return array
 
 
-def write_array(path: Path, value: Tensor) -> None:
-    """A ``.npy`` file; on the disk when this returns."""
+def write_array(path: Path, value: Tensor, durable: bool = True) -> None:
+    """A ``.npy`` file; on the disk when this returns, if it is to be ``durable``."""
     array, flat = value.contiguous().numpy(), _bytes(value.contiguous())
     with path.open("wb") as file:
         told = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
@@ -62,7 +62,8 @@ def write_array(path: Path, value: Tensor) -> None:
         for at in range(0, len(flat), PORTION):
             file.write(flat[at : at + PORTION])
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
 
 
 def write_rows(path: Path, first: int, value: Tensor) -> None:

@@ -4,7 +4,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -48,16 +48,18 @@ class Space:
     engine: Engine | None = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
     remote: Remote | None = None  # the folder in object storage of which ``folder`` is this machine's copy
     maps: list[tuple["ref[np.memmap]", int]] = field(default_factory=list, repr=False)  # open ones, with their inodes
+    durable: bool = True  # whether arrays outlive a machine that stops: they are on the disk before they have a name
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: not who watches here, nor what is open; another machine has its own cache."""
         folder = self.folder if self.remote is None else None
-        return {"folder": folder, "memory": self.memory, "remote": self.remote}
+        return {"folder": folder, "memory": self.memory, "remote": self.remote, "durable": self.durable}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         remote: Remote | None = state["remote"]
         folder = state["folder"] if remote is None else remote.folder()
-        self.__init__(folder, state["memory"], remote=remote)  # type: ignore[misc]  # a frozen dataclass is filled so
+        durable = state["durable"]
+        self.__init__(folder, state["memory"], remote=remote, durable=durable)  # type: ignore[misc]  # frozen: filled so
 
     @property
     def place(self) -> str:
@@ -105,6 +107,14 @@ class Space:
         """A folder inside this one."""
         return replace(self, folder=self.folder / name, remote=self.remote and self.remote.within(name))
 
+    def passing(self, name: str) -> "Space":
+        """A folder inside this one for arrays that only the work at hand needs. On one machine they do not wait for the
+        disk: they are there until the machine stops, and the folder is called after the time it runs."""
+        running = _boot()
+        if running is None or self.remote is not None or not (self.engine is None or self.engine.alone):
+            return self.within(name)
+        return replace(self.within(f"{name}-{running}"), durable=False)
+
     def path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
 
@@ -142,12 +152,13 @@ class Space:
                 if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
             yield self.mapped(array)
-            array.flush()
+            if self.durable:
+                array.flush()
 
     def write(self, name: str, value: Tensor) -> None:
         needed = value.numel() * value.dtype.itemsize
         with self._whole(name, needed) as (temporary, _), full_disk(temporary.parent, needed):
-            write_array(temporary, value)
+            write_array(temporary, value, self.durable)
 
     @contextmanager
     def _whole(self, name: str, needed: int) -> Iterator[tuple[Path, int]]:
@@ -250,6 +261,13 @@ class Space:
         parts = min(turns * slots, units)
         ends = [min(unit * -(-units * part // parts), width) for part in range(parts + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
+
+
+def _boot() -> str | None:
+    """A name for the time since this machine was started; None where it cannot be told."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    return None
 
 
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:

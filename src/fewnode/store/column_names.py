@@ -1,0 +1,60 @@
+"""Which columns of tables longer than memory are the ids, the labels and the ends of edges: found in their first rows,
+by the rules for tables in memory."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..io.columns import Table
+from ..io.edges import end_samples, find_ends
+from ..io.roles import Role, node_roles
+from ..io.streams import Stream
+from .node_columns import batches
+from .node_table import Tables
+
+NAMED = ("id_column", "label_column", "source_column", "target_column")
+
+
+def with_columns(tables: Tables) -> tuple[Tables, list[str]]:
+    """The tables with every column that the user left open, and what was found beside its usual name, in words."""
+    if all(getattr(tables, name) is not None for name in NAMED):
+        return tables, []
+    (nodes, vectors), (edges, _) = (_first_rows(path) for path in (tables.nodes, tables.edges))
+    options: dict[str, Any] = {name: getattr(tables, name) for name in NAMED if getattr(tables, name) is not None}
+    options |= tables.given()
+    options["ignore_column"] = [name for name in tables.ignore_column if name not in vectors]
+    roles = node_roles(nodes, options, end_samples(edges, options), apart=tables.features is not None)
+    ids, label = (next((role for role in roles if role.use == use), None) for use in ("id", "label"))
+    assert ids is not None
+    known = set(nodes.text(ids.column, "node ids"))
+    source, target, why = _ends(edges, options, known)
+    file = edges.path.name
+    ends = Role(file, source, "source", why), Role(file, target, "target", why)
+    notes = [
+        f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})"
+        for role in (ids, label, *ends)
+        if role is not None and role.column != role.use and f"{role.use}_column" not in options
+    ]
+    named = replace(tables, id_column=ids.column, label_column="" if label is None else label.column)
+    return replace(named, source_column=source, target_column=target), notes
+
+
+def _ends(edges: Table, options: dict[str, Any], known: Collection[str]) -> tuple[str, str, str]:
+    try:
+        return find_ends(edges, options, known)
+    except InputError as error:
+        try:  # the first edges need not be those of the first nodes
+            return find_ends(edges, options, ())
+        except InputError:
+            raise error from None
+
+
+def _first_rows(path: Path) -> tuple[Table, list[str]]:
+    """The start of a table, and the names of columns that hold vectors, which are not in it."""
+    stream = Stream(path)
+    start = next(batches(stream, [name for name in stream.names if name not in stream.vectors]), None)
+    if start is None:
+        raise InputError(f"{stream.path} has column names but no rows below them")
+    return start, stream.vectors
