@@ -58,6 +58,7 @@ def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
     notes = Store(tmp_path / "g.store").facts.notes
     assert "nodes.csv: column 'port' is taken for the id (the edges' ids)" in notes
     assert "edges.csv: column 'needs' is taken for the target (holds node ids)" in notes
+    assert "edges.csv: column 'kind' is not used: a store keeps no kinds of edges" in notes
     with pytest.raises(InputError, match=r"no column 'lable' for the labels. Did you mean 'label'"):
         import_tables(tables(tmp_path, label_column="lable"), tmp_path / "h.store")
     with pytest.raises(InputError, match=r"no column 'source' and 'target'.*--source-column NAME"):
@@ -186,7 +187,7 @@ def test_parquet_is_read_as_well(tmp_path):
         (NODES, "source,target\nann,bob\nann,\n", r"edges.csv, row 2, column 'target': the node id is missing"),
         (NODES, "source,target\nann,bob\nan", r"edges.csv, row 2: 1 values, but the first row names 2 columns"),
         (NODES, "source,target\nann,bob\nann,di", r"edges.csv, row 2: the file ends without a line break"),
-        (NODES, "from,about,on\nann,7,u\n", r"has no column 'source' and 'target' .* --source-column NAME"),
+        (NODES, "x1,x2,x3\nann,7,u\n", r"has no column 'source' and 'target' .* --source-column NAME"),
         (NODES + "ann,x,1,1\n", EDGES, r"nodes.csv, row 5, column 'id': node id 'ann' is already used in row 1"),
         (NODES + "eve,x,1,inf\n", EDGES, r"nodes.csv, row 5, column 'b': inf is not a finite number"),
         (NODES + "eve,x,1,many\n", EDGES, r"nodes.csv, row 5, column 'b': 'many' is not a number"),

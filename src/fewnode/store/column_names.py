@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..io.columns import Table
-from ..io.edges import end_samples, find_ends
-from ..io.roles import Role, node_roles
+from ..io.edges import edge_roles, end_samples
+from ..io.roles import FLAGS, Role, node_roles
 from ..io.streams import Stream
 from .node_columns import batches
 from .node_table import Tables
@@ -23,32 +23,37 @@ def with_columns(tables: Tables) -> tuple[Tables, list[str]]:
         return tables, []
     (nodes, vectors), (edges, _) = (_first_rows(path) for path in (tables.nodes, tables.edges))
     options: dict[str, Any] = {name: getattr(tables, name) for name in NAMED if getattr(tables, name) is not None}
-    options |= tables.given()
+    options |= tables.given() | ({} if tables.weight_column is None else {"weight_column": tables.weight_column})
     options["ignore_column"] = [name for name in tables.ignore_column if name not in vectors]
     roles = node_roles(nodes, options, end_samples(edges, options), apart=tables.features is not None)
     ids, label = (next((role for role in roles if role.use == use), None) for use in ("id", "label"))
     assert ids is not None
-    known = set(nodes.text(ids.column, "node ids"))
-    source, target, why = _ends(edges, options, known)
-    file = edges.path.name
-    ends = Role(file, source, "source", why), Role(file, target, "target", why)
+    found = _edge_roles(edges, options, set(nodes.text(ids.column, "node ids")))
+    source, target = found[:2]
+    taken = [role for role in (ids, label, source, target) if role is not None and role.column != role.use]
     notes = [
         f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})"
-        for role in (ids, label, *ends)
-        if role is not None and role.column != role.use and f"{role.use}_column" not in options
+        for role in taken
+        if f"{role.use}_column" not in options
     ]
+    notes += [_unused(role) for role in found if not role.use and not tables.apart]
     named = replace(tables, id_column=ids.column, label_column="" if label is None else label.column)
-    return replace(named, source_column=source, target_column=target), notes
+    return replace(named, source_column=source.column, target_column=target.column), notes
 
 
-def _ends(edges: Table, options: dict[str, Any], known: Collection[str]) -> tuple[str, str, str]:
+def _edge_roles(edges: Table, options: dict[str, Any], known: Collection[str]) -> list[Role]:
     try:
-        return find_ends(edges, options, known)
+        return edge_roles(edges, options, known)
     except InputError as error:
         try:  # the first edges need not be those of the first nodes
-            return find_ends(edges, options, ())
+            return edge_roles(edges, options, ())
         except InputError:
             raise error from None
+
+
+def _unused(role: Role) -> str:
+    how = f"; {role.change}" if FLAGS["weight"] in role.change else ": a store keeps no kinds of edges"
+    return f"{role.table}: column {role.column!r} is not used{how}"
 
 
 def _first_rows(path: Path) -> tuple[Table, list[str]]:
