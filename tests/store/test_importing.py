@@ -187,7 +187,7 @@ def test_parquet_is_read_as_well(tmp_path):
         (NODES, "source,target\nann,bob\nann,\n", r"edges.csv, row 2, column 'target': the node id is missing"),
         (NODES, "source,target\nann,bob\nan", r"edges.csv, row 2: 1 values, but the first row names 2 columns"),
         (NODES, "source,target\nann,bob\nann,di", r"edges.csv, row 2: the file ends without a line break"),
-        (NODES, "x1,x2,x3\nann,7,u\n", r"has no column 'source' and 'target' .* --source-column NAME"),
+        (NODES, "x1,x2,x3\n7,8,u\n", r"has no column 'source' and 'target' .* --source-column NAME"),
         (NODES + "ann,x,1,1\n", EDGES, r"nodes.csv, row 5, column 'id': node id 'ann' is already used in row 1"),
         (NODES + "eve,x,1,inf\n", EDGES, r"nodes.csv, row 5, column 'b': inf is not a finite number"),
         (NODES + "eve,x,1,many\n", EDGES, r"nodes.csv, row 5, column 'b': 'many' is not a number"),
