@@ -195,7 +195,7 @@ def agree(folder: Path, names: list[str]) -> None:
 
 
 def at_hand(name: str) -> fewnode.Graph:
-    """A graph of the catalogue, or one that is not in it: tables, or a file with kinds of edges, which a store has not."""
+    """A graph of the catalogue, or one of two that are not in it."""
     folder = Path(os.environ.get("FEWNODE_DATA", "."))
     if name == "macports":
         tables = folder / "raw" / "macports"
