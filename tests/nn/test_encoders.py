@@ -50,3 +50,13 @@ def test_dropout_only_while_training() -> None:
     assert not torch.equal(model(RAW, graph), model(RAW, graph))
     model.eval()
     assert torch.equal(model(RAW, graph), model(RAW, graph))
+
+
+def test_gin_at_some_nodes_is_gin_at_all_of_them() -> None:
+    graph, nodes = path_graph(True), torch.tensor([3, 0, 5])
+    model = GINEncoder(5, 4, 3).double()
+    torch.testing.assert_close(model(RAW, graph, nodes), model(RAW, graph)[nodes])
+    some = torch.autograd.grad(model(RAW, graph, nodes).square().sum(), list(model.parameters()))
+    whole = torch.autograd.grad(model(RAW, graph)[nodes].square().sum(), list(model.parameters()))
+    for one, other in zip(some, whole, strict=True):
+        torch.testing.assert_close(one, other)

@@ -176,3 +176,12 @@ def test_arrays_are_on_the_disk_unless_they_are_passing(tmp_path, monkeypatch):
     assert not synced
     here.write("view", torch.ones(3))
     assert len(synced) == 1
+
+
+def test_a_block_that_was_cut_short_is_refused(tmp_path):
+    made = Columns(Space(tmp_path, 1 << 30), "a", 50, [slice(0, 4)])
+    made.write(0, torch.ones(50, 4))
+    file = tmp_path / "a.0-4.npy"
+    file.write_bytes(file.read_bytes()[:-160])
+    with pytest.raises(InputError, match=r"a.0-4.npy is damaged \(its last 160 bytes are missing\); make it again"):
+        made.read(0)

@@ -43,3 +43,13 @@ def test_shots_may_be_unequal_and_labels_unknown():
 def test_bad_tasks_are_refused(change, words):
     with pytest.raises(InputError, match=words):
         Tasks(**GOOD | change)
+
+
+@pytest.mark.parametrize("which", [slice(2, 2), slice(9, 12), 1])
+def test_a_part_of_tasks_is_tasks(which):
+    whole = Tasks([[0, 1], [2, 3]], [[0, 1], [1, 0]], [[4], [5]], [[0], [1]])
+    part = whole[1:]
+    assert (len(part), part.n_way, part.support.tolist(), part.query_y.tolist()) == (1, 2, [[2, 3]], [[1]])
+    assert Tasks(*([[0, 1]], [[0, 1]], [[4]]))[:1].query_y is None
+    with pytest.raises(InputError, match=r"of 2 tasks: give a slice that holds one or more"):
+        whole[which]

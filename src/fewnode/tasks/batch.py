@@ -81,9 +81,10 @@ class Tasks:
         return self.n_tasks
 
     def __getitem__(self, which: slice) -> "Tasks":
-        if not len(range(self.n_tasks)[which]):
-            raise InputError(f"{which} of {self.n_tasks} tasks holds none")
-        return self._each(lambda part: part[which])
+        some = self._each(lambda part: part[which])
+        if some.support.ndim != 2 or not len(some):
+            raise InputError(f"{which} of {self.n_tasks} tasks: give a slice that holds one or more, such as [3:4]")
+        return some
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Tasks":
         """The same with every tensor changed, which leaves whole tasks whole: they were checked when they were made."""
