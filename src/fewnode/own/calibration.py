@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from .. import inference
 from ..graph import Graph
 from ..methods.base import Method
+from ..nn.optimizers import LBFGS
 from ..tasks import ClassSplit, Tasks, TaskSampler
 from .support import Support
 
@@ -89,7 +90,7 @@ def _temperature(scores: Tensor, y: Tensor) -> float:
         return (chance - target).square().sum(-1).mean() + p.square() / (10 * len(s))
 
     p = min(torch.linspace(-4, 5, 37, dtype=s.dtype), key=lambda start: float(loss(start))).clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([p], max_iter=50, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([p], max_iter=50, line_search_fn="strong_wolfe")
 
     def closure() -> float:
         optimizer.zero_grad()

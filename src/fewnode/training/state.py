@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..methods.base import Method, Training
+from ..nn.optimizers import Adam
 from ..storage import atomic_write, readable, reading
 from ..storage.documents import Count, Share, parse_json
 from ..storage.files import sweep
@@ -141,7 +142,7 @@ def optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     each = not settings.fused  # all weights in one call: the same as one after the other, to the bit
     rate, decay = settings.learning_rate, settings.weight_decay
-    return torch.optim.Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
+    return Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...graph.operators import Operator, ppr_smooth
+from ...nn.optimizers import LBFGS
 from ...store.rows import rows_at
 from ...store.space import CHUNK, Space
 from .spreading import FAINT, SPREADS, logits_on_disk, opinions_at
@@ -142,7 +143,7 @@ def _scale(x: Tensor, weights: Tensor, penalty: float, n: int) -> Tensor:
 
 def _descended(start: Tensor, scale: Tensor, steps: int, evaluated: Callable[[Tensor], tuple[float, Tensor]]) -> Tensor:
     scaled = (start / scale).requires_grad_()
-    optimizer = torch.optim.LBFGS([scaled], max_iter=steps, history_size=STEPS, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([scaled], max_iter=steps, history_size=STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> float:
         loss, gradient = evaluated(scaled.detach() * scale)
@@ -209,7 +210,7 @@ def _learn_mix(
     first = torch.zeros(OPINIONS, device=x.device)
     first[0] = 1
     mix = first.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([mix], max_iter=60, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([mix], max_iter=60, line_search_fn="strong_wolfe")
 
     def closure() -> float:
         optimizer.zero_grad()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...graph.operators import Operator, ppr_smooth
+from ...nn.optimizers import LBFGS
 from ...store.rows import by_rows
 from ...store.space import Space
 from .moments import Direction, Moments
@@ -174,7 +175,7 @@ def _maximise(
     w[-1] = v[-1] = -2.0
     w.requires_grad_()
     v.requires_grad_()
-    optimizer = torch.optim.LBFGS([w, v], max_iter=50, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([w, v], max_iter=50, line_search_fn="strong_wolfe")
     width = new.shape[1]
 
     def closure() -> float:
