@@ -1,8 +1,11 @@
+import gc
+import weakref
+
 import numpy as np
 import torch
 from scipy import sparse as sp
 
-from fewnode import Graph
+from fewnode import Graph, planted
 from fewnode.graph.edge_use import EdgeUse, kind_counts, kinds_at
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.graph.relations import relation, relation_names
@@ -91,3 +94,15 @@ def test_kinds_of_edges_are_counted_at_each_node():
     assert (counts > 0).int().tolist() == [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 0]]  # a and b in, a and b out
     assert torch.equal(kinds_at(graph, ("a", "b"), 2, [[]])[0], counts[2])
     assert (kinds_at(graph, ("a", "b"), 2, [[1]])[0] > 0).int().tolist() == [0, 1, 1, 0]
+
+
+def test_a_graph_that_nobody_holds_is_gone_with_its_views():
+    graph, _ = planted(60, 4, seed=0)
+    Views(graph.num_features, 16).fit(graph).sources(graph)
+    left = weakref.ref(graph)
+    gc.disable()
+    try:
+        del graph
+        assert left() is None, "something in its cache holds the graph, so that only the garbage collector frees it"
+    finally:
+        gc.enable()

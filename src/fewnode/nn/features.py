@@ -191,9 +191,16 @@ def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
         mass = mass_by_rows(graph.x, z, graph.space, None if plain else lambda part: tfidf(part, idf))
         return mass - centre[:, None] * z.sum(0) if plain else mass
     if graph.x.layout == torch.strided:
-        return graph.x.T @ z - centre[:, None] * z.sum(0)
+        return feature_mass(graph.x, z, idf, centre)
     back = graph.cache.get(WEIGHTED_COLUMNS, lambda: transposed(tfidf(graph.x, idf)), source=idf)
     return back @ z
+
+
+def feature_mass(x: Tensor, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
+    """The same for features in memory, once."""
+    if x.layout == torch.strided:
+        return x.T @ z - centre[:, None] * z.sum(0)
+    return transposed(tfidf(x, idf)) @ z
 
 
 def row_directions(x: Tensor, rank: int, start: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from ..graph.csr import csr_tensor
 from ..graph.edge_use import EdgeUse, kind_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..graph.relations import relation, union
-from .features import ReducedFeatures, column_mass, rarities, row_directions, tfidf
+from .features import ReducedFeatures, column_mass, feature_mass, rarities, row_directions, tfidf
 from .view_blocks import Work
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
@@ -116,8 +116,9 @@ class Views(nn.Module):
         made += [keep(h) for h in further(whole, self.use, words, links)]
         beside = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
         smooth = torch.stack([*full[: len(WORDS)], *full[len(VIEWS) :: 2][: len(beside)]], 1)
-        idf, centre = self.features.idf.clone(), self.features.centre.clone()
-        columns = cache(lambda: column_mass(graph, _usual(smooth, normal, mean, beside), idf, centre).T)
+        idf, centre, x = self.features.idf.clone(), self.features.centre.clone(), graph.x
+        # Without the graph: it keeps these sources, and would keep itself in memory.
+        columns = cache(lambda: feature_mass(x, _usual(smooth, normal, mean, beside), idf, centre).T)
         directions, links = self._basis(graph), self._padded(basis).half().float()
         return made, ViewSources(idf, centre, directions, links, tuple(means), columns, tuple(lengths))
 
