@@ -48,7 +48,8 @@ class ReducedFeatures(nn.Module):
         self.copied = (self.basis, self.basis._version, fitted.basis)
         none = self.basis[:, :0]
         rows = none.new_zeros(0 if graph.space else graph.num_nodes, 0)
-        graph.cache.get(BEYOND, lambda: (rows, none), source=self._source())  # so was the weakest chosen
+        # Nothing of this graph is beyond the basis: the weakest was chosen so.
+        graph.cache.get(BEYOND, lambda: (rows, none), source=self._source())
         return self
 
     def _fitted(self, graph: Graph) -> "ReducedFeatures":

@@ -3,7 +3,6 @@ by the rules for tables in memory."""
 
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
@@ -11,7 +10,7 @@ from ..io.columns import Table
 from ..io.edges import edge_roles, end_samples
 from ..io.roles import FLAGS, Role, node_roles
 from ..io.streams import Stream
-from .node_columns import batches
+from .node_columns import first_rows
 from .node_table import Tables
 
 NAMED = ("id_column", "label_column", "source_column", "target_column")
@@ -21,10 +20,11 @@ def with_columns(tables: Tables) -> tuple[Tables, list[str]]:
     """The tables with every column that the user left open, and what was found beside its usual name, in words."""
     if all(getattr(tables, name) is not None for name in NAMED):
         return tables, []
-    (nodes, vectors), (edges, _) = (_first_rows(path) for path in (tables.nodes, tables.edges))
+    stream = Stream(tables.nodes)
+    nodes, edges = _start(stream), _start(Stream(tables.edges))
     options: dict[str, Any] = {name: getattr(tables, name) for name in NAMED if getattr(tables, name) is not None}
     options |= tables.given() | ({} if tables.weight_column is None else {"weight_column": tables.weight_column})
-    options["ignore_column"] = [name for name in tables.ignore_column if name not in vectors]
+    options["ignore_column"] = [name for name in tables.ignore_column if name not in stream.vectors]
     roles = node_roles(nodes, options, end_samples(edges, options), apart=tables.features is not None)
     ids, label = (next((role for role in roles if role.use == use), None) for use in ("id", "label"))
     assert ids is not None
@@ -56,10 +56,8 @@ def _unused(role: Role) -> str:
     return f"{role.table}: column {role.column!r} is not used{how}"
 
 
-def _first_rows(path: Path) -> tuple[Table, list[str]]:
-    """The start of a table, and the names of columns that hold vectors, which are not in it."""
-    stream = Stream(path)
-    start = next(batches(stream, [name for name in stream.names if name not in stream.vectors]), None)
+def _start(stream: Stream) -> Table:
+    start = first_rows(stream)
     if start is None:
         raise InputError(f"{stream.path} has column names but no rows below them")
-    return start, stream.vectors
+    return start

@@ -43,6 +43,11 @@ def batches(stream: Stream, columns: Sequence[str]) -> Iterator[Batch]:
         yield Batch(stream.path, arrays, stream=stream, first=first)
 
 
+def first_rows(stream: Stream) -> Batch | None:
+    """The start of a table, as text, without the columns that hold vectors; None if there are no rows."""
+    return next(batches(stream, [name for name in stream.names if name not in stream.vectors]), None)
+
+
 def feature_roles(stream: Stream, ids: str, label: str | None, given: dict[str, Any]) -> list[Role]:
     """What the columns other than ids and labels are taken for, by the first rows; ``given`` are options as those of
     ``io.read_graph``."""
@@ -52,7 +57,7 @@ def feature_roles(stream: Stream, ids: str, label: str | None, given: dict[str, 
             f"{stream.path}, column {vectors[0]!r}: holds vectors; save them as an array (numpy.save) and give it "
             f"as --features, or leave them out with --ignore-column {vectors[0]}"
         )
-    start = next(batches(stream, [name for name in stream.names if name not in stream.vectors]), None)
+    start = first_rows(stream)
     if start is None:
         return []
     given = {**given, "ignore_column": [name for name in ignored if name not in stream.vectors]}
