@@ -16,8 +16,10 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.edge_use import EdgeUse
+from ..graph.relations import union
 from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot, pseudo_supports, ridge_directions
+from ..nn.landmarks import walk_view
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening, within_folds
 from ..store.rows import rows_at
@@ -33,6 +35,7 @@ SURE = 3.0  # standard errors that a ridge regression must gain to have a say
 TASKS = 64  # scored at a time: a node is eleven views wide
 TEACHERS = 30  # base classes that it takes to teach a view: with six the gate closes, with eighteen it gains little
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
+WALKED = 0.5  # of a node is where its walks go, on a graph without words
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
 POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
@@ -41,7 +44,7 @@ TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 
 
 class Vantage(Method):
-    """Nearest class mean; a node is its views side by side, each as long as the root of its gate.
+    """Nearest class mean; a node is its views side by side, each as long as the root of its share.
 
     *Node level*: a gate weighs the views (words or links, near or far, and along the edges of those directions and
     kinds that tell base classes apart), starting at that of the training-free floor.
@@ -50,7 +53,8 @@ class Vantage(Method):
     told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
     pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned part of the score is
     the distance to that mean instead of the cosine, by which a class that is spread out reaches further. On a graph
-    without ``words`` of its own, half of the score is a ridge regression if that is better on known classes.
+    without ``words`` of its own, half of a node is where its walks go, and half of the score is a ridge regression if
+    that is better on known classes.
     """
 
     reads_edges = ("weights", "kinds")
@@ -81,6 +85,7 @@ class Vantage(Method):
         gate_penalty: float = 3e-4,
         taught: bool = True,
         ridge: bool = True,
+        walks: bool = True,
     ) -> None:
         super().__init__()
         use = EdgeUse.of(edges)
@@ -96,6 +101,7 @@ class Vantage(Method):
         if self.taught:
             self.first.append(UNTAUGHT)
             self.discriminant = Discriminant(len(self.whitened), self.views.rank, len(base_classes))
+        self.walks = walks and not words and node_adaptation
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
@@ -117,12 +123,13 @@ class Vantage(Method):
 
     def embed(self, graph: Graph) -> list[Tensor]:
         self.space = graph.space
-        views: list[Tensor] = self.views(graph)
-        if not self.taught:
-            return views
-        words = [views[view] for view in self.whitened]
-        made = graph.cache.get(TAUGHT, lambda: self.discriminant(words, graph.space), source=self.discriminant.matrix)
-        return [*views, made]
+        state: list[Tensor] = list(self.views(graph))
+        if self.taught:
+            words, taught = [state[view] for view in self.whitened], self.discriminant
+            state.append(graph.cache.get(TAUGHT, lambda: taught(words, graph.space), source=taught.matrix))
+        if self.walks:
+            state.append(walk_view(union(self.views.use.seen(graph)), self.views.rank))
+        return state
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         batches = (tasks[at : at + TASKS] for at in range(0, len(tasks), TASKS))
@@ -191,9 +198,12 @@ class Vantage(Method):
         return loss + self.gate_penalty * away.square().sum()
 
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
-        """Each view of ``nodes [...]``, then those that base classes shaped, ``[..., rank]``."""
+        """Each view of ``nodes [...]``, then those that base classes shaped, ``[..., rank]``; then that of walks, whose
+        share is not learned, so that the folds of a training go without."""
         yield from self._given(state, nodes)
         yield from self._learned(state, nodes, fold)
+        if fold is None:
+            yield from self._walked(state, nodes)
 
     def _given(self, state: list[Tensor], nodes: Tensor) -> Iterator[Tensor]:
         return (rows_at(state[view], nodes, self.space).float() for view in self.used)
@@ -204,17 +214,27 @@ class Vantage(Method):
         for view in self.whitened:
             yield self.whitening(view, rows_at(state[view], nodes, self.space).float(), own)
         if self.taught:
-            yield (state[-1] if fold is None else self.discriminant.fold_rows)[nodes]
+            yield (state[-1 - self.walks] if fold is None else self.discriminant.fold_rows)[nodes]
+
+    def _walked(self, state: list[Tensor], nodes: Tensor) -> Iterator[Tensor]:
+        if self.walks:
+            yield rows_at(state[-1], nodes, self.space)
+
+    def _lengths(self) -> Tensor:
+        """Of the parts of a node: the roots of their shares."""
+        shares = torch.softmax(self.gate, 0)
+        if self.walks:
+            shares = torch.cat([(1 - WALKED) * shares, shares.new_tensor([WALKED])])
+        return shares.sqrt()
 
     def _joined(self, parts: Iterable[Tensor]) -> Tensor:
-        """The views side by side, each as long as the root of its gate."""
-        lengths = torch.softmax(self.gate, 0).sqrt()
-        return torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], -1)
+        """The views side by side."""
+        return torch.cat([length * part for length, part in zip(self._lengths(), parts, strict=True)], -1)
 
     def _inner(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
         """``joined @ means.mT``, one view at a time: many queries side by side would take ten times the memory."""
-        lengths, total, at = torch.softmax(self.gate, 0).sqrt(), means.new_zeros(()), 0
-        for length, part in zip(lengths, parts, strict=True):
+        total, at = means.new_zeros(()), 0
+        for length, part in zip(self._lengths(), parts, strict=True):
             total = total + length * (part @ means[..., at : at + part.shape[-1]].mT)
             at += part.shape[-1]
         return total
@@ -229,7 +249,8 @@ class Vantage(Method):
         learned = graph.cache.get(
             POOL_LEARNED, lambda: list(self._learned(state, nodes)), source=self.whitening.matrices
         )
-        return F.normalize(self._joined(chain(self._given(state, nodes), learned)), dim=-1)
+        parts = chain(self._given(state, nodes), learned, self._walked(state, nodes))
+        return F.normalize(self._joined(parts), dim=-1)
 
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:

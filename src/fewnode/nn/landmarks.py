@@ -1,0 +1,98 @@
+"""Where the walks from every node go: one more view of a graph that has no words."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..graph import Graph
+from ..graph.bounded import bounded_mean, pattern_of
+from ..graph.cache import CacheKey
+from ..graph.operators import Operator, mean_adjacency, weighted_adjacency
+from ..store.space import chunks
+from .views import FAR_STEPS, centred
+
+WALKS = ((12, 0.3), FAR_STEPS)  # steps and restart of near and of far walks
+MOST, FEWEST = 1024, 128  # landmarks
+CELLS = 1 << 26  # nodes times landmarks: in a larger graph there are fewer of these
+AT_ONCE = 64  # landmarks that are looked for together
+
+WALK_VIEW = CacheKey[Tensor]("view of walks")
+
+
+def walk_view(graph: Graph, rank: int) -> Tensor:
+    """Unit rows ``[N, 2 * rank]``: where near and where far walks from a node go, each centred on the graph's mean.
+
+    A row is the positive pointwise mutual information of a node and of landmarks, nodes drawn at random: the logarithm
+    of how much likelier than by chance a walk from the node that restarts there is at the landmark, if it is likelier.
+    It is reduced to the leading singular vectors, each as long as the root of its singular value.
+
+    The smoothed views are linear in where walks go, so that a few places where they are very often outweigh all others.
+    The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
+    linear in the graph's size.
+    """
+    return graph.cache.get(WALK_VIEW.of(rank), lambda: _kept(graph, rank))
+
+
+def landmark_bytes(nodes: int) -> int:
+    """What ``walk_view`` takes in memory: what is known of the landmarks, blocks of the walks, or what comes out."""
+    return 4 * nodes * (_count(nodes) + 1024)
+
+
+def _count(nodes: int) -> int:
+    return min(MOST, max(FEWEST, CELLS // max(nodes, 1)))
+
+
+def _kept(graph: Graph, rank: int) -> Tensor:
+    """On disk, if the graph is."""
+
+    def made() -> Tensor:
+        return F.normalize(torch.cat([_reduced(graph, rank, *walk) for walk in WALKS], 1), dim=1)
+
+    if graph.space is None:
+        return made()
+    name = f"walks_{rank}{'' if graph.weights is None else '_weighted'}"
+    graph.space.kept(name, made)
+    return graph.space.open(name)
+
+
+@torch.no_grad()
+def _reduced(graph: Graph, rank: int, steps: int, restart: float) -> Tensor:
+    gains = visit_ratios(graph, landmarks(graph), steps, restart).clamp_(min=1).log_()
+    gram = gains.new_zeros(gains.shape[1], gains.shape[1], dtype=torch.float64)
+    for rows in chunks(len(gains), 12 * gains.shape[1]):
+        part = gains[rows].double()
+        gram += part.T @ part
+    values, directions = torch.linalg.eigh(gram)
+    values, directions = values[-rank:].flip(0), directions[:, -rank:].flip(1)
+    real = values > 1e-9 * values.max().clamp(min=1e-30)  # others are rounding
+    lengths = torch.where(real, values.clamp(min=1e-30) ** -0.25, 0.0)
+    h = gains @ (directions * lengths).float()
+    return centred(F.pad(h, (0, rank - h.shape[1])))
+
+
+def landmarks(graph: Graph) -> Tensor:
+    """Nodes that have an edge, drawn at random; all of them, if the graph is small."""
+    able = (graph.degree > 0).nonzero().ravel()
+    drawn = torch.randperm(len(able), generator=torch.Generator().manual_seed(0)).to(able.device)
+    return able[drawn[: _count(graph.num_nodes)]]
+
+
+def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float) -> Tensor:
+    """How much likelier a walk that restarts at each node is at each of ``places [L]``, at least one step later, than a
+    walk that has forgotten where it began: ``[N, L]``."""
+    walk, mass = _walk(graph)
+    ratios = mass.new_empty(graph.num_nodes, len(places))
+    for at in range(0, len(places), AT_ONCE):
+        some = places[at : at + AT_ONCE]
+        there = ratios.new_zeros(graph.num_nodes, len(some))
+        there[some, torch.arange(len(some), device=some.device)] = 1
+        ratios[:, at : at + AT_ONCE] = walk @ walk.smooth(there, steps, restart) / mass[some]
+    return ratios.mul_(mass.sum())
+
+
+def _walk(graph: Graph) -> tuple[Operator, Tensor]:
+    """A step to a random neighbour, and the (weighted) degrees ``[N]``, wherever the graph is."""
+    if graph.space is not None:
+        return bounded_mean(graph), pattern_of(graph).totals(graph.space)
+    one = torch.ones(graph.num_nodes, 1, device=graph.device)
+    return mean_adjacency(graph), (weighted_adjacency(graph) @ one)[:, 0]
