@@ -20,8 +20,8 @@ ROWS = 1 << 15  # rows of tasks that an inner loop works on at a time, and ...
 QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
 
 
-# Tasks of some base and validation classes, so many to a task (or as many as in a test task); None if too few.
-Draw = Callable[[tuple[int, ...], int | None], Tasks | None]
+# Tasks of some base and validation classes, at most so many to a task, with so many shots of each; None if too few.
+Draw = Callable[[tuple[int, ...], int, int], Tasks | None]
 
 
 @dataclass(frozen=True)

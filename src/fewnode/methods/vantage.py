@@ -31,7 +31,8 @@ MANY = 20  # classes of a training task
 PENALTY = 0.1  # of the ridge regression
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
-SURE = 3.0  # standard errors that a ridge regression must gain to have a say
+SHOTS = 5  # at which a ridge regression is asked for, or more: with fewer, a task says too little about it
+SURE = 2.0  # standard errors that a ridge regression must gain to have a say
 TASKS = 64  # scored at a time: a node is eleven views wide
 TEACHERS = 30  # base classes that it takes to teach a view: with six the gate closes, with eighteen it gains little
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
@@ -158,19 +159,18 @@ class Vantage(Method):
 
     @torch.no_grad()
     def settle(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
-        """Whether a ridge regression has half a say. A few validation classes cannot tell. So base classes are asked as
-        well, beside them in tasks as large as those of the training, and seen without the views that they taught."""
+        """Whether a ridge regression has half a say. A few validation classes cannot tell. So all known classes are
+        asked, in tasks as large as those of the training, and seen without the views that they taught. Nor can a few
+        shots, so that the answer is the same for all tasks that have no more than five."""
         if self.share is None:
             return
-        few, many = draw(split.validation, None), draw(split.base + split.validation, MANY)
-        if few is None or many is None:
+        known = draw(split.base + split.validation, MANY, max(SHOTS, self.card.k_shot))
+        if known is None:
             return
-        state, gate, gains = self.embed(graph), self.gate.clone(), []
-        for pool in (few.to(graph.device), many.to(graph.device)):
-            gains += [self._gain(graph, state, pool[at : at + TASKS]) for at in range(0, len(pool), TASKS)]
-            self.gate[len(self.used) :] = -math.inf
+        state, gate, known = self.embed(graph), self.gate.clone(), known.to(graph.device)
+        self.gate[len(self.used) :] = -math.inf
+        gain = torch.cat([self._gain(graph, state, known[at : at + TASKS]) for at in range(0, len(known), TASKS)])
         self.gate.copy_(gate)
-        gain = torch.cat(gains)
         if gain.mean() > SURE * gain.std() / len(gain) ** 0.5:
             self.share.fill_(0.5)
             note = f"ridge regression is half of the score: {100 * gain.mean():+.1f} points on {len(gain)} known tasks"

@@ -10,7 +10,7 @@ from ..methods.base import Method, Training
 from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks
 
 VALIDATION_TASKS = 100
-SETTLING_TASKS = 150  # of each kind, for what is decided once
+SETTLING_TASKS = 300  # for what is decided once
 VALIDATION_SEED = 10**6  # another stream than any training seed's
 
 
@@ -19,8 +19,7 @@ class Episodes:
     ``notes`` say so."""
 
     def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
-        self.seed, self.n_way = card.seed, card.n_way
-        self.asked = card.n_way, card.k_shot, card.n_query
+        self.seed, self.n_way, self.n_query = card.seed, card.n_way, card.n_query
         self.notes: list[str] = []
         self.graph = graph
         self.base = TaskSampler(view.y, split.base)
@@ -35,10 +34,9 @@ class Episodes:
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
 
-    def drawn(self, classes: tuple[int, ...], way: int | None = None) -> Tasks | None:
-        """Tasks of the asked-for shape (or ``way``), or of the nearest that base or validation ``classes`` can give."""
-        n_way, shot, query = self.asked
-        shape = _possible(TaskSampler(self.graph.y, classes), way or n_way, shot, query)
+    def drawn(self, classes: tuple[int, ...], way: int, shot: int) -> Tasks | None:
+        """Tasks of base or validation ``classes``, ``way`` to a task or the nearest shape that they can give."""
+        shape = _possible(TaskSampler(self.graph.y, classes), way, shot, self.n_query)
         return shape and draw_tasks(self.graph.y, classes, *shape, SETTLING_TASKS, VALIDATION_SEED)
 
     def validate(self, model: Method) -> float | None:
