@@ -276,14 +276,14 @@ def test_without_words_half_a_ridge_regression_joins_in_if_known_classes_gain(wo
     asked = []
 
     def measured(model, _graph, _state, tasks):
-        asked.append((tasks.n_way, torch.isfinite(model.gate).sum().item()))
+        asked.append((tasks.n_way, int(tasks.shots()[0, 0]), torch.isfinite(model.gate).sum().item()))
         return gain + 0.01 * torch.randn(len(tasks), generator=torch.Generator().manual_seed(0))
 
     monkeypatch.setattr(module, "TEACHERS", 30)
     monkeypatch.setattr(module.Vantage, "_gain", measured)
     model = fit("vantage", graph, split, **shape)
     known = len(split.base + split.validation)
-    assert set(asked) == {(min(3, len(split.validation)), 10), (known, 6)}  # base classes: without what they taught
+    assert set(asked) == {(known, 5, 6)}  # all known classes, five shots, without the views that base classes taught
     assert torch.isfinite(model.gate).all()
     assert model.share.item() == (0.5 if gain else 0.0)
     assert ("ridge regression is half of the score" in " ".join(model.card.notes)) == bool(gain)
@@ -314,3 +314,41 @@ def test_with_words_or_many_base_classes_there_is_nothing_to_settle(wordless, ti
     graph, split, shape = wordless
     assert fitted.share is None and "share" not in fitted.state_dict() and "words" not in fitted.card.context
     assert fit("vantage", graph, split, **shape).share is None  # as many base classes as teach a view
+
+
+def test_without_words_half_of_a_node_is_where_its_walks_go(wordless):
+    graph, split, shape = wordless
+    model = fit("vantage", graph, split, **shape, ridge=False)
+    with torch.no_grad():
+        model.gate.copy_(torch.randn(len(model.gate), generator=torch.Generator().manual_seed(0)))
+    supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}
+    tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
+    *plain, taught, walks = model.embed(graph)
+    whitened = [model.whitening(number, plain[number]) for number in range(len(WORDS))]
+    views = [view.double() for view in (*plain, *whitened, taught, walks)]
+    shares = torch.cat([0.5 * torch.softmax(model.gate, 0), torch.tensor([0.5])]).double()
+    learned = shares.log(), model.sharpness.item(), model.reach.item()
+    for at, query in enumerate((5, 6)):
+        expected = oracle.score(views, *learned, query, supports, module._nearest(graph.num_nodes))
+        torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_walks_belong_to_the_node_level_of_graphs_without_words(wordless, fitted):
+    graph, split, shape = wordless
+    with_walks, *without = (
+        fit("vantage", graph, split, **shape, **more) for more in ({}, {"walks": False}, {"node_adaptation": False})
+    )
+    assert with_walks.walks and not fitted.walks and not any(model.walks for model in without)
+    assert [len(model.embed(graph)) for model in (with_walks, *without)] == [8, 7, 7]
+    view, tasks = training_view(graph, split), draw_tasks(graph.y, split.base, 4, 2, 3, 2, 0)
+    assert torch.equal(with_walks.loss(view, tasks), without[0].loss(view, tasks))  # their share is not learned
+
+
+def test_where_walks_go_tells_classes_apart_that_links_alone_define(wordless):
+    graph, split, shape = wordless
+    model = fit("vantage", graph, split, **shape)
+    state = model.embed(graph)
+    tasks = draw_tasks(graph.y, split.novel, 3, 3, 10, 50, 0)
+    means = class_means(state[-1][tasks.support], tasks.support_y, 3)
+    right = cosine_scores(state[-1][tasks.query], means).argmax(-1).eq(tasks.query_y)
+    assert right.float().mean() > 0.7

@@ -34,8 +34,8 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
 
 
 def landmark_bytes(nodes: int) -> int:
-    """What ``walk_view`` takes in memory: what is known of the landmarks, blocks of the walks, or what comes out."""
-    return 4 * nodes * (_count(nodes) + 1024)
+    """What ``walk_view`` takes in memory: the ratios, and blocks of walks or of what comes out."""
+    return 4 * nodes * (_count(nodes) + 512)
 
 
 def _count(nodes: int) -> int:
@@ -57,7 +57,10 @@ def _kept(graph: Graph, rank: int) -> Tensor:
 
 @torch.no_grad()
 def _reduced(graph: Graph, rank: int, steps: int, restart: float) -> Tensor:
-    gains = visit_ratios(graph, landmarks(graph), steps, restart).clamp_(min=1).log_()
+    places = landmarks(graph)
+    if len(places) == 0:
+        return graph.degree.new_zeros(graph.num_nodes, rank, dtype=torch.float32)
+    gains = visit_ratios(graph, places, steps, restart).clamp_(min=1).log_()
     gram = gains.new_zeros(gains.shape[1], gains.shape[1], dtype=torch.float64)
     for rows in chunks(len(gains), 12 * gains.shape[1]):
         part = gains[rows].double()
