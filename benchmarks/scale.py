@@ -32,8 +32,9 @@ from fewnode.graph.bounded import bounded_normalized
 from fewnode.graph.csr import csr_tensor, to_scipy
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.relations import union
-from fewnode.graph.spectral import STEPS, leading_eigenvectors, structural_bytes
+from fewnode.graph.spectral import STEPS, leading_eigenvectors
 from fewnode.graph.stored import open_store, save_store
+from fewnode.nn.landmarks import wordless_bytes
 from fewnode.nn.view_blocks import COPIES
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
 from fewnode.own import planning
@@ -187,7 +188,7 @@ def agree(folder: Path, names: list[str]) -> None:
         save_store(graph, path)
         space = RUNTIME + 2 * CHUNK + graph.num_nodes * (PER_NODE + 4 * COPIES * 40)
         if not graph.has_features:
-            space = max(space, Space.memory_for(structural_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
+            space = max(space, Space.memory_for(wordless_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
         found = [answers(one, examples) for one in (graph, open_store(path, space))]
         row = {"graph": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "memory": said(space)}
         keep({**row, "same": same(*found), "furthest": float((found[0] - found[1]).abs().max())})

@@ -3,9 +3,10 @@ import pytest
 import torch
 
 from fewnode import Graph, planted
+from fewnode.graph.spectral import structural_bytes
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import landmarks as module
-from fewnode.nn.landmarks import landmark_bytes, landmarks, visit_ratios, walk_view
+from fewnode.nn.landmarks import landmarks, visit_ratios, walk_view, wordless_bytes
 from oracles import landmarks as oracle
 
 
@@ -71,7 +72,8 @@ def test_a_graph_without_edges_has_an_empty_view():
 
 def test_large_graphs_have_fewer_landmarks_so_that_memory_stays_bounded():
     assert [module._count(n) for n in (100, 65_536, 131_072, 10**7)] == [1024, 1024, 512, 128]
-    assert landmark_bytes(10**6) < 20 * 144 * 10**6  # what the structural features take in any case
+    assert wordless_bytes(10**6, 10**7) == structural_bytes(10**6, 10**7)  # walks take no more
+    assert wordless_bytes(1000, 2000) > structural_bytes(1000, 2000)
 
 
 def test_on_disk_it_is_the_same_and_made_once(graph, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from ..graph import Graph
 from ..graph.bounded import bounded_mean, pattern_of
 from ..graph.cache import CacheKey
 from ..graph.operators import Operator, mean_adjacency, weighted_adjacency
+from ..graph.spectral import structural_bytes
 from ..store.space import chunks
 from .views import FAR_STEPS, centred
 
@@ -33,9 +34,10 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     return graph.cache.get(WALK_VIEW.of(rank), lambda: _kept(graph, rank))
 
 
-def landmark_bytes(nodes: int) -> int:
-    """What ``walk_view`` takes in memory: the ratios, and blocks of walks or of what comes out."""
-    return 4 * nodes * (_count(nodes) + 512)
+def wordless_bytes(nodes: int, arcs: int) -> int:
+    """What a graph without words takes in memory at once: for its structural features, or for its walks (the ratios,
+    and blocks of walks or of what comes out)."""
+    return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512))
 
 
 def _count(nodes: int) -> int:

@@ -8,8 +8,7 @@ from typing import Any, Self
 from .. import inference
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.spectral import structural_bytes
-from ..nn.landmarks import landmark_bytes
+from ..nn.landmarks import wordless_bytes
 from ..storage import PathLike
 from ..store.sizes import said
 from ..store.space import Space
@@ -103,8 +102,7 @@ class FittedModel(AttachedModel):
             )
         assert graph.space is not None
         n = graph.num_nodes
-        made = max(structural_bytes(n, len(graph.indices)), landmark_bytes(n))
-        needed = Space.memory_for(made, n)
+        needed = Space.memory_for(wordless_bytes(n, len(graph.indices)), n)
         if not graph.has_features and graph.space.memory < needed:
             raise InputError(
                 "a graph without feature columns gets structural ones, which are made in memory: give --memory "
