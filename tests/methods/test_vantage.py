@@ -316,39 +316,44 @@ def test_with_words_or_many_base_classes_there_is_nothing_to_settle(wordless, ti
     assert fit("vantage", graph, split, **shape).share is None  # as many base classes as teach a view
 
 
-def test_without_words_half_of_a_node_is_where_its_walks_go(wordless):
+@pytest.mark.parametrize(("teachers", "fixed"), [(2, (0.5,)), (30, (0.4, 0.2))])
+def test_without_words_much_of_a_node_is_where_it_stands(wordless, monkeypatch, teachers, fixed):
     graph, split, shape = wordless
+    monkeypatch.setattr(module, "TEACHERS", teachers)
     model = fit("vantage", graph, split, **shape, ridge=False)
     with torch.no_grad():
         model.gate.copy_(torch.randn(len(model.gate), generator=torch.Generator().manual_seed(0)))
     supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}
     tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
-    *plain, taught, walks = model.embed(graph)
+    state = model.embed(graph)
+    plain, taught, places = state[: len(VIEWS)], state[len(VIEWS) : -len(fixed)], state[-len(fixed) :]
+    assert len(taught) == (teachers == 2)
     whitened = [model.whitening(number, plain[number]) for number in range(len(WORDS))]
-    views = [view.double() for view in (*plain, *whitened, taught, walks)]
-    shares = torch.cat([0.5 * torch.softmax(model.gate, 0), torch.tensor([0.5])]).double()
+    views = [view.double() for view in (*plain, *whitened, *taught, *places)]
+    shares = torch.cat([(1 - sum(fixed)) * torch.softmax(model.gate, 0), torch.tensor(fixed)]).double()
     learned = shares.log(), model.sharpness.item(), model.reach.item()
     for at, query in enumerate((5, 6)):
         expected = oracle.score(views, *learned, query, supports, module._nearest(graph.num_nodes))
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_walks_belong_to_the_node_level_of_graphs_without_words(wordless, fitted):
+def test_where_a_node_stands_belongs_to_the_node_level_of_graphs_without_words(wordless, fitted, monkeypatch):
     graph, split, shape = wordless
-    with_walks, *without = (
-        fit("vantage", graph, split, **shape, **more) for more in ({}, {"walks": False}, {"node_adaptation": False})
+    monkeypatch.setattr(module, "TEACHERS", 30)
+    whole, *without = (
+        fit("vantage", graph, split, **shape, **more) for more in ({}, {"places": False}, {"node_adaptation": False})
     )
-    assert with_walks.walks and not fitted.walks and not any(model.walks for model in without)
-    assert [len(model.embed(graph)) for model in (with_walks, *without)] == [8, 7, 7]
+    assert whole.places and not fitted.places and not any(model.places for model in without)
+    assert [len(model.embed(graph)) for model in (whole, *without)] == [8, 6, 6]
     view, tasks = training_view(graph, split), draw_tasks(graph.y, split.base, 4, 2, 3, 2, 0)
-    assert torch.equal(with_walks.loss(view, tasks), without[0].loss(view, tasks))  # their share is not learned
+    assert torch.equal(whole.loss(view, tasks), without[0].loss(view, tasks))  # how much it counts is not learned
 
 
-def test_where_walks_go_tells_classes_apart_that_links_alone_define(wordless):
+def test_where_nodes_stand_tells_classes_apart_that_links_alone_define(wordless, monkeypatch):
     graph, split, shape = wordless
-    model = fit("vantage", graph, split, **shape)
-    state = model.embed(graph)
+    monkeypatch.setattr(module, "TEACHERS", 30)
     tasks = draw_tasks(graph.y, split.novel, 3, 3, 10, 50, 0)
-    means = class_means(state[-1][tasks.support], tasks.support_y, 3)
-    right = cosine_scores(state[-1][tasks.query], means).argmax(-1).eq(tasks.query_y)
-    assert right.float().mean() > 0.7
+    for z in fit("vantage", graph, split, **shape).embed(graph)[-2:]:
+        means = class_means(z[tasks.support], tasks.support_y, 3)
+        right = cosine_scores(z[tasks.query], means).argmax(-1).eq(tasks.query_y)
+        assert right.float().mean() > 0.7

@@ -17,6 +17,7 @@ from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.edge_use import EdgeUse
 from ..graph.relations import union
+from ..nn.communities import community_view
 from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot, pseudo_supports, ridge_directions
 from ..nn.landmarks import walk_view
@@ -29,6 +30,8 @@ from .base import Draw, Method, Training, cross_entropy
 
 MANY = 20  # classes of a training task
 PENALTY = 0.1  # of the ridge regression
+PLACES = (0.4, 0.2)  # of a node, on a graph without words, is where its walks go, and which communities it is in
+PLACES_TAUGHT = (0.5,)  # ... and with a taught view, which communities blur: where its walks go
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 SHOTS = 5  # at which a ridge regression is asked for, or more: with fewer, a task says too little about it
@@ -36,7 +39,6 @@ SURE = 2.0  # standard errors that a ridge regression must gain to have a say
 TASKS = 64  # scored at a time: a node is eleven views wide
 TEACHERS = 30  # base classes that it takes to teach a view: with six the gate closes, with eighteen it gains little
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
-WALKED = 0.5  # of a node is where its walks go, on a graph without words
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
 POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
@@ -54,8 +56,8 @@ class Vantage(Method):
     told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
     pseudo-support, the nodes of the graph nearest to it, whatever they are labelled; and a learned part of the score is
     the distance to that mean instead of the cosine, by which a class that is spread out reaches further. On a graph
-    without ``words`` of its own, half of a node is where its walks go, and half of the score is a ridge regression if
-    that is better on known classes.
+    without ``words`` of its own, half of a node or more is where it stands: where its walks go, and in which
+    communities it is; and half of the score is a ridge regression if that is better on known classes.
     """
 
     reads_edges = ("weights", "kinds")
@@ -86,7 +88,7 @@ class Vantage(Method):
         gate_penalty: float = 3e-4,
         taught: bool = True,
         ridge: bool = True,
-        walks: bool = True,
+        places: bool = True,
     ) -> None:
         super().__init__()
         use = EdgeUse.of(edges)
@@ -102,7 +104,8 @@ class Vantage(Method):
         if self.taught:
             self.first.append(UNTAUGHT)
             self.discriminant = Discriminant(len(self.whitened), self.views.rank, len(base_classes))
-        self.walks = walks and not words and node_adaptation
+        placed = places and not words and node_adaptation
+        self.places = (PLACES_TAUGHT if self.taught else PLACES) if placed else ()
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
@@ -128,8 +131,9 @@ class Vantage(Method):
         if self.taught:
             words, taught = [state[view] for view in self.whitened], self.discriminant
             state.append(graph.cache.get(TAUGHT, lambda: taught(words, graph.space), source=taught.matrix))
-        if self.walks:
-            state.append(walk_view(union(self.views.use.seen(graph)), self.views.rank))
+        if self.places:
+            plain, rank = union(self.views.use.seen(graph)), self.views.rank
+            state += [made(plain, rank) for made, _ in zip((walk_view, community_view), self.places, strict=False)]
         return state
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
@@ -198,12 +202,12 @@ class Vantage(Method):
         return loss + self.gate_penalty * away.square().sum()
 
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
-        """Each view of ``nodes [...]``, then those that base classes shaped, ``[..., rank]``; then that of walks, whose
-        share is not learned, so that the folds of a training go without."""
+        """Each view of ``nodes [...]``, then those that base classes shaped, ``[..., rank]``; then where a node
+        stands; how much that counts is not learned, so that the folds of a training go without."""
         yield from self._given(state, nodes)
         yield from self._learned(state, nodes, fold)
         if fold is None:
-            yield from self._walked(state, nodes)
+            yield from self._placed(state, nodes)
 
     def _given(self, state: list[Tensor], nodes: Tensor) -> Iterator[Tensor]:
         return (rows_at(state[view], nodes, self.space).float() for view in self.used)
@@ -214,17 +218,16 @@ class Vantage(Method):
         for view in self.whitened:
             yield self.whitening(view, rows_at(state[view], nodes, self.space).float(), own)
         if self.taught:
-            yield (state[-1 - self.walks] if fold is None else self.discriminant.fold_rows)[nodes]
+            yield (state[-1 - len(self.places)] if fold is None else self.discriminant.fold_rows)[nodes]
 
-    def _walked(self, state: list[Tensor], nodes: Tensor) -> Iterator[Tensor]:
-        if self.walks:
-            yield rows_at(state[-1], nodes, self.space)
+    def _placed(self, state: list[Tensor], nodes: Tensor) -> Iterator[Tensor]:
+        return (rows_at(view, nodes, self.space) for view in state[len(state) - len(self.places) :])
 
     def _lengths(self) -> Tensor:
         """Of the parts of a node: the roots of their shares."""
         shares = torch.softmax(self.gate, 0)
-        if self.walks:
-            shares = torch.cat([(1 - WALKED) * shares, shares.new_tensor([WALKED])])
+        if self.places:
+            shares = torch.cat([(1 - sum(self.places)) * shares, shares.new_tensor(self.places)])
         return shares.sqrt()
 
     def _joined(self, parts: Iterable[Tensor]) -> Tensor:
@@ -249,7 +252,7 @@ class Vantage(Method):
         learned = graph.cache.get(
             POOL_LEARNED, lambda: list(self._learned(state, nodes)), source=self.whitening.matrices
         )
-        parts = chain(self._given(state, nodes), learned, self._walked(state, nodes))
+        parts = chain(self._given(state, nodes), learned, self._placed(state, nodes))
         return F.normalize(self._joined(parts), dim=-1)
 
     @torch.no_grad()

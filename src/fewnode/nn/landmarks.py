@@ -10,6 +10,7 @@ from ..graph.cache import CacheKey
 from ..graph.operators import Operator, mean_adjacency, weighted_adjacency
 from ..graph.spectral import structural_bytes
 from ..store.space import chunks
+from .communities import community_bytes
 from .views import FAR_STEPS, centred
 
 WALKS = ((12, 0.3), FAR_STEPS)  # steps and restart of near and of far walks
@@ -35,9 +36,9 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:
-    """What a graph without words takes in memory at once: for its structural features, or for its walks (the ratios,
-    and blocks of walks or of what comes out)."""
-    return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512))
+    """What a graph without words takes in memory at once: for its structural features, its communities, or its walks
+    (the ratios, and blocks of walks or of what comes out)."""
+    return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512), community_bytes(arcs))
 
 
 def _count(nodes: int) -> int:
