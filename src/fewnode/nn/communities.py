@@ -10,6 +10,7 @@ from ..graph import Graph
 from ..graph.cache import CacheKey
 from ..graph.csr import to_tensor
 from ..graph.spectral import random_block
+from ..store.rows import on_disk
 from .features import row_directions
 from .views import centred
 
@@ -25,21 +26,13 @@ def community_view(graph: Graph, rank: int) -> Tensor:
     """Unit rows ``[N, rank]``, centred on the graph's mean: in which communities a node is, reduced to the leading
     singular vectors. Inner products are about the share of partitions that have two nodes together; no row of a node
     without an edge."""
-    return graph.cache.get(COMMUNITIES.of(rank), lambda: _kept(graph, rank))
+    name = f"communities_{rank}{'' if graph.weights is None else '_weighted'}"
+    return graph.cache.get(COMMUNITIES.of(rank), lambda: on_disk(graph.space, name, lambda: _made(graph, rank)))
 
 
 def community_bytes(arcs: int) -> int:
     """What finding communities takes in memory."""
     return 80 * arcs
-
-
-def _kept(graph: Graph, rank: int) -> Tensor:
-    """On disk, if the graph is."""
-    if graph.space is None:
-        return _made(graph, rank)
-    name = f"communities_{rank}{'' if graph.weights is None else '_weighted'}"
-    graph.space.kept(name, lambda: _made(graph, rank))
-    return graph.space.open(name)
 
 
 @torch.no_grad()

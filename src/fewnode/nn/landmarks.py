@@ -9,6 +9,7 @@ from ..graph.bounded import bounded_mean, pattern_of
 from ..graph.cache import CacheKey
 from ..graph.operators import Operator, mean_adjacency, weighted_adjacency
 from ..graph.spectral import structural_bytes
+from ..store.rows import on_disk
 from ..store.space import chunks
 from .communities import community_bytes
 from .views import FAR_STEPS, centred
@@ -32,7 +33,8 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
     linear in the graph's size.
     """
-    return graph.cache.get(WALK_VIEW.of(rank), lambda: _kept(graph, rank))
+    name = f"walks_{rank}{'' if graph.weights is None else '_weighted'}"
+    return graph.cache.get(WALK_VIEW.of(rank), lambda: on_disk(graph.space, name, lambda: _made(graph, rank)))
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:
@@ -45,17 +47,8 @@ def _count(nodes: int) -> int:
     return min(MOST, max(FEWEST, CELLS // max(nodes, 1)))
 
 
-def _kept(graph: Graph, rank: int) -> Tensor:
-    """On disk, if the graph is."""
-
-    def made() -> Tensor:
-        return F.normalize(torch.cat([_reduced(graph, rank, *walk) for walk in WALKS], 1), dim=1)
-
-    if graph.space is None:
-        return made()
-    name = f"walks_{rank}{'' if graph.weights is None else '_weighted'}"
-    graph.space.kept(name, made)
-    return graph.space.open(name)
+def _made(graph: Graph, rank: int) -> Tensor:
+    return F.normalize(torch.cat([_reduced(graph, rank, *walk) for walk in WALKS], 1), dim=1)
 
 
 @torch.no_grad()

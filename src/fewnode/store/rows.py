@@ -37,6 +37,15 @@ def scratch(space: Space, rows: int, width: int) -> Tensor:
         return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))
 
 
+def on_disk(space: Space | None, name: str, make: Callable[[], Tensor]) -> Tensor:
+    """``make()``; where there is a space, made once and mapped from it."""
+    if space is None:
+        return make()
+    if not space.has(name):
+        space.write(name, make())
+    return space.open(name)
+
+
 def by_rows(
     space: Space | None,
     name: str,
