@@ -132,8 +132,8 @@ class Vantage(Method):
             words, taught = [state[view] for view in self.whitened], self.discriminant
             state.append(graph.cache.get(TAUGHT, lambda: taught(words, graph.space), source=taught.matrix))
         if self.places:
-            plain, rank = union(self.views.use.seen(graph)), self.views.rank
-            state += [made(plain, rank) for made, _ in zip((walk_view, community_view), self.places, strict=False)]
+            plain, made = union(self.views.use.seen(graph)), (walk_view, community_view)[: len(self.places)]
+            state += [view(plain, self.views.rank) for view in made]
         return state
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
