@@ -83,3 +83,13 @@ def test_on_disk_it_is_the_same_and_made_once(graph, tmp_path, monkeypatch):
     torch.testing.assert_close(one @ one.T, two @ two.T, atol=1e-3, rtol=1e-3)
     monkeypatch.setattr(module, "partition", None)
     assert torch.equal(community_view(open_store(tmp_path / "g.store"), 8), two)
+
+
+def test_a_graph_that_is_too_large_has_fewer_partitions_and_then_an_empty_view(graph, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "partition", lambda arcs, each, random: asked.append(each) or np.arange(300) % 7)
+    for arcs, partitions in ((3, 3), (1, 1), (0, 0)):
+        monkeypatch.setattr(module, "ARCS", arcs * len(graph.indices))
+        asked.clear()
+        view = community_view(graph.fresh(), 8)
+        assert len(asked) == partitions and view.shape == (300, 8) and bool(view.any()) == (partitions > 0)

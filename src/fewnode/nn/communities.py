@@ -15,8 +15,8 @@ from .features import row_directions
 from .views import centred
 
 FINEST, COARSEST = 8.0, 2.0  # resolutions, which lie between these
-MOST, FEWEST = 12, 4  # partitions
-ARCS = 1 << 26  # arcs times partitions: of a larger graph there are fewer of these
+MOST = 12  # partitions
+ARCS = 1 << 24  # arcs times partitions: of a larger graph there are fewer of these, and in the end none
 LEVELS, SWEEPS = 6, 12
 
 COMMUNITIES = CacheKey[Tensor]("view of communities")
@@ -25,20 +25,22 @@ COMMUNITIES = CacheKey[Tensor]("view of communities")
 def community_view(graph: Graph, rank: int) -> Tensor:
     """Unit rows ``[N, rank]``, centred on the graph's mean: in which communities a node is, reduced to the leading
     singular vectors. Inner products are about the share of partitions that have two nodes together; no row of a node
-    without an edge."""
+    without an edge, and none at all in a graph that is too large to look for communities in."""
     name = f"communities_{rank}{'' if graph.weights is None else '_weighted'}"
     return graph.cache.get(COMMUNITIES.of(rank), lambda: on_disk(graph.space, name, lambda: _made(graph, rank)))
 
 
 def community_bytes(arcs: int) -> int:
     """What finding communities takes in memory."""
-    return 80 * arcs
+    return 120 * arcs
 
 
 @torch.no_grad()
 def _made(graph: Graph, rank: int) -> Tensor:
     arcs, random = sp.csr_array(graph.to_scipy(scaled=True)), np.random.default_rng(0)
-    n_partitions = max(FEWEST, min(MOST, ARCS // max(arcs.nnz, 1)))
+    n_partitions = min(MOST, ARCS // max(arcs.nnz, 1))
+    if n_partitions == 0:
+        return torch.zeros(graph.num_nodes, rank, device=graph.device)
     found = [partition(arcs, each, random) for each in np.geomspace(COARSEST, FINEST, n_partitions)]
     together = sp.hstack([_members(label, int(label.max(initial=0)) + 1) for label in found])
     joined = sp.diags_array((np.diff(arcs.indptr) > 0).astype(np.float32))
