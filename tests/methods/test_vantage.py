@@ -8,7 +8,9 @@ from fewnode import Graph, Tasks, evaluate, fit, training_view
 from fewnode.datasets import planted
 from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
+from fewnode.nn import pseudo_support
 from fewnode.nn.heads import class_means, cosine_scores, ridge_scores
+from fewnode.nn.pseudo_support import nearest
 from fewnode.nn.views import NEAR, VIEWS, WORDS
 from fewnode.tasks import draw_tasks
 from oracles import vantage as oracle
@@ -56,27 +58,23 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
     plain = core.embed(graph)
     whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
     views = [view.double() for view in (*plain[:-1], *whitened, plain[-1])]
-    nearest = module._nearest(graph.num_nodes) if pseudo else 0
-    assert nearest == (3 if pseudo else 0)
+    chosen = nearest(graph.num_nodes) if pseudo else 0
+    assert chosen == (3 if pseudo else 0)
     for at, query in enumerate((5, 6)):
         learned = core.gate.double(), core.sharpness.item(), core.reach.item()
-        expected = oracle.score(views, *learned, query, supports, nearest)
+        expected = oracle.score(views, *learned, query, supports, chosen)
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
-
-
-def test_pseudo_supports_are_a_share_of_where_they_are_looked_for():
-    assert [module._nearest(n) for n in (10, 1_000, 10_000, 100_000)] == [1, 10, 100, 100]
 
 
 def test_a_large_graph_is_searched_by_a_sample_that_stays_the_same(tiny, fitted, monkeypatch):
     graph, split = tiny
-    monkeypatch.setattr(module, "POOL", 100)
+    monkeypatch.setattr(pseudo_support, "POOL", 100)
     tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 70, 0)  # more tasks than are scored at a time
     fresh = [graph.fresh() for _ in range(2)]
     with torch.no_grad():
         scores = [fitted(one, tasks) for one in fresh]
     torch.testing.assert_close(*scores)
-    assert len(fresh[0].cache.get(module.POOL_VECTORS, lambda: None, fitted.gate)) == 100
+    assert len(fresh[0].cache.get(module.SEARCHED, lambda: None, fitted.whitening.matrices)) == 100
 
 
 def test_a_trained_gate_is_not_served_another_ones_pool(tiny):
@@ -333,7 +331,7 @@ def test_without_words_much_of_a_node_is_where_it_stands(wordless, monkeypatch, 
     shares = torch.cat([(1 - sum(fixed)) * torch.softmax(model.gate, 0), torch.tensor(fixed)]).double()
     learned = shares.log(), model.sharpness.item(), model.reach.item()
     for at, query in enumerate((5, 6)):
-        expected = oracle.score(views, *learned, query, supports, module._nearest(graph.num_nodes))
+        expected = oracle.score(views, *learned, query, supports, nearest(graph.num_nodes))
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
 
 

@@ -6,7 +6,6 @@ It owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) the three levels, node, 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import torch
@@ -19,8 +18,9 @@ from ..graph.edge_use import EdgeUse
 from ..graph.relations import union
 from ..nn.communities import community_view
 from ..nn.discriminant import Discriminant
-from ..nn.heads import class_means, one_hot, pseudo_supports, ridge_directions
+from ..nn.heads import class_means, one_hot, ridge_directions
 from ..nn.landmarks import walk_view
+from ..nn.pseudo_support import Pool, nearest, searched
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening, within_folds
 from ..store.rows import rows_at
@@ -32,8 +32,6 @@ MANY = 20  # classes of a training task
 PENALTY = 0.1  # of the ridge regression
 PLACES = (0.4, 0.2)  # of a node, on a graph without words, is where its walks go, and which communities it is in
 PLACES_TAUGHT = (0.5,)  # ... and with a taught view, which communities blur: where its walks go
-POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
-SHARE = 0.01  # of the pool is the pseudo-support of a class
 SHOTS = 5  # at which a ridge regression is asked for, or more: with fewer, a task says too little about it
 SURE = 2.0  # standard errors that a ridge regression must gain to have a say
 TASKS = 64  # scored at a time: a node is eleven views wide
@@ -41,8 +39,7 @@ TEACHERS = 30  # base classes that it takes to teach a view: with six the gate c
 UNTAUGHT = -2.0  # where the gate of the taught view starts: at next to nothing
 WORTH = 2.0  # the pseudo-support of a class counts as much as two further examples
 
-POOL_VECTORS = CacheKey[Tensor]("vectors of the pool")
-POOL_LEARNED = CacheKey[list[Tensor]]("views of the pool that base classes shaped")
+SEARCHED = CacheKey[Pool]("views of the nodes searched for pseudo-supports")
 TAUGHT = CacheKey[Tensor]("rows in the directions that base classes taught")
 
 
@@ -147,8 +144,8 @@ class Vantage(Method):
         examples = [F.normalize(self._joined(self._parts(state, tasks.support)), dim=-1)]
         means = class_means(examples[0], tasks.support_y, tasks.n_way)
         if self.task_adaptation:
-            pool = graph.cache.get(POOL_VECTORS, lambda: self._pool(graph, state), source=self.gate)
-            examples.append(pseudo_supports(means, pool, _nearest(graph.num_nodes)))
+            pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
+            examples.append(pool.pseudo_supports(means, self._lengths(), nearest(graph.num_nodes)))
             means = drawn_towards(means, tasks.shots(), examples[1])
         return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1)), examples
 
@@ -243,17 +240,8 @@ class Vantage(Method):
         return total
 
     @torch.no_grad()
-    def _pool(self, graph: Graph, state: list[Tensor]) -> Tensor:
-        """The nodes among which pseudo-supports are looked for, ``[P, d]``, of length one."""
-        n = graph.num_nodes
-        everyone = torch.arange(n) if n <= POOL else torch.randperm(n, generator=torch.Generator().manual_seed(0))
-        nodes = everyone[:POOL].to(graph.device)
-        # Only the gate changes from one check of a training to the next.
-        learned = graph.cache.get(
-            POOL_LEARNED, lambda: list(self._learned(state, nodes)), source=self.whitening.matrices
-        )
-        parts = chain(self._given(state, nodes), learned, self._placed(state, nodes))
-        return F.normalize(self._joined(parts), dim=-1)
+    def _pool(self, graph: Graph, state: list[Tensor]) -> Pool:
+        return Pool(self._parts(state, searched(graph.num_nodes).to(graph.device)))
 
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
@@ -288,8 +276,3 @@ def drawn_towards(means: Tensor, shots: Tensor, pseudo: Tensor) -> Tensor:
     """Points between the means of classes and their pseudo-supports: ``shots [T, N]`` examples against ``WORTH``."""
     shots = shots[..., None]
     return (shots * means + WORTH * pseudo) / (shots + WORTH)
-
-
-def _nearest(num_nodes: int) -> int:
-    """How many nodes of the pool make a pseudo-support."""
-    return max(1, round(SHARE * min(num_nodes, POOL)))

@@ -25,13 +25,6 @@ def class_means(z: Tensor, y: Tensor, n_way: int) -> Tensor:
     return torch.bmm((member / member.sum(1, keepdim=True)).transpose(1, 2), z)
 
 
-def pseudo_supports(means: Tensor, pool: Tensor, nearest: int) -> Tensor:
-    """Directions ``[T, N, d]`` of the mean of the ``nearest`` rows of ``pool [P, d]`` to each class ``[T, N, d]``."""
-    chosen = (means.flatten(0, 1) @ pool.t()).topk(nearest, sorted=False).indices
-    together = F.embedding_bag(chosen, pool, mode="mean")
-    return F.normalize(together, dim=-1).view_as(means)
-
-
 def cosine_scores(q: Tensor, prototypes: Tensor) -> Tensor:
     """Cosine of each query with each prototype."""
     return torch.bmm(F.normalize(q, dim=-1), F.normalize(prototypes, dim=-1).transpose(1, 2))
