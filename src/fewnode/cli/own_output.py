@@ -145,7 +145,7 @@ def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
     if facts["beside_probe"]:
         own, floor = (f"{100 * share:.1f} %" for share in facts["beside_probe"])
         console.print(f"Without any training (probe): {floor}; {facts['method']}: {own}, on the same validation tasks.")
-        if facts["beside_probe"][1] > facts["beside_probe"][0]:
+        if floor != own and facts["beside_probe"][1] > facts["beside_probe"][0]:
             console.print("Training does not pay here: --method probe --force gives the better model.")
     console.print(
         f"Model in {facts['folder']}. Write your examples (columns id,label) to support.csv; next:", markup=False
