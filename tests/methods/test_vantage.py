@@ -355,3 +355,14 @@ def test_where_nodes_stand_tells_classes_apart_that_links_alone_define(wordless,
         means = class_means(z[tasks.support], tasks.support_y, 3)
         right = cosine_scores(z[tasks.query], means).argmax(-1).eq(tasks.query_y)
         assert right.float().mean() > 0.7
+
+
+def test_where_links_are_all_half_of_the_score_is_a_distance_which_one_shot_cannot_teach(wordless, fitted, monkeypatch):
+    graph, split, shape = wordless
+    taught = fit("vantage", graph, split, **shape)
+    monkeypatch.setattr(module, "TEACHERS", 30)
+    alone = fit("vantage", graph, split, **shape)
+    assert [torch.sigmoid(model.reach).item() > 0.4 for model in (fitted, taught, alone)] == [False, False, True]
+    tasks = draw_tasks(graph.y, split.base, 3, 1, 4, 2, 0)
+    alone.loss(training_view(graph, split), tasks).backward()
+    assert alone.reach.grad.abs() < 1e-6 < alone.gate.grad.abs().max()

@@ -32,6 +32,7 @@ MANY = 20  # classes of a training task
 PENALTY = 0.1  # of the ridge regression
 PLACES = (0.4, 0.2)  # of a node, on a graph without words, is where its walks go, and which communities it is in
 PLACES_TAUGHT = (0.5,)  # ... and with a taught view, which communities blur: where its walks go
+REACH, REACH_OF_LINKS = -2.0, 0.0  # where the logit of the distance's part starts: 12 %, and half where links are all
 SHOTS = 5  # at which a ridge regression is asked for, or more: with fewer, a task says too little about it
 SURE = 2.0  # standard errors that a ridge regression must gain to have a say
 TASKS = 64  # scored at a time: a node is eleven views wide
@@ -106,7 +107,9 @@ class Vantage(Method):
         self.gate_penalty = gate_penalty
         self.task_adaptation = task_adaptation
         self.gate = nn.Parameter(torch.tensor(self.first))
-        self.reach = nn.Parameter(torch.full((1,), -2.0))  # the logit of the distance's part of the score
+        # The logit of the distance's part of the score. A mean of one example is always of length one, so that at one
+        # shot the loss, which knows no pseudo-supports, cannot tell: then it stays where it starts.
+        self.reach = nn.Parameter(torch.full((1,), REACH if words or self.taught else REACH_OF_LINKS))
         self.sharpness = nn.Parameter(torch.full((1,), 2.3))  # the logarithm of the scores' scale
         asked = ridge and not words and len(base_classes) < TEACHERS  # else base classes do not stand in for new ones
         self.share: Tensor | None  # of a ridge regression in the score: nothing or half
