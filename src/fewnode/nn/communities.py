@@ -90,11 +90,11 @@ def _better(between: sp.csr_array, label: np.ndarray, mass: np.ndarray, resoluti
     gain = pull.data - expected[node] * (totals[pull.indices] - own * mass[node])
     stay = -expected * (totals[label] - mass)
     stay[node[own]] = gain[own]
-    tied = np.flatnonzero(np.diff(pull.indptr))
-    best = np.lexsort((gain, node))[pull.indptr[tied + 1] - 1]  # the last of each node's
-    moves = gain[best] > stay[tied] + 1e-9
-    better = label.copy()
-    better[tied[moves]] = pull.indices[best[moves]]
+    tied = np.diff(pull.indptr) > 0
+    most, better = np.full(len(label), np.inf), label.copy()
+    most[tied] = np.maximum.reduceat(gain, pull.indptr[:-1][tied])
+    moves = (gain == most[node]) & (gain > stay[node] + 1e-9)
+    better[node[moves]] = pull.indices[moves]  # where several are best, the last
     return better
 
 
