@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .graph import Graph
-from .inference import score_tasks
+from .inference import accuracies, score_tasks
 from .methods.base import Method
 from .tasks import ClassSplit, Tasks, draw_tasks
 
@@ -77,8 +77,7 @@ def evaluate(
     highest = max(int(tasks.support.max()), int(tasks.query.max()))
     if highest >= graph.num_nodes:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
-    correct = score_tasks(model, graph, tasks).argmax(-1).cpu() == tasks.query_y.cpu()
-    return summarize(correct.double().mean(1), tasks)
+    return summarize(accuracies(score_tasks(model, graph, tasks), tasks), tasks)
 
 
 def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:

@@ -68,10 +68,10 @@ def score_nodes(
     return _finite(torch.cat(parts))
 
 
-def accuracy(scores: Tensor, tasks: Tasks) -> float:
-    """The share of right answers."""
+def accuracies(scores: Tensor, tasks: Tasks) -> Tensor:
+    """The share of right answers in each task, ``[T]``."""
     assert tasks.query_y is not None
-    return float((scores.argmax(-1).cpu() == tasks.query_y.cpu()).float().mean())
+    return (scores.argmax(-1).cpu() == tasks.query_y.cpu()).double().mean(1)
 
 
 def batches(load: Tensor, room: int = ROWS) -> list[tuple[int, int]]:

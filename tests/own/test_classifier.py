@@ -480,9 +480,14 @@ def test_words_of_a_text_column_are_kept_and_used_on_the_next_table(tmp_path):
     assert loaded.attach(other)
 
 
-def test_compare_says_what_training_is_worth(classifier):
-    own, other = classifier.compare("probe", smooth=False)
-    assert 0 < other <= 1 and 0 < own <= 1
+def test_compare_says_what_training_is_worth_and_whether_the_tasks_can_tell():
+    graph, split = fewnode.planted(300, 12, features=60, difficulty=0.7, seed=1)
+    options = {"n_way": 3, "k_shot": 1, "steps": 0, "rank": 16}
+    model = FewShotClassifier(**options).fit(graph, split)
+    found = model.compare("probe", smooth=False)
+    assert 0.3 < found.other < found.own - found.interval < found.own < 1 and found.interval > 0
+    itself = model.compare("vantage", steps=0, rank=16)
+    assert itself.own == itself.other == found.own and itself.interval == 0
 
 
 def test_examples_of_known_classes_and_of_other_are_labels_in_the_open_question(classifier):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ..graph import Graph
     from ..own.classifier import FewShotClassifier
+    from ..own.fitted import Comparison
     from ..own.tables import TableSource
     from ..tasks import ClassSplit
 
@@ -102,7 +103,7 @@ def draw_understood(console: "Console", facts: dict[str, Any]) -> None:
         console.print(f"... {len(classes) - SHOWN} smaller ones")
 
 
-def fitted(classifier: "FewShotClassifier", folder: str, compared: tuple[float, float] | None) -> dict[str, Any]:
+def fitted(classifier: "FewShotClassifier", folder: str, compared: "Comparison | None") -> dict[str, Any]:
     """What came out of the training."""
     assert classifier.model is not None
     card = classifier.model.card
@@ -114,7 +115,8 @@ def fitted(classifier: "FewShotClassifier", folder: str, compared: tuple[float, 
         "interrupted": classifier.interrupted,
         "notes": classifier.notes,
         "calibrations": [one.to_json() for one in classifier.calibrations],
-        "beside_probe": compared,
+        "beside_probe": None if compared is None else list(compared[:2]),
+        "beside_probe_interval": None if compared is None else compared.interval,
         "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
     }
 
@@ -143,9 +145,12 @@ def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
     else:
         console.print("No two validation classes: how good predictions will be is not known beforehand.")
     if facts["beside_probe"]:
-        own, floor = (f"{100 * share:.1f} %" for share in facts["beside_probe"])
-        console.print(f"Without any training (probe): {floor}; {facts['method']}: {own}, on the same validation tasks.")
-        if floor != own and facts["beside_probe"][1] > facts["beside_probe"][0]:
+        own, floor = facts["beside_probe"]
+        shown = f"(probe): {100 * floor:.1f} %; {facts['method']}: {100 * own:.1f} %, on the same validation tasks."
+        console.print(f"Without any training {shown}")
+        if abs(own - floor) <= facts["beside_probe_interval"]:
+            console.print("That is no more than chance would do: these tasks cannot tell whether training pays.")
+        elif floor > own:
             console.print("Training does not pay here: --method probe --force gives the better model.")
     console.print(
         f"Model in {facts['folder']}. Write your examples (columns id,label) to support.csv; next:", markup=False

@@ -3,10 +3,11 @@
 import warnings
 from inspect import signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from .. import inference
 from ..errors import InputError
+from ..evaluation import summarize
 from ..graph import Graph
 from ..nn.landmarks import wordless_bytes
 from ..storage import PathLike
@@ -23,6 +24,14 @@ from .inputs import graph_of
 from .openworld.rehearsal import Progress
 from .openworld.spreading import COPIES
 from .tables import TableSource
+
+
+class Comparison(NamedTuple):
+    """Accuracies on the same tasks, and half of the 95 % interval of their difference."""
+
+    own: float
+    other: float
+    interval: float
 
 
 class FittedModel(AttachedModel):
@@ -124,7 +133,7 @@ class FittedModel(AttachedModel):
             return "probe", {}
         return self.method, self.options
 
-    def compare(self, method: str = "probe", **options: Any) -> tuple[float, float] | None:
+    def compare(self, method: str = "probe", **options: Any) -> Comparison | None:
         """Accuracy of this model and of another method on the same validation tasks, so that what training is worth can
         be seen; None without validation classes."""
         model, _ = self._fitted()
@@ -136,7 +145,8 @@ class FittedModel(AttachedModel):
         other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
         own = inference.score_tasks(model, graph, tasks, state)
         its = inference.score_tasks(other, graph, tasks, inference.embed(other, graph))
-        return inference.accuracy(own, tasks), inference.accuracy(its, tasks)
+        mine, theirs = (inference.accuracies(scores, tasks) for scores in (own, its))
+        return Comparison(float(mine.mean()), float(theirs.mean()), summarize(mine - theirs, tasks).interval)
 
     def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
         """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.

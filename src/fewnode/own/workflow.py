@@ -15,6 +15,7 @@ from ..tasks import ClassSplit
 from ..training.callbacks import Callback
 from .classes import choose_split
 from .classifier import FewShotClassifier
+from .fitted import Comparison
 from .loading import load_adapted
 from .openworld.rehearsal import Progress
 from .order import natural_order
@@ -33,7 +34,7 @@ class FittedTables:
     classifier: FewShotClassifier
     graph: Graph
     split: ClassSplit
-    beside_probe: tuple[float, float] | None
+    beside_probe: Comparison | None
 
 
 def fit_tables(
