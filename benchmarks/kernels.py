@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from fewnode import Graph, draw_tasks, planted
 from fewnode.graph import operators
 from fewnode.nn.features import ReducedFeatures
-from fewnode.nn.pseudo_support import POOL, Pool, nearest
+from fewnode.nn.pseudo_support import POOL, Pool
 
 SIZES = {  # nodes, classes, average degree, columns, words per node
     "cora_full": (19_793, 70, 6.6, 8_710, 60),
@@ -77,10 +77,10 @@ def searches() -> tuple[Callable[[], torch.Tensor], Callable[[], torch.Tensor]]:
 
     def joined() -> torch.Tensor:
         rows = F.normalize(torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], 1), dim=1)
-        chosen = (means @ rows.T).topk(nearest(POOL), sorted=False).indices
+        chosen = (means @ rows.T).topk(pool.nearest, sorted=False).indices
         return F.normalize(F.embedding_bag(chosen, rows, mode="mean"), dim=1)
 
-    return lambda: pool.pseudo_supports(means, lengths, nearest(POOL)), joined
+    return lambda: pool.pseudo_supports(means, lengths), joined
 
 
 def main() -> None:

@@ -10,10 +10,11 @@ from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
 from fewnode.nn import pseudo_support
 from fewnode.nn.heads import class_means, cosine_scores, ridge_scores
-from fewnode.nn.pseudo_support import nearest
 from fewnode.nn.views import NEAR, VIEWS, WORDS
 from fewnode.tasks import draw_tasks
 from oracles import vantage as oracle
+
+NEAREST = 3  # of 300 nodes make a pseudo-support
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +59,7 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
     plain = core.embed(graph)
     whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
     views = [view.double() for view in (*plain[:-1], *whitened, plain[-1])]
-    chosen = nearest(graph.num_nodes) if pseudo else 0
-    assert chosen == (3 if pseudo else 0)
+    chosen = NEAREST if pseudo else 0
     for at, query in enumerate((5, 6)):
         learned = core.gate.double(), core.sharpness.item(), core.reach.item()
         expected = oracle.score(views, *learned, query, supports, chosen)
@@ -331,7 +331,7 @@ def test_without_words_much_of_a_node_is_where_it_stands(wordless, monkeypatch, 
     shares = torch.cat([(1 - sum(fixed)) * torch.softmax(model.gate, 0), torch.tensor(fixed)]).double()
     learned = shares.log(), model.sharpness.item(), model.reach.item()
     for at, query in enumerate((5, 6)):
-        expected = oracle.score(views, *learned, query, supports, nearest(graph.num_nodes))
+        expected = oracle.score(views, *learned, query, supports, NEAREST)
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fewnode.nn import pseudo_support as module
-from fewnode.nn.pseudo_support import Pool, nearest, searched
+from fewnode.nn.pseudo_support import Pool, pool_nodes
 
 
 def unit(row):
@@ -24,24 +24,30 @@ def written_out(parts, lengths, mean, count):
 
 
 @pytest.mark.parametrize("lengths", [(0.9, 0.4, 0.2), (0.0, 0.5, 0.5)])
-def test_a_search_without_joined_rows_is_that_among_joined_rows(lengths):
+def test_a_search_without_joined_rows_is_that_among_joined_rows(lengths, monkeypatch):
+    monkeypatch.setattr(module, "SHARE", 0.12)
     generator = torch.Generator().manual_seed(0)
     parts = [torch.randn(50, width, generator=generator) for width in (5, 3, 4)]
     parts[0][7] = parts[1][7] = parts[2][7] = 0.0  # a node that nothing is known of
     means = torch.randn(2, 3, 12, generator=generator)
-    found = Pool(parts).pseudo_supports(means, torch.tensor(lengths), 6)
+    found = Pool(parts).pseudo_supports(means, torch.tensor(lengths))
     plain = [part.tolist() for part in parts]
     expected = [[written_out(plain, lengths, mean, 6) for mean in task] for task in means.tolist()]
     torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=1e-4)
 
 
 def test_pseudo_supports_are_a_share_of_where_they_are_looked_for():
-    assert [nearest(n) for n in (10, 1_000, 10_000, 100_000)] == [1, 10, 100, 100]
+    assert [Pool([torch.zeros(len(pool_nodes(n)), 1)]).nearest for n in (10, 1_000, 10_000, 100_000)] == [
+        1,
+        10,
+        100,
+        100,
+    ]
 
 
 def test_a_large_graph_is_searched_by_a_sample_that_stays_the_same(monkeypatch):
     monkeypatch.setattr(module, "POOL", 100)
-    assert searched(100).tolist() == list(range(100))
-    nodes = searched(1_000)
+    assert pool_nodes(100).tolist() == list(range(100))
+    nodes = pool_nodes(1_000)
     assert len(nodes) == len(nodes.unique()) == 100 and nodes.max() > 500
-    assert torch.equal(searched(1_000), nodes)
+    assert torch.equal(pool_nodes(1_000), nodes)

@@ -20,7 +20,7 @@ from ..nn.communities import community_view
 from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot, ridge_directions
 from ..nn.landmarks import walk_view
-from ..nn.pseudo_support import Pool, nearest, searched
+from ..nn.pseudo_support import Pool, pool_nodes
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening, within_folds
 from ..store.rows import rows_at
@@ -148,7 +148,7 @@ class Vantage(Method):
         means = class_means(examples[0], tasks.support_y, tasks.n_way)
         if self.task_adaptation:
             pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
-            examples.append(pool.pseudo_supports(means, self._lengths(), nearest(graph.num_nodes)))
+            examples.append(pool.pseudo_supports(means, self._lengths()))
             means = drawn_towards(means, tasks.shots(), examples[1])
         return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1)), examples
 
@@ -244,7 +244,7 @@ class Vantage(Method):
 
     @torch.no_grad()
     def _pool(self, graph: Graph, state: list[Tensor]) -> Pool:
-        return Pool(self._parts(state, searched(graph.num_nodes).to(graph.device)))
+        return Pool(self._parts(state, pool_nodes(graph.num_nodes).to(graph.device)))
 
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,16 +10,11 @@ POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a ran
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 
 
-def searched(num_nodes: int) -> Tensor:
+def pool_nodes(num_nodes: int) -> Tensor:
     """The nodes of the pool: always the same of the same graph."""
     if num_nodes <= POOL:
         return torch.arange(num_nodes)
     return torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))[:POOL]
-
-
-def nearest(num_nodes: int) -> int:
-    """How many nodes of the pool make a pseudo-support."""
-    return max(1, round(SHARE * min(num_nodes, POOL)))
 
 
 class Pool:
@@ -36,16 +31,21 @@ class Pool:
     def __len__(self) -> int:
         return len(self.squares)
 
+    @property
+    def nearest(self) -> int:
+        """How many nodes make a pseudo-support."""
+        return max(1, round(SHARE * len(self)))
+
     @torch.no_grad()
-    def pseudo_supports(self, means: Tensor, lengths: Tensor, count: int) -> Tensor:
-        """Directions ``[..., d]`` of the mean of the ``count`` nodes with the largest cosine with each of
-        ``means [..., d]``; part ``v`` of a node is ``lengths[v]`` long."""
+    def pseudo_supports(self, means: Tensor, lengths: Tensor) -> Tensor:
+        """Directions ``[..., d]`` of the mean of the nodes with the largest cosine with each of ``means [..., d]``;
+        part ``v`` of a node is ``lengths[v]`` long."""
         shrink = (self.squares @ lengths.square()).clamp(min=1e-24).rsqrt()
         pieces = means.flatten(0, -2).split([part.shape[-1] for part in self.parts], -1)
         products = means.new_zeros(len(pieces[0]), len(self))
         for length, piece, part in zip(lengths, pieces, self.parts, strict=True):
             products.addmm_(length * piece, part.t())
-        chosen = products.mul_(shrink).topk(count, sorted=False).indices
+        chosen = products.mul_(shrink).topk(self.nearest, sorted=False).indices
         weights = shrink[chosen]
         sums = [F.embedding_bag(chosen, part, mode="sum", per_sample_weights=weights) for part in self.parts]
         together = torch.cat([length * each for length, each in zip(lengths, sums, strict=True)], -1)
