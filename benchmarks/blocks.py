@@ -1,4 +1,4 @@
-"""How much categories, numbers and vectors count beside words (``fewnode.io.blocks.SHARE``).
+"""How much categories, numbers and vectors count beside words (``fewnode.tables.encode.SHARE``).
 
 Real graphs with real words get made-up columns: some that tell classes apart, some that tell nothing. The share that is
 best on tasks of the *validation* classes, on average over both, is the one to take; novel classes are never looked at.
@@ -16,11 +16,11 @@ import scipy.sparse as sp
 import torch
 
 import fewnode
-from fewnode import evaluation
+from fewnode.classifier.inputs import choose_split
 from fewnode.graph import Graph
-from fewnode.io import blocks
-from fewnode.io.blocks import Block, Memory
-from fewnode.own.classes import choose_split
+from fewnode.tables import encode as blocks
+from fewnode.tables.encode import Block, Memory
+from fewnode.training import evaluate as evaluation
 
 SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)
 TASKS = 200

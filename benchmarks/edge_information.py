@@ -27,15 +27,15 @@ import numpy as np
 import torch
 
 import fewnode
-from fewnode import Graph, io
-from fewnode.graph.edge_use import EdgeUse
-from fewnode.graph.npz import graph_arguments
-from fewnode.graph.relations import weights_tell
+from fewnode import Graph
+from fewnode import tables as io
+from fewnode.classifier.inputs import choose_split
+from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.files import read_npz
+from fewnode.graph.convert import graph_arguments
+from fewnode.graph.edge_types import EdgeUse, weights_tell
 from fewnode.nn.edge_choice import choose_edges
 from fewnode.nn.views import Views
-from fewnode.own.classes import choose_split
-from fewnode.own.openworld.question import OpenWorldModel
-from fewnode.storage import read_npz
 from fewnode.tasks import TaskSampler, random_split, training_view
 
 ROWS = Path(__file__).resolve().parent / "rows" / "edge_information.jsonl"

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import fewnode
-from fewnode.own.support import node_name, read_examples
+from fewnode.classifier.inputs import node_name, read_examples
 
 
 class Watch:

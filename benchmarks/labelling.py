@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 import fewnode
-from fewnode.own.classifier import FewShotClassifier
+from fewnode.classifier.classifier import FewShotClassifier
 
 GRAPHS = ("lastfm_asia_nofeat", "amazon_clothing_test20", "coauthor_cs", "cora_full_knnfeat")
 ROWS = Path(__file__).parent / "rows" / "labelling.jsonl"

@@ -27,11 +27,11 @@ import torch
 from torch import Tensor
 
 import fewnode
+from fewnode.classifier.novelty import node_facts, spread_mass
+from fewnode.classifier.open_set import OpenWorldModel
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, neighbour_lists
-from fewnode.own.openworld.membership import node_facts, spread_mass
-from fewnode.own.openworld.question import OpenWorldModel
 
 GRAPHS = ("amazon_clothing_test20", "coauthor_cs", "cora_full_knnfeat", "nell_partial", "wordnet", "planted")
 ROWS = Path(__file__).parent / "rows" / "new_nodes.jsonl"

@@ -26,13 +26,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import fewnode
-from fewnode.graph.csr import to_tensor
+from fewnode.classifier import simulation as expectation
+from fewnode.classifier.calibration import expected_calibration_error
+from fewnode.classifier.novelty import NODE_FACTS, class_facts
+from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.graph.arrays import to_tensor
 from fewnode.graph.operators import feature_operator, normalized_adjacency, ppr_smooth
 from fewnode.nn.views import Views
-from fewnode.own.calibration import expected_calibration_error
-from fewnode.own.openworld import expectation
-from fewnode.own.openworld.membership import NODE_FACTS, class_facts
-from fewnode.own.openworld.question import OpenWorldModel
 
 GRAPHS = (
     "email_eu_core_nofeat",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fewnode import io
+from fewnode import tables as io
 
 LIMIT_SECONDS, LIMIT_GB = 30, 3
 

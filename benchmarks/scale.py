@@ -28,23 +28,18 @@ import numpy as np
 import torch
 
 import fewnode
-from fewnode.graph.bounded import bounded_normalized
-from fewnode.graph.csr import csr_tensor, to_scipy
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency
-from fewnode.graph.relations import union
-from fewnode.graph.spectral import STEPS, leading_eigenvectors
+from fewnode.classifier import planning
+from fewnode.classifier.commands import write_predictions
+from fewnode.graph.arrays import STEPS, csr_tensor, leading_eigenvectors, to_scipy
+from fewnode.graph.edge_types import union
+from fewnode.graph.operators import bounded_normalized, mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
 from fewnode.nn.view_blocks import COPIES
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
-from fewnode.own import planning
-from fewnode.own.streaming import write_predictions
-from fewnode.store.arcs import Buckets
-from fewnode.store.growing import Growing
-from fewnode.store.manifest import Facts
-from fewnode.store.pages import matrix
-from fewnode.store.sizes import parsed_memory, said
-from fewnode.store.space import CHUNK, PER_NODE, RUNTIME, Space
+from fewnode.store import CHUNK, PER_NODE, RUNTIME, Facts, Space, matrix, parsed_memory, said
+from fewnode.tables.arcs import Buckets
+from fewnode.tables.growing import Growing
 
 ROWS = Path(__file__).parent / "rows" / "scale.jsonl"
 SIZES = {"20k": (20_000, 140_000, 64), "169k": (169_343, 1_170_000, 128), "1m": (1_000_000, 7_000_000, 128)}

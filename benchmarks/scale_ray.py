@@ -26,13 +26,11 @@ from typing import Any
 
 import torch
 
-from fewnode.cluster import RayPieces
+from fewnode.classifier import planning
+from fewnode.classifier.planning import Rates, machines
 from fewnode.graph.stored import open_store
 from fewnode.nn.views import Views
-from fewnode.own import planning
-from fewnode.own.machines import machines
-from fewnode.own.planning import Rates
-from fewnode.store.sizes import parsed_memory
+from fewnode.store import RayPieces, parsed_memory
 
 ROWS = Path(__file__).parent / "rows" / "scale_ray.jsonl"
 MEMORY = "1GB"

@@ -23,12 +23,12 @@ import torch
 from scipy import sparse as sp
 
 from fewnode.graph import Graph
-from fewnode.inference import score_tasks
 from fewnode.methods.base import Method, Training
 from fewnode.methods.pn import PN
 from fewnode.methods.tent import TENT
 from fewnode.tasks import Tasks, draw_tasks
-from fewnode.training.state import optimizer
+from fewnode.training.evaluate import score_tasks
+from fewnode.training.loop import optimizer
 
 SIZES: dict[str, dict[str, int]] = {
     "cora_full": {"nodes": 19_793, "edges": 65_311, "features": 8_710, "words": 59, "classes": 70},

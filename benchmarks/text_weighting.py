@@ -11,7 +11,7 @@ from pathlib import Path
 from sklearn.feature_extraction.text import TfidfTransformer
 
 import fewnode
-from fewnode.graph.csr import to_tensor
+from fewnode.graph.arrays import to_tensor
 
 ROWS = Path(__file__).resolve().parent / "rows" / "text_weighting.jsonl"
 GRAPHS = ("wordnet", "amazon_clothing_test20", "coauthor_cs")

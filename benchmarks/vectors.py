@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from blocks import accuracy
 
+from fewnode.classifier.inputs import choose_split
 from fewnode.graph import Graph
-from fewnode.own.classes import choose_split
 
 OUT = Path(__file__).parent / "rows" / "vectors.jsonl"
 

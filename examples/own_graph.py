@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import fewnode
-from fewnode.io import write_columns
-from fewnode.own.support import read_examples
-from fewnode.own.tables import TableSource
+from fewnode.classifier.inputs import TableSource, read_examples
+from fewnode.tables.writing import write_columns
 
 TRADES = ["baker", "barber", "carpenter", "courier", "farmer", "florist", "grocer", "plumber", "tailor"]
 NEW = ["mule", "phisher"]

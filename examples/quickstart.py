@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 import fewnode
-from fewnode.evaluation import Evaluation
-from fewnode.own.predictions import Predictions
-from fewnode.training.callbacks import TrainingProgress
+from fewnode.classifier.predictions import Predictions
+from fewnode.training.evaluate import Evaluation
+from fewnode.training.loop import TrainingProgress
 
 # Five fields whose labels the model never sees, each named by three examples ...
 EXAMPLES = {

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 import fewnode
-from fewnode.evaluation import Evaluation
-from fewnode.own.openworld.expectation import Estimate, Expectation
-from fewnode.own.predictions import Predictions
-from fewnode.storage import atomic_write
+from fewnode.classifier.predictions import Predictions
+from fewnode.classifier.simulation import Estimate, Expectation
+from fewnode.files import atomic_write
+from fewnode.training.evaluate import Evaluation
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]  # Okabe and Ito's, which everybody can tell apart
 GREY = "#999999"

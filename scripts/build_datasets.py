@@ -19,10 +19,10 @@ from scipy import sparse as sp
 from scipy.io import loadmat
 
 from fewnode.datasets import catalog
+from fewnode.datasets.catalog import File
 from fewnode.datasets.download import fetch
-from fewnode.datasets.entry import File
+from fewnode.files import write_npz
 from fewnode.graph import Graph
-from fewnode.storage import write_npz
 
 _GITHUB = "https://raw.githubusercontent.com"
 _CORA = f"{_GITHUB}/Carryguo/Coattention/e27ce6a2f02e69210f65ffcef6eb787f04626aa2/data/coraml"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fewnode.storage import write_npz
+from fewnode.files import write_npz
 
 OUTPUT = Path(__file__).parents[1] / "src/fewnode/datasets/bundled/wordnet.npz"
 PARTS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}  # s: satellites, also in data.adj

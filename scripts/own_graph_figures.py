@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from fewnode import FewShotClassifier, Graph, inference
-from fewnode.own import calibration
+from fewnode import FewShotClassifier, Graph
+from fewnode.classifier import calibration
+from fewnode.training import evaluate as inference
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples"))

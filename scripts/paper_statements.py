@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from fewnode.report.cells import Cell, Problem, dataset_title
-from fewnode.report.tables import ResultTable
+from fewnode.report.results import Cell, Problem, ResultTable, dataset_title
 
 NODE = "Fig. 3: without class-ego graphs accuracy decreases much"
 CLASS = "Fig. 3: the class adapter improves considerably, most when there are many classes"

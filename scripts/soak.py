@@ -29,9 +29,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import own_graph  # noqa: E402
 from fewnode import FewShotClassifier, load, planted  # noqa: E402
+from fewnode import files as folders  # noqa: E402
 from fewnode.cli import main  # noqa: E402
-from fewnode.experiments import results  # noqa: E402
-from fewnode.storage import folders  # noqa: E402
+from fewnode.experiments import rows as results  # noqa: E402
 
 CALLS = ("replace", "rename", "fsync", "write", "link", "unlink")
 

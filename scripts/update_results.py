@@ -13,12 +13,11 @@ from pathlib import Path
 from paper_statements import statements
 
 from fewnode.datasets import catalog
-from fewnode.experiments import results
-from fewnode.report.cells import Cell, dataset_title, gather, title
+from fewnode.experiments import rows as results
+from fewnode.files import atomic_write
 from fewnode.report.figures import draw_all
 from fewnode.report.page import all_tables, svg
-from fewnode.report.tables import ResultTable
-from fewnode.storage import atomic_write
+from fewnode.report.results import Cell, ResultTable, dataset_title, gather, title
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md", "docs/vantage.md", "docs/tent.md")

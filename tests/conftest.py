@@ -14,9 +14,9 @@ from torch import Tensor
 
 import own_graph
 from fewnode import ClassSplit, Graph, planted
-from fewnode.own.openworld.question import OpenWorldModel
-from fewnode.own.tables import TableSource
-from fewnode.own.workflow import fit_tables
+from fewnode.classifier.commands import fit_tables
+from fewnode.classifier.inputs import TableSource
+from fewnode.classifier.open_set import OpenWorldModel
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")

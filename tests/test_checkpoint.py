@@ -7,7 +7,7 @@ from safetensors.torch import save as to_bytes
 
 from fewnode import evaluate, fit, load, save
 from fewnode.errors import InputError
-from fewnode.storage.manifest import Manifest
+from fewnode.files import Manifest
 from linear_method import Linear
 
 

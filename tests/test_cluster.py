@@ -10,15 +10,15 @@ import pytest
 import torch
 
 import fewnode
-from fewnode import cluster
+from fewnode import store as cluster
+from fewnode import store as spaces
+from fewnode.classifier import known_classes as spreading
+from fewnode.classifier.commands import write_predictions
 from fewnode.errors import InputError
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn.column_block import ColumnBlock
 from fewnode.nn.views import VIEWS, Views
-from fewnode.own.openworld import spreading
-from fewnode.own.streaming import write_predictions
-from fewnode.store import space as spaces
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")

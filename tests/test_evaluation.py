@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from fewnode import Graph, Tasks, draw_tasks, evaluate, fit
-from fewnode import evaluation as module
 from fewnode.errors import InputError
 from fewnode.methods.base import Method
+from fewnode.training import evaluate as module
 
 
 class Oracle(Method):
@@ -49,7 +49,7 @@ def test_the_pool_is_the_same_for_everybody_and_one_pass_serves_all_tasks(tiny, 
     one = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
     assert (model.embeddings, model.batches) == (1, 1)
     assert one.accuracy == pytest.approx(0.75)
-    monkeypatch.setattr("fewnode.inference.CELLS", 20_000)
+    monkeypatch.setattr("fewnode.training.evaluate.CELLS", 20_000)
     other = evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30, seed=4)
     assert model.embeddings == 2 and model.batches > 2
     assert torch.equal(one.per_task, other.per_task)

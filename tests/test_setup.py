@@ -65,7 +65,7 @@ def test_importing_the_package_and_its_parser_loads_nothing_heavy():
     code = (
         "import sys, fewnode, fewnode.cli; fewnode.cli.build_parser();"
         "print([m for m in ('torch', 'numpy', 'scipy', 'sklearn', 'rich') if m in sys.modules]);"
-        "import fewnode.labelling.serving;"  # and a command that needs torch loads little else
+        "import fewnode.labelling.server;"  # and a command that needs torch loads little else
         "print([m for m in ('scipy.stats', 'sklearn', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -19,21 +19,21 @@ if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
 
 _HOMES = {
     "ClassSplit": "tasks",
-    "FewShotClassifier": "own.classifier",
+    "FewShotClassifier": "classifier.classifier",
     "Graph": "graph",
     "InputError": "errors",
     "Method": "methods.base",
     "Tasks": "tasks",
     "Training": "methods.base",
     "draw_tasks": "tasks",
-    "evaluate": "evaluation",
+    "evaluate": "training.evaluate",
     "fit": "training.loop",
-    "label": "labelling.serving",
-    "load": "checkpoint",
+    "label": "labelling.server",
+    "load": "training.checkpoint",
     "load_dataset": "datasets",
     "planted": "datasets",
     "random_split": "tasks",
-    "save": "checkpoint",
+    "save": "training.checkpoint",
     "training_view": "tasks",
 }
 
@@ -58,15 +58,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .checkpoint import load, save
+    from .classifier.classifier import FewShotClassifier
     from .datasets import load_dataset, planted
     from .errors import InputError
-    from .evaluation import evaluate
     from .graph import Graph
-    from .labelling.serving import label
+    from .labelling.server import label
     from .methods.base import Method, Training
-    from .own.classifier import FewShotClassifier
     from .tasks import ClassSplit, Tasks, draw_tasks, random_split, training_view
+    from .training.checkpoint import load, save
+    from .training.evaluate import evaluate
     from .training.loop import fit
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from typing import Any
 
-from .storage.documents import Count, Positive, Seconds, Share, parse_json
+from .files import Count, Positive, Seconds, Share, parse_json
 
 STORY = ("curve", "best", "stopped_at", "training_seconds")  # what only a training has
 

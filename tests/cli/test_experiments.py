@@ -5,10 +5,10 @@ import warnings
 
 import pytest
 
-from fewnode.cli.experiments import clock
-from fewnode.experiments import local
-from fewnode.experiments.events import Finished, Started, Step
+from fewnode.cli.output import clock
+from fewnode.experiments import runners as local
 from fewnode.experiments.grid import Run
+from fewnode.experiments.worker import Finished, Started, Step
 from report.made_up import grid, row
 
 
@@ -136,8 +136,8 @@ def test_a_report_of_nothing_is_refused(run, tmp_path):
 def test_the_live_table_shows_what_runs_and_what_is_left(tiny):
     from rich.console import Console
 
-    from fewnode.cli.run_table import RunTable
-    from fewnode.experiments.plan import Plan
+    from fewnode.cli.output import RunTable
+    from fewnode.experiments.runners import Plan
 
     runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]
     table = RunTable("own", Plan(runs, [], {}, []), [], 1)

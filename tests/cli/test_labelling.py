@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import own_graph
+from fewnode.classifier.commands import fit_tables
+from fewnode.classifier.inputs import TableSource
 from fewnode.cli import main
-from fewnode.labelling import serving
+from fewnode.labelling import server as serving
 from fewnode.labelling.journal import JOURNAL
-from fewnode.own.tables import TableSource
-from fewnode.own.workflow import fit_tables
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_predict_another_graph_and_parquet(run, home, tmp_path):
     tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
     code, out, _ = run("predict", home / "m", "--support", "support.csv", "--out", "p.parquet", *tables)
     assert code == 0 and "--edges edges.csv --nodes nodes.csv" in " ".join(out.split())
-    from fewnode.io import read_columns
+    from fewnode.tables.columns import read_columns
 
     assert len(read_columns("p.parquet")) == 115
 
@@ -151,7 +151,7 @@ def test_explain_in_words_and_as_json(run, home):
 
 
 def test_a_misspelt_node_is_told_before_any_work(run, home, monkeypatch):
-    monkeypatch.setattr("fewnode.own.classifier.FewShotClassifier.attach", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr("fewnode.classifier.classifier.FewShotClassifier.attach", lambda *_: pytest.fail("it went on"))
     code, _, err = run("explain", home / "m", "--support", home / "support.csv", "--node", "n99x")
     assert code == 2 and "there is no node 'n99x' in the graph; did you mean 'n99'?" in err
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fewnode.cli.own_output import draw_fitted, draw_roles
+from fewnode.cli.output import draw_fitted, draw_roles
 
 
 def test_many_columns_that_were_taken_for_the_same_are_counted(capsys):

@@ -8,8 +8,8 @@ import pytest
 
 import own_graph
 from fewnode import cli
+from fewnode import files as folders
 from fewnode.cli.output import emit, printable, say
-from fewnode.storage import folders
 
 UGLY = "[/x] :smile: \x1b[31mred\x07 \u202e \ud800"
 

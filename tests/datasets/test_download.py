@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fewnode.datasets.catalog import File
 from fewnode.datasets.download import check, fetch
-from fewnode.datasets.entry import File
 from fewnode.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000

@@ -13,8 +13,7 @@ from scipy import io
 from scipy import sparse as sp
 
 from fewnode.datasets import catalog, download, load_dataset, readers
-from fewnode.datasets.entry import Counts, Entry, File
-from fewnode.datasets.splits import Parts
+from fewnode.datasets.catalog import Counts, Entry, File, Parts
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 
@@ -104,7 +103,7 @@ def test_an_account_without_a_home_can_load(toy: Entry, monkeypatch: pytest.Monk
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr("fewnode.storage.cache_dir", homeless)
+    monkeypatch.setattr("fewnode.files.cache_dir", homeless)
     assert load_dataset("toy")[0].num_nodes == 4
 
 

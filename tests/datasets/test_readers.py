@@ -11,8 +11,8 @@ from scipy import sparse as sp
 
 from fewnode.datasets import readers
 from fewnode.errors import InputError
+from fewnode.files import write_npz
 from fewnode.graph import Graph
-from fewnode.storage import write_npz
 
 pytestmark = pytest.mark.usefixtures("quick_mat")
 # Six nodes; 5 is in neither .mat file, 4 has no edge. Labels of the test file are other ones.

@@ -7,7 +7,7 @@ import pytest
 from fewnode import methods
 from fewnode.errors import InputError
 from fewnode.experiments.grid import FLOORS, Run, grid_names, load_grid
-from fewnode.experiments.plan import Durations, Sizes, make_plan
+from fewnode.experiments.runners import Durations, Sizes, make_plan
 
 RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
 

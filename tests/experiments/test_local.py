@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from fewnode.experiments import local, results
-from fewnode.experiments.events import Finished, Started
+from fewnode.experiments import rows as results
+from fewnode.experiments import runners as local
 from fewnode.experiments.grid import Run
-from fewnode.experiments.session import Session
+from fewnode.experiments.runners import Session
+from fewnode.experiments.worker import Finished, Started
 from report import made_up
 
 SOURCE = Path(__file__).parents[2] / "src"

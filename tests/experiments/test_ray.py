@@ -5,11 +5,11 @@ import importlib.util
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.experiments import ray as cluster
-from fewnode.experiments import results
-from fewnode.experiments.events import Finished
+from fewnode.experiments import rows as results
+from fewnode.experiments import runners as cluster
 from fewnode.experiments.grid import Run
-from fewnode.experiments.session import Session
+from fewnode.experiments.runners import Session
+from fewnode.experiments.worker import Finished
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 
@@ -17,7 +17,7 @@ HAS_RAY = importlib.util.find_spec("ray") is not None
 @pytest.mark.skipif(HAS_RAY, reason="Ray is installed")
 def test_without_ray_the_extra_is_named():
     with pytest.raises(InputError, match=r"fewnode\[ray\]"):
-        next(cluster.execute(lambda: None))
+        next(cluster.execute_ray(lambda: None))
 
 
 @pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")
@@ -37,7 +37,7 @@ def test_a_lost_machine_costs_no_row(tmp_path_factory, tmp_path, tiny, monkeypat
         second = machines.add_node(num_cpus=1)
         ray.init(address=machines.address, log_to_driver=False)
         session = Session(tmp_path / "rows.jsonl", [*runs, bad])
-        for event in session.conduct(lambda next_run: cluster.execute(next_run, resources={"cpu": 1})):
+        for event in session.conduct(lambda next_run: cluster.execute_ray(next_run, resources={"cpu": 1})):
             if isinstance(event, Finished) and len(session.done) == 2 and second is not None:
                 machines.remove_node(second, allow_graceful=False)
                 second = None

@@ -10,7 +10,7 @@ import pytest
 
 import forked
 from fewnode.errors import InputError
-from fewnode.experiments import results
+from fewnode.experiments import rows as results
 from fewnode.experiments.grid import Run
 from report import made_up
 

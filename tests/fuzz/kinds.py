@@ -21,19 +21,16 @@ from scipy import sparse as sp
 
 import own_graph
 from fewnode import FewShotClassifier, Graph, Tasks, draw_tasks, fit, load, planted, save
+from fewnode.classifier import folder as persistence
+from fewnode.classifier.inputs import TableSource, read_examples
 from fewnode.datasets import readers
-from fewnode.experiments import results
+from fewnode.experiments import rows as results
 from fewnode.experiments.grid import Run, load_grid
+from fewnode.files import reading
 from fewnode.methods.base import Training
-from fewnode.own import persistence
-from fewnode.own.support import read_examples
-from fewnode.own.tables import TableSource
-from fewnode.report.cells import gather
-from fewnode.report.comparison import compare
-from fewnode.report.contents import every_cell
 from fewnode.report.page import all_tables, page
-from fewnode.storage import reading
-from fewnode.training.state import TrainingState
+from fewnode.report.results import compare, every_cell, gather
+from fewnode.training.loop import TrainingState
 from report import made_up
 
 

@@ -8,7 +8,7 @@ from scipy import sparse as sp
 
 from fewnode import Graph
 from fewnode.errors import InputError
-from fewnode.graph.cache import CacheKey
+from fewnode.graph.arrays import CacheKey
 
 
 @st.composite

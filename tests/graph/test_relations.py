@@ -2,8 +2,7 @@ import numpy as np
 import torch
 
 from fewnode import Graph
-from fewnode.graph.edge_use import EdgeUse, kind_weights
-from fewnode.graph.relations import MOST, relation, relation_names, union, weights_tell
+from fewnode.graph.edge_types import MOST, EdgeUse, kind_weights, relation, relation_names, union, weights_tell
 
 EDGES = np.array([[0, 1, 2, 0], [1, 2, 0, 2]])
 

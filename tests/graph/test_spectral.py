@@ -1,6 +1,6 @@
 import torch
 
-from fewnode.graph.spectral import leading_eigenvectors, random_block
+from fewnode.graph.arrays import leading_eigenvectors, random_block
 
 
 def test_main_directions_are_the_leading_eigenvectors():

@@ -8,11 +8,10 @@ import torch
 
 import fewnode
 from fewnode import Graph, InputError
-from fewnode.graph import passes
-from fewnode.graph.bounded import bounded_mean, bounded_normalized
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode import store as spaces
+from fewnode.graph import operators as passes
+from fewnode.graph.operators import bounded_mean, bounded_normalized, mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.graph.stored import open_store, save_store
-from fewnode.store import space as spaces
 
 
 def made(weighted: bool = False) -> Graph:
@@ -80,7 +79,7 @@ def test_a_store_of_another_format_is_refused(tmp_path):
     save_store(made(), tmp_path / "g.store")
     path = tmp_path / "g.store" / "store.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 7}))
-    from fewnode.storage.manifest import Manifest
+    from fewnode.files import Manifest
 
     Manifest.write(path.parent)
     with pytest.raises(InputError, match="is a store of format 7, this version reads 1"):

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from fewnode.graph import Graph
-from fewnode.graph.summary import summary
+from fewnode.graph.graph import summary
 from fewnode.tasks import ClassSplit
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fewnode import Graph, planted
-from fewnode.graph.walks import hashed, hubs, pagerank, random_walks
+from fewnode.graph.operators import hashed, hubs, pagerank, random_walks
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fewnode.labelling.serving import open_session
+from fewnode.labelling.server import open_session
 
 
 @pytest.fixture

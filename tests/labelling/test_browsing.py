@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fewnode.classifier.classifier import FewShotClassifier
+from fewnode.classifier.inputs import TableSource
 from fewnode.graph import Graph
-from fewnode.labelling.browsing import Browser, Lines
-from fewnode.own.classifier import FewShotClassifier
-from fewnode.own.tables import TableSource
+from fewnode.labelling.contents import Browser, Lines
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.labelling.labels import Labels
+from fewnode.labelling.session import Labels
 
 
 @pytest.fixture

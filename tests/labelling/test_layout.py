@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from fewnode.labelling.layout import MAP, kept_layout, layout
+from fewnode.labelling.contents import MAP, kept_layout, layout
 
 
 def groups(n=120, kinds=4):
@@ -13,7 +13,7 @@ def groups(n=120, kinds=4):
 
 
 def test_nodes_of_a_kind_lie_together_inside_the_square(monkeypatch):
-    monkeypatch.setattr("fewnode.labelling.layout.LANDMARKS", 60)
+    monkeypatch.setattr("fewnode.labelling.contents.LANDMARKS", 60)
     x, y = groups()
     places = layout(x)
     assert places.shape == (120, 2) and places.min() >= 0 and places.max() <= 1

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 import own_graph
+from fewnode.classifier.commands import fit_tables, predict_tables
+from fewnode.classifier.inputs import TableSource
 from fewnode.errors import InputError
-from fewnode.labelling.serving import label
-from fewnode.own.tables import TableSource
-from fewnode.own.workflow import fit_tables, predict_tables
+from fewnode.labelling.server import label
 from labelling_data import members
 
 SRC = Path(__file__).parents[2] / "src"

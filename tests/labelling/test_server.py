@@ -12,14 +12,12 @@ from labelling_data import members
 pytest.importorskip("starlette", reason="the extra `label` is not installed")
 from starlette.testclient import TestClient
 
+from fewnode.classifier.inputs import find_nodes
 from fewnode.labelling import contents as contents_module
 from fewnode.labelling import server as server_module
-from fewnode.labelling.contents import Contents
-from fewnode.labelling.guard import Guard, is_loopback
+from fewnode.labelling.contents import Contents, layout
 from fewnode.labelling.journal import JOURNAL
-from fewnode.labelling.layout import layout
-from fewnode.labelling.server import LabelServer
-from fewnode.own.support import find_nodes
+from fewnode.labelling.server import Guard, LabelServer, is_loopback
 
 ORIGIN = "http://127.0.0.1:8000"
 

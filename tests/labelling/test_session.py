@@ -5,13 +5,13 @@ import json
 import pytest
 
 import own_graph
+from fewnode.classifier.classifier import FewShotClassifier
+from fewnode.classifier.commands import predict_tables
+from fewnode.classifier.inputs import find_nodes
 from fewnode.errors import InputError
-from fewnode.io import write_columns
 from fewnode.labelling.journal import JOURNAL
 from fewnode.labelling.session import PATIENCE, LabelSession, Point
-from fewnode.own.classifier import FewShotClassifier
-from fewnode.own.support import find_nodes
-from fewnode.own.workflow import predict_tables
+from fewnode.tables.writing import write_columns
 from labelling_data import members
 
 

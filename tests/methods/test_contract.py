@@ -9,7 +9,7 @@ from scipy import sparse as sp
 
 import fewnode
 from fewnode import ClassSplit, Graph, Tasks, draw_tasks, evaluate, load, methods, save, training_view
-from fewnode.inference import score_tasks
+from fewnode.training.evaluate import score_tasks
 
 VARIANTS = {
     "tent": [{}, {"preset": "printed", "normalize": True, "learning_rate": 0.005, "clip": 1.0}],

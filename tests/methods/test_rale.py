@@ -8,7 +8,7 @@ import torch
 
 from fewnode import Graph, draw_tasks
 from fewnode.errors import InputError
-from fewnode.graph.walks import hubs
+from fewnode.graph.operators import hubs
 from fewnode.methods.rale import RALE, tabulate
 from fewnode.nn.heads import one_hot
 from fewnode.nn.locations import Choice, Locations, PathAttention

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from fewnode.nn import discriminant as module
 from fewnode.nn.discriminant import Discriminant
-from fewnode.store.space import Space
+from fewnode.store import Space
 
 
 def views_of(classes=6, each=30, rank=5, views=2):

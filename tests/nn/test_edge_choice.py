@@ -3,7 +3,7 @@ import pytest
 
 import fewnode
 from fewnode import Graph
-from fewnode.graph.edge_use import EdgeUse
+from fewnode.graph.edge_types import EdgeUse
 from fewnode.nn.edge_choice import CLASSES, choose_edges
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from fewnode import Graph, planted
-from fewnode.graph.spectral import structural_bytes
+from fewnode.graph.arrays import structural_bytes
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import landmarks as module
 from fewnode.nn.landmarks import landmarks, visit_ratios, walk_view, wordless_bytes

@@ -10,18 +10,16 @@ import pytest
 import torch
 
 import fewnode
-from fewnode.graph.csr import to_scipy
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency
-from fewnode.graph.passes import AT_ONCE, bounding
-from fewnode.graph.spectral import leading_eigenvectors, structural_bytes
+from fewnode import store as spaces
+from fewnode.graph.arrays import leading_eigenvectors, structural_bytes, to_scipy
+from fewnode.graph.operators import AT_ONCE, bounding, mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn import views as module
 from fewnode.nn.column_block import ColumnBlock
 from fewnode.nn.features import ReducedFeatures
 from fewnode.nn.views import VIEWS, WORDS, Views
-from fewnode.store import space as spaces
-from fewnode.store.columns import Columns
+from fewnode.store import Columns
 
 
 def least(n: int, columns: int) -> int:
@@ -115,7 +113,7 @@ import fewnode, torch
 torch.set_num_threads(1)
 from fewnode.graph.stored import open_store
 from fewnode.nn.views import Views
-from fewnode.store.columns import Columns
+from fewnode.store import Columns
 write, written = Columns.write, []
 def stopping(self, i, value):
     written.append(i)

@@ -6,9 +6,8 @@ import torch
 from scipy import sparse as sp
 
 from fewnode import Graph, planted
-from fewnode.graph.edge_use import EdgeUse, kind_counts, kinds_at
+from fewnode.graph.edge_types import EdgeUse, kind_counts, kinds_at, relation, relation_names
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
-from fewnode.graph.relations import relation, relation_names
 from fewnode.nn.views import NEAR, VIEWS, Views, centred, reduced_links
 
 

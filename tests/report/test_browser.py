@@ -10,7 +10,7 @@ import pytest
 
 import own_graph
 from fewnode import FewShotClassifier
-from fewnode.report.own_page import write_own_page
+from fewnode.report.predictions_page import write_own_page
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None

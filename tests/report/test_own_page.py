@@ -10,14 +10,24 @@ import torch
 
 import own_graph
 from fewnode import FewShotClassifier, cli
+from fewnode.classifier.inputs import TableSource
+from fewnode.classifier.predictions import Predictions
 from fewnode.errors import InputError
 from fewnode.graph import Graph
-from fewnode.own.predictions import Predictions
-from fewnode.own.tables import TableSource
-from fewnode.report import own_details, own_map
-from fewnode.report.own_contents import NEXT, Answers, bins, class_rows, headline, ranked, to_label
-from fewnode.report.own_details import Details
-from fewnode.report.own_page import check_page, write_own_page
+from fewnode.report import predictions_page as own_details
+from fewnode.report import predictions_page as own_map
+from fewnode.report.predictions_page import (
+    NEXT,
+    Answers,
+    Details,
+    bins,
+    check_page,
+    class_rows,
+    headline,
+    ranked,
+    to_label,
+    write_own_page,
+)
 from fewnode.report.templating import percent, percent0
 
 pytestmark = pytest.mark.usefixtures("worlds_once")

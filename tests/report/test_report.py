@@ -13,11 +13,19 @@ from fewnode.errors import InputError
 from fewnode.experiments.grid import FLOORS, Run
 from fewnode.report import compare, write_report
 from fewnode.report import page as report_page
-from fewnode.report.cells import gather, title
-from fewnode.report.contents import ablations, difficulties, every_cell, leaderboards, verdicts
 from fewnode.report.page import all_tables, page
-from fewnode.report.published import published, side_by_side
-from fewnode.report.tables import ResultTable
+from fewnode.report.results import (
+    ResultTable,
+    ablations,
+    difficulties,
+    every_cell,
+    gather,
+    leaderboards,
+    published,
+    side_by_side,
+    title,
+    verdicts,
+)
 from report.made_up import failed, few, row
 
 
@@ -149,7 +157,7 @@ def test_one_row_is_enough_for_a_page(tmp_path):
 
 def test_reports_never_load_torch_or_a_method():
     code = (
-        "import sys, fewnode.report, fewnode.report.figures, fewnode.experiments.results;"
+        "import sys, fewnode.report, fewnode.report.figures, fewnode.experiments.rows;"
         "print([m for m in sys.modules if m == 'torch' or m.startswith('fewnode.methods.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -203,10 +211,9 @@ UGLY = "<script>alert(1)</script> a$\\frac$b | `x` \x1b[31m\n=1+1"
 
 def test_names_never_become_markup_formulas_or_escape_sequences():
     from fewnode.experiments.grid import Run
-    from fewnode.report.cells import gather
-    from fewnode.report.contents import every_cell
     from fewnode.report.figures import _classes
     from fewnode.report.page import all_tables, page, svg
+    from fewnode.report.results import every_cell, gather
     from report import made_up
 
     rows = [made_up.row(Run(UGLY, "tent", {}, 5, 3, 10, seed), 0.6, tasks=12) for seed in (0, 1)]

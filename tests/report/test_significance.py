@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from fewnode.report.significance import holm, paired_p, unpaired_p
+from fewnode.report.results import holm, paired_p, unpaired_p
 
 
 def test_paired_p_is_the_paired_t_test():

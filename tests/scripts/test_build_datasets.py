@@ -9,8 +9,8 @@ import pytest
 
 from fewnode.datasets import catalog
 from fewnode.datasets.download import check
+from fewnode.files import read_npz, write_npz
 from fewnode.graph import Graph
-from fewnode.storage import read_npz, write_npz
 
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("build_datasets", ROOT / "scripts/build_datasets.py")

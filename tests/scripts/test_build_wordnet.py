@@ -8,8 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from fewnode.files import read_npz, write_npz
 from fewnode.graph import Graph
-from fewnode.storage import read_npz, write_npz
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = ROOT / "src/fewnode/datasets/bundled/wordnet.npz"

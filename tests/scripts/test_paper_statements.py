@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewnode.report.cells import Cell, Problem
+from fewnode.report.results import Cell, Problem
 
 PROBLEM = Problem("coauthor_cs", 5, 5, 10, False)
 

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.storage.documents import DEPTH, parse_json, parse_toml
+from fewnode.files import DEPTH, parse_json, parse_toml
 
 
 @dataclass

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import forked
+from fewnode import files as folders
 from fewnode.errors import InputError
-from fewnode.storage import atomic_write, folders
-from fewnode.storage.folders import check_aside, whole_folder
-from fewnode.storage.manifest import Manifest
+from fewnode.files import Manifest, atomic_write, check_aside, whole_folder
 
 
 def write(target: Path, text: str) -> None:

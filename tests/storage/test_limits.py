@@ -6,9 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from fewnode import Graph, Tasks
+from fewnode import Graph, Tasks, files
 from fewnode.errors import InputError
-from fewnode.storage import files, readable
+from fewnode.files import readable
 
 
 def test_an_archive_that_unpacks_to_far_too_much_is_refused_with_the_bound(tmp_path, monkeypatch):

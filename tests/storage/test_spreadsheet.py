@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fewnode.storage.spreadsheet import guarded, unguarded
+from fewnode.files import guarded, unguarded
 
 
 @pytest.mark.parametrize("text", ["=1+1", "@sum(A1)", "-2+3+cmd|' /C calc'!D2", "+A1", "\t=1", "'=1"])

@@ -14,11 +14,11 @@ import pytest
 import forked
 from fewnode import Graph, InputError
 from fewnode.graph.stored import open_store
-from fewnode.io import streams
-from fewnode.store import importing
-from fewnode.store.importing import Tables, import_tables
-from fewnode.store.keys import NodeKeys, keys_of
-from fewnode.store.manifest import Store
+from fewnode.store import Store
+from fewnode.tables import importing, streams
+from fewnode.tables.importing import import_tables
+from fewnode.tables.keys import NodeKeys, keys_of
+from fewnode.tables.node_table import Tables
 
 pytest.importorskip("pyarrow")
 
@@ -71,7 +71,7 @@ def test_many_buckets_and_batches_give_the_same(tmp_path, monkeypatch):
     pairs = rng.integers(0, 500, (2, 4000))
     nodes = "id,label,a\n" + "".join(f"n{i},{i % 3},{i}\n" for i in range(500))
     edges = "source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs.T)
-    monkeypatch.setattr("fewnode.io.streams.BLOCK", 4096)
+    monkeypatch.setattr("fewnode.tables.streams.BLOCK", 4096)
     monkeypatch.setattr(importing, "_bucket", lambda n, path, memory: 37)
     import_tables(tables(tmp_path, nodes, edges), tmp_path / "g.store")
     stored, whole = open_store(tmp_path / "g.store"), Graph.from_edges(pairs, num_nodes=500)
@@ -114,7 +114,7 @@ def described(n: int, gaps: bool) -> str:
 
 @pytest.mark.parametrize("uses", ["text", "category", "number", "all"])
 def test_texts_categories_and_gaps_become_the_features_they_are_in_memory(tmp_path, monkeypatch, uses):
-    monkeypatch.setattr("fewnode.io.streams.BLOCK", 2048)
+    monkeypatch.setattr("fewnode.tables.streams.BLOCK", 2048)
     given = tables(
         tmp_path, described(300, gaps=True), "source,target\n" + "".join(f"n{i},n{i + 1}\n" for i in range(299))
     )
@@ -142,7 +142,7 @@ def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeyp
     given, vectors = tables(tmp_path, "id,label\nann,x\nbob,\ncy,y\ndi,x\n"), tmp_path / "v.npy"
     given, x = replace(given, features=vectors), np.random.default_rng(0).normal(size=(4, 3))
     np.save(vectors, np.asfortranarray(x))
-    monkeypatch.setattr("fewnode.store.vectors.chunks", lambda n, size: [slice(0, 3), slice(3, n)])
+    monkeypatch.setattr("fewnode.tables.vectors.chunks", lambda n, size: [slice(0, 3), slice(3, n)])
     stored = open_store(import_tables(given, tmp_path / "g.store"))
     whole = Graph.from_files(given.edges, given.nodes, features=vectors)
     assert stored.features.tolist() == whole.features.tolist() and stored.feature_names is None
@@ -203,7 +203,7 @@ def test_what_cannot_be_read_is_named_by_row_and_no_store_is_left(tmp_path, node
 
 
 def test_a_table_cut_off_after_many_blocks_is_refused_with_its_row(tmp_path, monkeypatch):
-    monkeypatch.setattr("fewnode.io.streams.BLOCK", 4096)
+    monkeypatch.setattr("fewnode.tables.streams.BLOCK", 4096)
     edges = "source,target\n" + "ann,bob\n" * 5000 + "ann"
     with pytest.raises(InputError, match=r"edges.csv, row 5001: 1 values, .* The file may be truncated"):
         import_tables(tables(tmp_path, edges=edges), tmp_path / "g.store")

@@ -7,12 +7,12 @@ import fsspec
 import pytest
 
 import fewnode
+from fewnode import store as spaces
+from fewnode.classifier.inputs import TableSource
 from fewnode.errors import InputError
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import view_blocks
 from fewnode.nn.views import Views
-from fewnode.own.tables import TableSource
-from fewnode.store import space as spaces
 
 NODES = 300
 MEMORY = spaces.RUNTIME + 2 * spaces.CHUNK + NODES * (spaces.PER_NODE + 4 * view_blocks.COPIES * 25)

@@ -10,13 +10,9 @@ import pytest
 import torch
 
 from fewnode import InputError
-from fewnode.store import rows as row_making
-from fewnode.store import space as spaces
-from fewnode.store.columns import Columns
-from fewnode.store.names import StoredNames, name_arrays
-from fewnode.store.rows import by_rows
-from fewnode.store.sizes import parsed_memory, said
-from fewnode.store.space import Space
+from fewnode import store as row_making
+from fewnode import store as spaces
+from fewnode.store import Columns, Space, StoredNames, by_rows, name_arrays, parsed_memory, said
 
 
 def test_an_array_is_there_once_it_is_whole(tmp_path):
@@ -169,7 +165,7 @@ def test_what_only_the_work_at_hand_needs_is_not_looked_for_after_a_restart(tmp_
 
 def test_arrays_are_on_the_disk_unless_they_are_passing(tmp_path, monkeypatch):
     synced: list[int] = []
-    monkeypatch.setattr("fewnode.store.pages.os.fsync", synced.append)
+    monkeypatch.setattr("fewnode.store.os.fsync", synced.append)
     monkeypatch.setattr(spaces, "_boot", lambda: "first")
     here = Space(tmp_path, 1 << 30)
     here.passing("raw").write("block", torch.ones(3))

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from fewnode import draw_tasks
 from fewnode.errors import InputError
-from fewnode.tasks.bits import random_bits
-from fewnode.tasks.sampling import _sample_rows
+from fewnode.tasks import _sample_rows, random_bits
 from oracles.philox import philox
 
 

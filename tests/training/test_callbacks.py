@@ -5,7 +5,7 @@ import pytest
 
 import fewnode
 from fewnode.errors import InputError
-from fewnode.training.callbacks import TensorBoardLog, TrainingProgress
+from fewnode.training.loop import TensorBoardLog, TrainingProgress
 
 
 def test_without_tensorboard_the_error_says_what_to_install(monkeypatch, tmp_path):

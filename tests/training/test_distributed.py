@@ -11,7 +11,7 @@ import torch
 
 from fewnode import fit, planted
 from fewnode.tasks import draw_tasks
-from fewnode.training import distributed
+from fewnode.training import loop as distributed
 
 SOURCE = Path(__file__).parents[2] / "src"
 

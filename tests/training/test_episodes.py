@@ -7,7 +7,7 @@ import torch
 from fewnode import ClassSplit, Graph, Training
 from fewnode.card import ModelCard
 from fewnode.errors import InputError
-from fewnode.training.episodes import Episodes
+from fewnode.training.loop import Episodes
 
 
 def episodes(sizes: list[int], split: ClassSplit, **settings) -> Episodes:

@@ -9,7 +9,7 @@ import torch
 import forked
 from fewnode import ClassSplit, Graph, fit, planted, save, training_view
 from fewnode.errors import InputError
-from fewnode.training.callbacks import TrainingProgress
+from fewnode.training.loop import TrainingProgress
 from linear_method import Linear
 
 

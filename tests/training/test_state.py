@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fewnode.methods.base import Training
-from fewnode.training.state import optimizer
+from fewnode.training.loop import optimizer
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -15,12 +15,22 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
-from . import completion, experiments, fit_own, labelling, listing, own, reports, stores, training
+from . import classifier, experiments, listing, stores, training
 from .output import say
 from .threads import use_free_cores
 
 # In the order of --help.
-GROUPS = (listing, training, fit_own, own, stores, labelling, experiments, reports, completion)
+GROUPS = (
+    listing.add_commands,
+    training.add_commands,
+    classifier.add_commands,
+    classifier.add_commands_own,
+    stores.add_commands,
+    classifier.add_commands_labelling,
+    experiments.add_commands,
+    experiments.add_commands_reports,
+    listing.add_commands_completion,
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,8 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(parser=parser)  # completion describes the whole of it
     parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in GROUPS:
-        group.add_commands(commands)
+    for add_commands in GROUPS:
+        add_commands(commands)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Experiments: ``fewnode run``."""
+"""Many runs: ``fewnode run``, ``report`` and ``compare``."""
 
 import argparse
 import os
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .engines import add_engine, check_engine
 from .output import add_json, clock, emit, notes_said, printable, say
+from .stores import add_engine, check_engine
 
+# --- Experiments: ``fewnode run``.
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..experiments.grid import Run
-    from ..experiments.plan import Plan
-    from ..experiments.results import Row
-    from ..experiments.session import Engine
+    from ..experiments.rows import Row
+    from ..experiments.runners import Engine, Plan
 
 
 def add_commands(commands: Any) -> None:
@@ -52,8 +52,8 @@ def run_grid(args: argparse.Namespace) -> int:
     path = Path(args.results or f"results/{grid.name}.jsonl")
     _check(args)
     say(f"Looking at {grid.name} and what {path} has of it ...")
-    from ..experiments.plan import Sizes, make_plan
-    from ..experiments.results import read
+    from ..experiments.rows import read
+    from ..experiments.runners import Sizes, make_plan
 
     with notes_said():
         rows = read(path) if path.exists() else []
@@ -69,7 +69,7 @@ def run_grid(args: argparse.Namespace) -> int:
 
 def _beside(path: Path) -> "list[Row]":
     """Rows of the other files in the folder: they tell how long runs take. A file of other lines tells nothing."""
-    from ..experiments.results import read
+    from ..experiments.rows import read
 
     found: list[Row] = []
     for file in sorted(path.parent.glob("*.jsonl")):
@@ -92,8 +92,8 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Path) -> int:
-    from ..experiments.session import Session
-    from .run_table import RunTable
+    from ..experiments.runners import Session
+    from .output import RunTable
 
     session = Session(path, plan.todo)
     try:
@@ -116,10 +116,10 @@ def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Pa
 
 def _engine(args: argparse.Namespace) -> "Engine":
     if args.engine == "ray":
-        from ..experiments import ray as cluster
+        from ..experiments import runners as cluster
 
-        return partial(cluster.execute, address=args.address, data_dir=args.data_dir, resources=args.per_run)
-    from ..experiments import local
+        return partial(cluster.execute_ray, address=args.address, data_dir=args.data_dir, resources=args.per_run)
+    from ..experiments import runners as local
 
     return partial(local.execute, jobs=min(args.jobs, 4 * (os.cpu_count() or 1)), data_dir=args.data_dir)
 
@@ -156,7 +156,7 @@ def _estimate(plan: "Plan", rows: "list[Row]", jobs: int) -> str:
 def _draw_plan(console: "Console", document: dict[str, Any], plan: "Plan", rows: "list[Row]") -> None:
     from rich.table import Table
 
-    from ..experiments.plan import Durations
+    from ..experiments.runners import Durations
 
     known = Durations(rows)
     groups: dict[tuple[str, str], list[Run]] = {}
@@ -189,3 +189,75 @@ def _draw_end(console: "Console", document: dict[str, Any]) -> None:
         place = f"{run['method']} on {run['dataset']}, {run['n_way']}w{run['k_shot']}s, seed {run['seed']}"
         console.print(f"failed: {place}: {item['reason']}", markup=False, soft_wrap=True)
     console.print(f"Next: fewnode report {document['results']} --out report.html", soft_wrap=True)
+
+
+# --- Looking at results: ``fewnode report`` and ``fewnode compare``.
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def add_commands_reports(commands: Any) -> None:
+    report = commands.add_parser("report", help="turn result rows into one HTML page with tables and figures")
+    report.add_argument("results", nargs="+", help="files of rows, or folders of them")
+    report.add_argument("--out", default="report.html", metavar="FILE", help="the page (report.html)")
+    add_json(report)
+    report.set_defaults(run=make_report)
+
+    compare = commands.add_parser("compare", help="say what changed between two sets of rows")
+    compare.add_argument("before", help="a file of rows, or a folder")
+    compare.add_argument("after", help="another")
+    add_json(compare)
+    compare.set_defaults(run=compare_results)
+
+
+def make_report(args: argparse.Namespace) -> None:
+    from ..experiments.rows import latest, read
+
+    with notes_said():
+        rows = latest(row for place in args.results for row in read(place))
+    if not any(row["status"] == "ok" for row in rows):
+        raise InputError(f"{', '.join(args.results)}: no run there has succeeded, so there is nothing to show")
+    say(f"Drawing {len(rows)} rows ...")
+    from ..report import write_report
+
+    written = write_report(rows, Path(args.out))
+    document = {"page": str(written[0]), "files": [str(path) for path in written[1:]], "rows": len(rows)}
+    emit(args, document, _draw_report)
+
+
+def _draw_report(console: "Console", document: dict[str, Any]) -> None:
+    folder = Path(document["files"][0]).parent
+    console.print(f"{document['page']}; its figures and tables as files in {folder}", soft_wrap=True)
+
+
+def compare_results(args: argparse.Namespace) -> None:
+    from ..experiments.rows import read
+    from ..report.results import compare
+
+    with notes_said():
+        before, after = read(args.before), read(args.after)
+    emit(args, compare(before, after), _draw_comparison)
+
+
+def _draw_comparison(console: "Console", document: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from ..report.results import label
+
+    table = Table("", "before", "after", "change", "p", "", box=None, pad_edge=False)
+    for change in document["changes"]:
+        verdict = "more than noise" if change["more_than_noise"] else "noise"
+        verdict += " of tasks; one seed" if change["one_seed"] else ""
+        before, after = (f"{100 * change[key]:.2f}" for key in ("before", "after"))
+        table.add_row(
+            label(change), before, after, f"{100 * change['difference']:+.2f}", f"{change['p']:.2g}",
+            verdict if change["difference"] else "the same",
+        )  # fmt: skip
+    console.print(table)
+    for key, words in (("only_before", "only before"), ("only_after", "only after")):
+        for cell in document[key]:
+            console.print(f"{words}: {label(cell)}")
+    for name, old in document["versions_before"].items():
+        new = document["versions_after"].get(name)
+        if new != old:
+            console.print(f"{name}: {', '.join(old)} before, {', '.join(new or ['none'])} after")

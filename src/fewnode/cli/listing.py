@@ -1,11 +1,13 @@
-"""What there is: ``fewnode ls`` and ``fewnode info``."""
+"""What there is: ``fewnode ls``, ``info`` and ``completion``."""
 
 import argparse
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .output import add_json, emit, load_with_bar
 
+# --- What there is: ``fewnode ls`` and ``fewnode info``.
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -89,7 +91,7 @@ def show_info(args: argparse.Namespace) -> None:
 
     entry = catalog.entry(args.dataset)  # a wrong name is answered before torch is imported
     graph, split = load_with_bar(entry.name, args.data_dir)
-    from ..graph.summary import summary
+    from ..graph.graph import summary
 
     document = {
         "name": entry.name,
@@ -137,3 +139,23 @@ def _draw_bars(console: "Console", classes: list[dict[str, Any]], every: bool) -
         bar = Bar(largest, 0, row["nodes"], width=40)
         table.add_row(row["name"], f"{row['nodes']:,}", bar, row["part"] or "unused")
     console.print(table)
+
+
+# --- ``fewnode completion``: what a shell needs to complete commands, options, methods and data sets.
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add_commands_completion(commands: Any) -> None:
+    parser = commands.add_parser(
+        "completion",
+        help="print a completion script for your shell",
+        description='Print a completion script. For bash: eval "$(fewnode completion bash)"',
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=print_completion)
+
+
+def print_completion(args: argparse.Namespace) -> None:
+    import shtab
+
+    sys.stdout.write(shtab.complete(args.parser, shell=args.shell) + "\n")

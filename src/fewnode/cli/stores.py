@@ -1,12 +1,14 @@
-"""Graphs larger than memory: ``fewnode import`` makes a store of tables, ``fewnode plan`` says what it costs."""
+"""Graphs larger than memory: ``fewnode import`` and ``fewnode plan``, and where work is done."""
 
 import argparse
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import Bar, add_json, clock, emit
+from ..errors import InputError
+from .output import Bar, add_json, clock, emit, say
 
+# --- Graphs larger than memory: ``fewnode import`` makes a store of tables, ``fewnode plan`` says what it costs.
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -63,9 +65,9 @@ class StageBar(Bar):
 
 
 def import_graph(args: argparse.Namespace) -> None:
-    from ..store.importing import Tables, import_tables
-    from ..store.manifest import Store
-    from ..store.sizes import parsed_memory
+    from ..store import Store, parsed_memory
+    from ..tables.importing import import_tables
+    from ..tables.node_table import Tables
 
     started = time.perf_counter()
     named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
@@ -97,7 +99,7 @@ def import_graph(args: argparse.Namespace) -> None:
 
 
 def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
-    from ..store.sizes import said
+    from ..store import said
 
     console.print(
         f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['classes']} classes, {facts['columns']} "
@@ -111,9 +113,8 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
 
 
 def plan_work(args: argparse.Namespace) -> None:
-    from ..own.machines import machines, parsed_seconds
-    from ..own.planning import plan
-    from ..store.sizes import parsed_memory
+    from ..classifier.planning import machines, parsed_seconds, plan
+    from ..store import parsed_memory
 
     memory = None if args.memory is None else parsed_memory(args.memory)
     target = None if args.target is None else parsed_seconds(args.target)
@@ -124,7 +125,7 @@ def plan_work(args: argparse.Namespace) -> None:
 
 
 def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
-    from ..store.sizes import said
+    from ..store import said
 
     for what in ("views", "known", "predict"):
         label = {"views": "views", "known": "known classes", "predict": "predict all nodes"}[what]
@@ -157,3 +158,48 @@ def draw_machines(console: "Console", facts: dict[str, Any]) -> None:
         )
     told = ", ".join(f"{count}: {clock(seconds)}" for count, seconds in several.items())
     console.print(f"all of it by number of machines (a network of {facts['network']:g} Gbit/s each): {told}")
+
+
+# --- Where work is done: ``--engine``, ``--address`` and what a task of it needs.
+if TYPE_CHECKING:
+    from ..store import Engine
+
+
+def add_engine(parser: argparse.ArgumentParser, what: str, unit: str) -> None:
+    """The flags; ``what`` is done, in tasks that are called ``unit``."""
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help=f"where {what} (local)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (none: this machine alone)")
+    parser.add_argument(
+        f"--per-{unit}", type=_amounts, default={}, metavar="cpu=1,..", help=f"what Ray sets aside for a {unit} (cpu=1)"
+    )
+
+
+def check_engine(args: argparse.Namespace, unit: str) -> None:
+    if args.engine == "local" and (args.address or getattr(args, f"per_{unit}")):
+        raise InputError(f"--address and --per-{unit} are for --engine ray")
+
+
+def given_memory(args: argparse.Namespace) -> int | None:
+    """``--memory`` in bytes, if it was given."""
+    from ..store import parsed_memory
+
+    return None if args.memory is None else parsed_memory(args.memory)
+
+
+def given_engine(args: argparse.Namespace) -> "Engine | None":
+    """Who does the work on a store, if not this process alone."""
+    check_engine(args, "task")
+    if args.engine == "local":
+        return None
+    from ..store import RayPieces
+
+    say("Reaching Ray ...")
+    return RayPieces(args.address, given_memory(args), args.per_task)
+
+
+def _amounts(text: str) -> dict[str, float]:
+    try:
+        pairs = (part.split("=") for part in text.replace(" ", "").split(",") if part)
+        return {key: float(value) for key, value in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write cpu=2,memory=4e9") from None

@@ -79,7 +79,7 @@ def train_method(args: argparse.Namespace) -> int:
         say(f"Preparing {method} ...")
         from .. import fit, save
         from ..methods.options import parse_options
-        from ..training.distributed import ranks
+        from ..training.loop import ranks
 
         options = parse_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
@@ -101,7 +101,7 @@ def _listeners(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
     """The callback of every step: the bar, and TensorBoard if it is wanted."""
     if log is None:
         return bar
-    from ..training.callbacks import TensorBoardLog
+    from ..training.loop import TensorBoardLog
 
     written = TensorBoardLog(log)
 
@@ -114,7 +114,7 @@ def _listeners(bar: TrainingBar, log: str | None) -> Callable[[Any], None]:
 
 def _usable(folder: Path, resume: bool) -> Path:
     """The folder to write to; one that holds a model or half a training is only touched if that is wanted."""
-    from ..storage.folders import check_place
+    from ..files import check_place
 
     check_place(folder)
     if folder.exists() and not folder.is_dir():
@@ -185,7 +185,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
 
 
 def _evaluate_own(args: argparse.Namespace, pool: str | None, n_tasks: int) -> None:
-    from ..own.assessment import evaluate_tables
+    from ..classifier.commands import evaluate_tables
 
     if pool is not None:
         raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")

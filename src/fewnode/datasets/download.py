@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from ..errors import InputError
-from .entry import File
+from .catalog import File
 
 DownloadProgress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes so far and the bytes in all (None: unknown)."""

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from scipy import sparse as sp
 
-from .. import storage
+from .. import files as storage
 from ..errors import InputError
+from ..files import sha256
 from ..graph import Graph
-from ..graph.npz import graph_arguments
-from ..storage.manifest import sha256
+from ..graph.convert import graph_arguments
 from ..tasks import ClassSplit, random_split
 from . import catalog, download, readers
-from .entry import Entry, File
+from .catalog import Entry, File
 from .synthetic import planted
 
 _BUNDLED = Path(__file__).parent / "bundled"

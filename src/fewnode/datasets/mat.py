@@ -12,7 +12,7 @@ from scipy import io
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..storage import read_npz
+from ..files import read_npz
 
 SECONDS = 300  # no published file takes longer than a few
 PARTS = ("data", "indices", "indptr", "shape")  # of a sparse matrix, by columns

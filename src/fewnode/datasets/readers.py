@@ -1,7 +1,7 @@
 """One function for each on-disk format: original files in, arguments of ``Graph.from_edges`` out."""
 
 import gzip
-import io as io_
+import io
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..graph.npz import MOST_COLUMNS, checked_csr, checked_shape, graph_arguments
-from ..storage import read_npz, readable, reading
-from ..storage.files import check_unpacked, unpacked_bound
+from ..files import check_unpacked, read_npz, readable, reading, unpacked_bound
+from ..graph.convert import MOST_COLUMNS, checked_csr, checked_shape, graph_arguments
 from .mat import load_mat
 
+# --- One function for each on-disk format: original files in, arguments of ``Graph.from_edges`` out.
 Arguments = dict[str, Any]
 REMEDY = "fetch it again"
 LONGEST_LINE = 1 << 20  # bytes of a table
@@ -202,7 +202,7 @@ def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
         raise InputError(f"{path} is not a whole zip archive ({error}); fetch it again") from error
 
 
-class _Bounded(io_.BufferedReader):
+class _Bounded(io.BufferedReader):
     """An unpacked file that ends with an error where it goes on for too long; so does a line of it."""
 
     def __init__(self, file: Any, bound: int) -> None:
@@ -224,7 +224,7 @@ class _Bounded(io_.BufferedReader):
         raise StopIteration
 
 
-def _table(path: Path, file: IO[bytes] | io_.BufferedReader, dtype: Any, separator: str) -> np.ndarray:
+def _table(path: Path, file: IO[bytes] | io.BufferedReader, dtype: Any, separator: str) -> np.ndarray:
     """Numbers of a text file without a header, [rows, columns]."""
     with file:
         try:

@@ -15,8 +15,7 @@ import msgspec
 
 from .. import methods
 from ..errors import InputError, one_of
-from ..storage import reading
-from ..storage.documents import convert, parse_toml, read_toml
+from ..files import convert, parse_toml, read_toml, reading
 
 TASKS, TASK_SEED = 500, 0  # the pool of test tasks: the same for every method and every repetition
 FLOORS = ({"head": "logistic", "smooth": False}, {"head": "logistic", "smooth": True})

@@ -1,15 +1,21 @@
-"""What a result row must hold: the types of its parts, and how these must agree."""
+"""Result rows: what one must hold; one JSON line each on disk, appended whole, never lost, read without torch."""
 
 import json
 import math
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ..errors import InputError
-from ..storage.documents import Count, Positive, Share, check_depth, plain
+from ..files import Count, Positive, Share, check_depth, fcntl, plain, readable
 from .grid import Run, Scalar
 
+# --- What a result row must hold: the types of its parts, and how these must agree.
 FORMAT = 1
 Row = dict[str, Any]
 Duration = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
@@ -99,3 +105,124 @@ def _check(row: Succeeded | Failed) -> None:
     for name, (right, asked) in row.per_class.items():
         if right > asked:
             raise InputError(f"class {name!r} has {right} right answers of {asked}")
+
+
+# --- Result rows on disk: one JSON line for each finished run, appended whole, never lost, read without torch.
+# None on Windows: there, rows can be read, and written by one process at a time
+
+
+def append(path: str | os.PathLike[str], row: Row) -> None:
+    """Add one line, in one write, under a lock: other processes may append to the same file at the same time.
+
+    What a killed writer left of a line is removed first; a full disk leaves the file as it was.
+    """
+    line = (json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n").encode()
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    if Path(path).exists() and not Path(path).is_file():
+        raise InputError(f"{path} is not a file; rows cannot be kept there")
+    with _locked(path) as handle:
+        end = _repair(handle)
+        try:
+            written = os.write(handle, line)
+            if written != len(line):
+                raise OSError(f"{path}: only {written} of {len(line)} bytes could be written; is the disk full?")
+            os.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, end)
+            raise
+
+
+@contextmanager
+def _locked(path: str | os.PathLike[str]) -> Iterator[int]:
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _repair(handle: int) -> int:
+    """Cut off what follows the last line end (nobody is writing: the lock is ours); returns the file's new size."""
+    size = os.fstat(handle).st_size
+    at = size
+    while at > 0:
+        start = max(0, at - 65536)
+        found = os.pread(handle, at - start, start).rfind(b"\n")
+        if found >= 0:
+            at = start + found + 1
+            break
+        at = start
+    if at != size:
+        os.ftruncate(handle, at)
+    return at
+
+
+def read(path: str | os.PathLike[str]) -> list[Row]:
+    """The rows of a file, or of all ``*.jsonl`` files of a folder: one a run, a success if there is one."""
+    place = Path(path)
+    if not place.exists():
+        raise InputError(f"there are no results at {place}; `fewnode run` writes them")
+    files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+    if not files:
+        raise InputError(f"the folder {place} holds no .jsonl file; `fewnode run` writes them")
+    found = latest(row for file in files for row in _lines(file))
+    if not found and any(file.stat().st_size for file in files):
+        raise InputError(f"{place}: no line of it is a result row that this version can read")
+    return found
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """One row for each run, in order of first appearance: a later one replaces an earlier, unless it only failed."""
+    kept: dict[str, Row] = {}
+    for row in rows:
+        old = kept.get(row["id"])
+        if old is None or row["status"] == "ok" or old["status"] != "ok":
+            kept[row["id"]] = row
+    return list(kept.values())
+
+
+def _lines(file: Path) -> Iterator[Row]:
+    """The rows of a file; a line that is none costs that line and a warning."""
+    text = b"" if file.is_file() and not file.stat().st_size else readable(file).read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]  # what follows is a line still being written, or a killed writer's
+    for number, line in enumerate(whole.split(b"\n")[:-1], 1):
+        try:
+            yield parse_row(line)
+        except InputError as error:
+            warnings.warn(f"{file}, line {number} is left out: {error}", stacklevel=2)
+
+
+class Claims:
+    """Which runs of a results file are being done, so that several processes do not do the same one.
+
+    A claim is a lock on one byte of a file beside the results; the system drops it when its holder dies, however that
+    happens, so there is nothing to clean up.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.handle = os.open(file.with_name(f".{file.name}.claims"), os.O_RDWR | os.O_CREAT, 0o666)
+
+    def take(self, run_id: str) -> bool:
+        """Claim a run; False if another process has it."""
+        if fcntl is None:
+            return True
+        try:
+            fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(run_id))
+        except OSError:
+            return False
+        return True
+
+    def drop(self, run_id: str) -> None:
+        if fcntl is not None:
+            fcntl.lockf(self.handle, fcntl.LOCK_UN, 1, _place(run_id))
+
+    def close(self) -> None:
+        os.close(self.handle)
+
+
+def _place(run_id: str) -> int:
+    return int(run_id[:15], 16)  # 60 bits: a file offset, far apart for different runs

@@ -4,6 +4,7 @@ import hashlib
 import os
 import sys
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,15 @@ from torch import Tensor
 from ..card import versions
 from ..datasets import open_dataset
 from ..errors import InputError
-from ..evaluation import summarize
 from ..graph import Graph
-from ..inference import score_tasks
 from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, draw_tasks
-from ..training.callbacks import Callback
-from ..training.loop import fit
+from ..training.evaluate import score_tasks, summarize
+from ..training.loop import Callback, fit
 from .grid import TASK_SEED, TASKS, Run
-from .plan import graph_fingerprint
-from .results import FORMAT, Row
+from .rows import FORMAT, Row
 
+# --- What a worker does: hold one data set, train and test one run after another, and say what each took.
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -153,3 +152,34 @@ def use_threads(count: int) -> None:
     """Threads of a worker: tiny solves crawl when the threads of several workers compete."""
     torch.set_num_threads(max(1, count))
     os.environ["OMP_NUM_THREADS"] = str(max(1, count))
+
+
+# --- What an engine reports while it does runs: ``Started``, ``Step``, ``Finished``.
+@dataclass(frozen=True)
+class Started:
+    run: Run
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a run is: training steps so far, of at most how many, and the last validation accuracy."""
+
+    run: Run
+    step: int
+    steps: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Finished:
+    run: Run
+    row: Row
+
+
+Event = Started | Step | Finished
+
+
+def graph_fingerprint(graph: Graph) -> str:
+    """Of structure and features, then of labels and class names: a short text that another graph does not have."""
+    labels = hashlib.sha256(graph.y.cpu().numpy().tobytes() + repr(graph.class_names).encode())
+    return f"{graph.fingerprint[:16]}-{labels.hexdigest()[:8]}"

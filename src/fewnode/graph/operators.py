@@ -1,6 +1,8 @@
-"""The hot kernels: CSR products with gradients, neighbour gathers, smoothing. Nothing here is ever N x N dense."""
+"""The hot kernels: CSR products with gradients, neighbour gathers, smoothing, random walks; never N x N dense."""
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,11 +10,11 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..store.space import Space
-from .cache import CacheKey
-from .csr import csr_parts, csr_tensor, gather_rows, transposed
+from ..store import Space, by_rows, chunks, matrix, pieces
+from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, transposed
 from .graph import Graph
 
+# --- The hot kernels: CSR products with gradients, neighbour gathers, smoothing. Nothing here is ever N x N dense.
 Kernel = Callable[[Tensor, Tensor], Tensor]
 WIDE = 64  # columns that are smoothed at once
 LARGE = 4_000_000  # entries from which every product goes by bags: the stored results are of smaller graphs and torch's
@@ -218,3 +220,314 @@ def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
 def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
     """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
     return operator.smooth(h, steps, restart)
+
+
+# --- Products with the adjacency of a graph that is larger than memory: the edges are read from disk at every pass.
+Then = Callable[[Tensor, slice], Tensor]  # given some rows of a product and which they are; what is kept of them
+RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """CSR arcs, mapped from disk; ``weights`` count ``unit`` times what they are."""
+
+    indptr: Tensor
+    indices: Tensor
+    weights: Tensor | None = None
+    unit: float = 1.0
+
+    @torch.no_grad()
+    def sums(self, z: Tensor, out: Tensor, space: Space, then: "Then | None" = None) -> Tensor:
+        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes:
+        faster than the product with a sparse matrix, and any rows by themselves. ``then`` may change some rows while
+        they are still in the processor's cache."""
+        for chunk in space.rows(len(out), 16 * z.shape[1]):
+            ends = self.indptr[chunk.start : chunk.stop + 1].long()
+            for rows in pieces(chunk, z.shape[1]):
+                at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
+                arcs = slice(int(at[0]), int(at[-1]))
+                source = self.indices[arcs]
+                each = None if self.weights is None else self.weights[arcs] * self.unit
+                starts = (at - at[0]).to(source.dtype)
+                part = F.embedding_bag(source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
+                out[rows] = part if then is None else then(part, rows)
+        return out
+
+    def totals(self, space: Space) -> Tensor:
+        """The (weighted) degree of each row, ``[N]``."""
+        if self.weights is None:
+            return (self.indptr[1:] - self.indptr[:-1]).float()
+        ones = torch.ones(len(self.indptr) - 1, 1)
+        return self.sums(ones, torch.empty_like(ones), space)[:, 0]
+
+
+class BoundedOperator(Operator):
+    """``left * (A or A + I) * right`` with a symmetric A and scales of rows and columns, so that arcs without weights
+    need no values."""
+
+    def __init__(self, pattern: Pattern, left: Tensor | None, right: Tensor | None, loops: bool, space: Space) -> None:
+        self.pattern, self.left, self.right, self.loops, self.space = pattern, left, right, loops, space
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.pattern.indptr) - 1, len(self.pattern.indptr) - 1
+
+    @property
+    def T(self) -> "BoundedOperator":
+        assert self.space is not None
+        return BoundedOperator(self.pattern, self.right, self.left, self.loops, self.space)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return self.product_(dense.clone(), torch.empty_like(dense))
+
+    @torch.no_grad()
+    def product_(self, z: Tensor, out: Tensor) -> Tensor:
+        """``self @ z`` in ``out [N, B]``; ``z`` is used up."""
+        assert self.space is not None
+        if self.right is not None:
+            z *= self.right[:, None]
+        return self.pattern.sums(z, out, self.space, lambda part, rows: self._scaled(part, z, rows, 1.0))
+
+    @torch.no_grad()
+    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
+        """``ppr_smooth`` with two matrices ``[N, B]`` in memory, the last step and the next: ``h`` is read at every
+        step, so it may be on disk, or a function of some rows."""
+        space, n = self.space, self.shape[0]
+        assert space is not None
+        given: RowsOf = h if callable(h) else h.__getitem__
+        width = given(slice(0, 1)).shape[1]
+        z, out = matrix(n, width), matrix(n, width)
+        for rows in space.rows(n, 8 * width):
+            z[rows] = given(rows)
+        for step in range(steps):
+            if step == 0 and self.right is not None:
+                z *= self.right[:, None]
+            onward = None if step == steps - 1 else self.right  # what the next step would begin with
+
+            def then(part: Tensor, rows: slice, z: Tensor = z, onward: Tensor | None = onward) -> Tensor:
+                part = self._scaled(part, z, rows, 1 - restart).add_(given(rows), alpha=restart)
+                return part if onward is None else part.mul_(onward[rows, None])
+
+            self.pattern.sums(z, out, space, then)
+            z, out = out, z
+        return z
+
+    def _scaled(self, part: Tensor, z: Tensor, rows: slice, scale: float) -> Tensor:
+        if self.loops:
+            part += z[rows]
+        return part.mul_(scale if self.left is None else (self.left[rows] * scale)[:, None])
+
+
+BOUNDED = CacheKey[BoundedOperator]("bounded normalized adjacency")
+
+
+def pattern_of(graph: Graph) -> Pattern:
+    """The arcs of a graph on disk, which is not directed: by target or by source they are the same."""
+    unit = 1.0 if graph.weights is None else 1.0 / max(float(graph.weights.numpy().mean(dtype="float64")), 1e-30)
+    return Pattern(graph.indptr, graph.indices, graph.weights, unit)
+
+
+def bounded_normalized(graph: Graph) -> BoundedOperator:
+    """D^-1/2 (A + I) D^-1/2 of a graph on disk; degrees count the self-loop."""
+
+    def build() -> BoundedOperator:
+        assert graph.space is not None
+        pattern = pattern_of(graph)
+        scale = (pattern.totals(graph.space) + 1).rsqrt()
+        return BoundedOperator(pattern, scale, scale, True, graph.space)
+
+    return graph.cache.get(BOUNDED, build)
+
+
+def bounded_mean(graph: Graph) -> BoundedOperator:
+    """D^-1 A of a graph on disk; zero at a node without neighbours."""
+    assert graph.space is not None
+    pattern = pattern_of(graph)
+    total = pattern.totals(graph.space)
+    left = torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0)
+    return BoundedOperator(pattern, left, None, False, graph.space)
+
+
+def smoother(graph: Graph) -> Operator:
+    """The normalized adjacency of a graph, wherever it is."""
+    return normalized_adjacency(graph) if graph.space is None else bounded_normalized(graph)
+
+
+# --- Passes over the features of a graph on disk, a chunk of rows at a time.
+AT_ONCE = 64  # columns that features are multiplied with at once, where memory is bounded: the bits are the same
+PASSES_WIDE = 2048  # columns up to which X^T X is made once instead of multiplied again and again
+
+
+def feature_rows(x: Tensor, rows: slice) -> Tensor:
+    """Some rows of dense or sparse features."""
+    if x.layout != torch.sparse_csr:
+        return x[rows]
+    indptr, columns, values = csr_parts(x)
+    ends = indptr[rows.start : rows.stop + 1]
+    arcs = slice(int(ends[0]), int(ends[-1]))
+    return csr_tensor(ends - ends[0], columns[arcs], values[arcs], (len(ends) - 1, x.shape[1]))
+
+
+def row_bytes(x: Tensor) -> int:
+    """What a row of features takes, on average."""
+    return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
+
+
+def bounding(x: Tensor, space: Space | None) -> Space | None:
+    """The space, if the features do not fit into its memory for a truncated SVD; else None, as for features in memory.
+    What fits is made as it is there: the signs of singular vectors hang on the last digit, and with them the numbers
+    that the search for the directions of links starts from."""
+    if space is None:
+        return None
+    sparse = x.layout == torch.sparse_csr  # weighted, by rows and by columns; dense ones are read and centred
+    features = 32 * x.values().numel() if sparse else 8 * x.numel()
+    return None if space.has_room(features + 4 * AT_ONCE * len(x), len(x)) else space
+
+
+def column_means(x: Tensor, space: Space | None) -> Tensor:
+    """The mean of each column of dense features."""
+    if space is None:
+        return x.mean(0)
+    total = x.new_zeros(x.shape[1], dtype=torch.float64)
+    for rows in space.rows(len(x), row_bytes(x)):
+        total += x[rows].double().sum(0)
+    return (total / len(x)).float()
+
+
+def column_spread(x: Tensor, space: Space | None) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean of each column of dense features, in double precision."""
+    if space is None:
+        return torch.std_mean(x.double(), dim=0, correction=0)
+    means, count = x.new_zeros(x.shape[1], dtype=torch.float64), 0
+    squares = torch.zeros_like(means)
+    for rows in space.rows(len(x), 3 * row_bytes(x)):  # moments of chunks joined: no small difference of large numbers
+        part = x[rows].double()
+        mean, both = part.mean(0), count + len(part)
+        squares += (part - mean).square().sum(0) + (mean - means).square() * (count * len(part) / both)
+        means += (mean - means) * (len(part) / both)
+        count = both
+    return (squares / count).sqrt(), means
+
+
+def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tensor:
+    """``(x - centre) / scale`` on disk, under a name of its own."""
+    name = f"features-{hashlib.sha256(torch.cat([centre, scale]).numpy().tobytes()).hexdigest()[:16]}"
+    shape = (len(x), x.shape[1])
+    return by_rows(space, name, shape, torch.float32, lambda rows: (x[rows] - centre).div_(scale))
+
+
+def gram_by_rows(weighted: Callable[[slice], Tensor], x: Tensor, space: Space) -> Callable[[Tensor], Tensor]:
+    """``v -> X^T X v`` for the rows that ``weighted`` gives of features like ``x``."""
+    if x.layout != torch.sparse_csr and x.shape[1] <= PASSES_WIDE:
+        gram = x.new_zeros(x.shape[1], x.shape[1], dtype=torch.float64)
+        for rows in space.rows(len(x), 2 * row_bytes(x)):
+            part = weighted(rows)
+            gram += part.T @ part
+        return lambda v: (gram @ v.double()).to(v.dtype)
+
+    def product(v: Tensor) -> Tensor:
+        total = torch.zeros_like(v, dtype=torch.float64)
+        for rows in space.rows(len(x), 2 * (row_bytes(x) + 4 * v.shape[1])):
+            part = weighted(rows)
+            total += columns_of(part, part @ v)
+        return total.to(v.dtype)
+
+    return product
+
+
+def columns_of(part: Tensor, z: Tensor) -> Tensor:
+    """``part^T z`` without turning a sparse matrix round."""
+    if part.layout != torch.sparse_csr:
+        return part.T @ z
+    return torch.from_numpy(to_scipy(part).T @ z.numpy())
+
+
+def mass_by_rows(x: Tensor, z: Tensor, space: Space, weighted: Callable[[Tensor], Tensor] | None) -> Tensor:
+    """``X^T z`` of the features, after ``weighted``, with ``z [N, B]``."""
+    total = z.new_zeros(x.shape[1], z.shape[1], dtype=torch.float64)
+    for rows in space.rows(len(x), 2 * row_bytes(x)):
+        part = feature_rows(x, rows)
+        total += columns_of(part if weighted is None else weighted(part), z[rows])
+    return total.to(z.dtype)
+
+
+def times_rows(left: Tensor, rows: Tensor) -> Tensor:
+    """``left [B, N] @ rows [N, W]``; rows in half precision, as on disk, are looked at a chunk at a time."""
+    if rows.dtype == left.dtype:
+        return left @ rows
+    total = left.new_zeros(left.shape[0], rows.shape[1])
+    for some in chunks(len(rows), 4 * rows.shape[1]):
+        total += left[:, some] @ rows[some].float()
+    return total
+
+
+# --- Random walks and PageRank on the CSR adjacency: every step is taken by all walkers at once.
+_STEP, _MIX_1, _MIX_2 = -7046029254386353131, -4658895280553007687, -7723592293110705685  # SplitMix64's constants
+
+PAGERANK = CacheKey[Tensor]("PageRank")
+
+
+def random_walks(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Tensor:
+    """Uniform walks from every node of ``nodes [B]``: node ids ``[B, n_walks, steps + 1]``, the start first.
+
+    A walker without a way on stays where it is. The choices are a hash of seed, start, walk and step, so a
+    node's walks are the same whichever other nodes are asked for, and none need to be kept.
+    """
+    walk = torch.arange(n_walks, device=nodes.device)
+    number = (nodes[:, None] * n_walks + walk) * steps  # with the step added, different for each step of each walk
+    indices = torch.cat([graph.indices, graph.indices.new_zeros(1)])  # an isolated last node reads behind the end
+    here = nodes[:, None].expand(-1, n_walks)
+    path = [here]
+    for step in range(steps):
+        first = graph.indptr[here].long()
+        degree = graph.indptr[here + 1].long() - first
+        ahead = indices[first + hashed(number + step, seed) % degree.clamp(min=1)].long()
+        here = torch.where(degree > 0, ahead, here)
+        path.append(here)
+    return torch.stack(path, -1)
+
+
+def hashed(numbers: Tensor, seed: int) -> Tensor:
+    """Pseudo-random integers in [0, 2^53) of whole numbers: SplitMix64 (Steele, Lea, Flood 2014) in int64."""
+    z = numbers * _STEP + (seed + 1) * _STEP % 2**63
+    z = (z ^ _shifted(z, 30)) * _MIX_1
+    z = (z ^ _shifted(z, 27)) * _MIX_2
+    return _shifted(z ^ _shifted(z, 31), 11)
+
+
+def _shifted(z: Tensor, bits: int) -> Tensor:
+    """A right shift that fills with zeros, as of an unsigned number."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def pagerank(graph: Graph, damping: float = 0.85, tolerance: float = 1e-10, max_steps: int = 200) -> Tensor:
+    """How often an endless walker with restarts is at each node, float64 [N], sums to one.
+
+    From a node without a way on, the walker restarts. Power iteration until the change is below ``tolerance``.
+
+    Page, Brin, Motwani, Winograd: The PageRank Citation Ranking. Stanford, 1999.
+    """
+
+    def rank() -> Tensor:
+        n, source = graph.num_nodes, graph.indices.long()
+        target = torch.repeat_interleave(torch.arange(n, device=graph.device), graph.degree)
+        out = torch.bincount(source, minlength=n).double()
+        share = torch.where(out > 0, 1 / out.clamp(min=1), 0.0)
+        p = torch.full((n,), 1 / n, dtype=torch.float64, device=graph.device)
+        for _ in range(max_steps):
+            arriving = torch.zeros_like(p).index_add_(0, target, (p * share)[source])
+            new = damping * (arriving + p[out == 0].sum() / n) + (1 - damping) / n
+            change, p = float((new - p).abs().sum()), new
+            if change < tolerance:
+                break
+        return p
+
+    return graph.cache.get(PAGERANK.of(damping, tolerance, max_steps), rank)
+
+
+def hubs(graph: Graph, share: float = 0.05) -> Tensor:
+    """Which nodes are among the given share of the highest PageRanks (at least one), bool [N]."""
+    count = max(1, round(share * graph.num_nodes))
+    chosen = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
+    chosen[torch.argsort(pagerank(graph), descending=True, stable=True)[:count]] = True
+    return chosen

@@ -6,17 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..cluster import Engine
 from ..errors import InputError
-from ..storage import PathLike
-from ..storage.folders import whole_folder
-from ..store.manifest import Facts, Store
-from ..store.names import StoredNames, name_arrays
-from ..store.sizes import default_memory
-from ..store.space import Progress, Space
-from .csr import csr_parts, csr_tensor
-from .frozen import FINGERPRINT
-from .graph import Graph
+from ..files import PathLike, whole_folder
+from ..store import Engine, Facts, Progress, Space, Store, StoredNames, default_memory, name_arrays
+from .arrays import csr_parts, csr_tensor
+from .graph import FINGERPRINT, Graph
 
 
 def open_store(

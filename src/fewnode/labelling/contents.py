@@ -1,21 +1,151 @@
-"""What the page is told, as plain values and bytes: the state, the map, the scores, a node, a table."""
+"""What the page shows: the state, a node, the map, search results."""
 
 import json
 import tempfile
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from ..classifier.classifier import FewShotClassifier
+from ..classifier.inputs import find_nodes, node_name
 from ..errors import InputError
-from ..io import write_columns
-from ..own.support import find_nodes
-from .browsing import Browser
-from .labels import Change
-from .session import LabelSession
+from ..files import read_npz, write_npz
+from ..graph.arrays import csr_parts
+from ..tables.columns import read_columns
+from ..tables.roles import find_id
+from ..tables.writing import write_columns
+from .session import Change, LabelSession
 
+# --- What a person reads of a node, and finds it by: the columns of its row, its text, its neighbours.
+LONGEST = 2000  # letters of a value that are shown
+WORDS = 40  # words or columns of a row that has no table
+NEIGHBOURS = 60
+BREAK = "\n"
+
+
+class Browser:
+    """The rows of the nodes' table if the model remembers it, else the named features; and a search in all of it."""
+
+    def __init__(self, classifier: FewShotClassifier) -> None:
+        assert classifier.graph is not None
+        self.classifier, self.graph = classifier, classifier.graph
+        self.columns = self._table()
+
+    def _table(self) -> dict[str, list[str]]:
+        """Every column of the table of nodes, in the order of the graph's nodes."""
+        source = self.classifier.source
+        if source is None or source.nodes is None or source.missing():
+            return {}
+        table = read_columns(source.nodes)
+        try:
+            key = source.columns.get("id_column") or find_id(table, (), ())[0]
+        except InputError:  # rows that are nodes by their place alone
+            return {}
+        row = {name: i for i, name in enumerate(table.text(key, "ids"))}
+        order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]
+        plain = [name for name, column in table.columns.items() if name != key and column.ndim == 1]
+        texts = {name: [*table.text(name, "columns"), ""] for name in plain}  # the last: no row
+        return {name: [values[i] for i in order] for name, values in texts.items()}
+
+    def name(self, node: int) -> str:
+        return node_name(self.graph, node)
+
+    def row(self, node: int) -> list[tuple[str, str]]:
+        """Names and values of what is known of a node."""
+        if self.columns:
+            return [(name, values[node][:LONGEST]) for name, values in self.columns.items() if values[node]]
+        return list(self._features(node))
+
+    def _features(self, node: int) -> Iterator[tuple[str, str]]:
+        x, names = self.graph.features, self.graph.feature_names
+        if x is None or names is None:
+            return
+        if x.layout == torch.sparse_csr:
+            indptr, indices, values = csr_parts(x)
+            part = slice(int(indptr[node]), int(indptr[node + 1]))
+            words = [names[i] for i in indices[part][values[part].argsort(descending=True)].tolist()[:WORDS]]
+            yield "words", ", ".join(words)
+            return
+        for name, value in list(zip(names, x[node].tolist(), strict=True))[:WORDS]:
+            yield name, f"{value:.4g}"
+
+    def summary(self, node: int) -> str:
+        """The longest value, in one line: what tells a node best."""
+        values = [value for _, value in self.row(node)]
+        return " ".join(max(values, key=len, default="").split())[:160]
+
+    def neighbours(self, node: int) -> list[int]:
+        """The first neighbours, at most ``NEIGHBOURS``."""
+        start, end = self.graph.indptr[node : node + 2].tolist()
+        found: list[int] = self.graph.indices[start : min(end, start + NEIGHBOURS)].long().tolist()
+        return found
+
+    # --- search -----------------------------------------------------------------------------------------
+
+    def search(self, words: str, most: int = 30) -> list[int]:
+        """Nodes whose name, else whose row, holds all the words; exact names first."""
+        wanted = words.casefold().split()
+        if not wanted:
+            return []
+        whole = words.casefold().strip()
+        found = dict.fromkeys(self._names.nodes_with(f"{BREAK}{whole}{BREAK}", most))
+        for start in (f"{BREAK}{whole}", whole):
+            found |= dict.fromkeys(self._names.nodes_with(start, most - len(found)))
+        longest = max(wanted, key=len)
+        for text in (self._names, self._texts):
+            for node in text.nodes_with(longest, 1 << 30):
+                if len(found) >= most:
+                    return list(found)[:most]
+                if all(word in text.lines[node] or word in self._names.lines[node] for word in wanted):
+                    found[node] = None
+        return list(found)[:most]
+
+    @cached_property
+    def _names(self) -> "Lines":
+        return Lines([self.name(i) for i in range(self.graph.num_nodes)])
+
+    @cached_property
+    def _texts(self) -> "Lines":
+        if self.columns:
+            return Lines([" ".join(row) for row in zip(*self.columns.values(), strict=True)])
+        sparse = self.graph.features is not None and self.graph.features.layout == torch.sparse_csr
+        if not sparse or self.graph.feature_names is None:
+            return Lines([""] * self.graph.num_nodes)
+        return Lines(self._words())
+
+    def _words(self) -> list[str]:
+        assert self.graph.features is not None and self.graph.feature_names is not None
+        indptr, indices, _ = (part.tolist() for part in csr_parts(self.graph.features))
+        names = self.graph.feature_names
+        return [" ".join(names[i] for i in indices[a:b]) for a, b in pairwise(indptr)]
+
+
+class Lines:
+    """One line for each node, as one text: a word is found in it many times faster than line by line."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = [line.casefold().replace(BREAK, " ") for line in lines]
+        self.text = BREAK + BREAK.join(self.lines) + BREAK
+        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=1))
+
+    def nodes_with(self, part: str, most: int) -> Iterator[int]:
+        """The nodes whose line holds ``part``, in their order; a line break stands for the start or end of a line."""
+        at, given = 0, 0
+        while given < most and (at := self.text.find(part, at)) >= 0:
+            node = bisect_right(self.starts, at + part.startswith(BREAK)) - 1
+            yield node
+            given, at = given + 1, self.starts[node + 1] - 1
+
+
+# --- What the page is told, as plain values and bytes: the state, the map, the scores, a node, a table.
 SHOWN = 200_000  # points that are drawn at most
 EXAMPLES = 500  # of a class that are marked on the map
 LIKELIEST = 8  # classes of a node
@@ -179,3 +309,83 @@ def _said(changes: list[Change]) -> str | None:
     return " ".join(
         str(part) for part in (step["do"], what, step.get("class") or step.get("to") or step.get("into") or "") if part
     )
+
+
+# --- A map of the nodes in two dimensions: landmarks by t-SNE, every other node between the landmarks it is like.
+LANDMARKS, LEADING = 3000, 50  # nodes laid out by t-SNE; coordinates with most variance that it sees
+NEAREST, SPREAD = 3, 0.35  # landmarks a node lies between; how far from there, in distances of landmarks
+FEW = 30  # nodes below which the two principal directions do
+ROWS = 4096
+MAP = "map.npz"
+
+
+def layout(x: Tensor, seed: int = 0) -> np.ndarray:
+    """Places ``[N, 2]`` from 0 to 1 of nodes with the coordinates ``x [N, d]``; the same for the same input."""
+    leading = _leading(x)
+    if len(x) < FEW:
+        return _within(np.pad(leading[:, -2:].numpy(), ((0, 0), (0, max(0, 2 - leading.shape[1])))))
+    from sklearn.manifold import TSNE  # a second that a map drawn before saves
+
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    chosen = order[:LANDMARKS]
+    marks = leading[chosen]
+    start = marks[:, -2:] / marks[:, -1].std().clamp(min=1e-9) * 1e-4
+    perplexity = min(30.0, (len(chosen) - 1) / 4)
+    tsne = TSNE(2, init=start.numpy(), perplexity=perplexity, random_state=seed, max_iter=500, metric="cosine")
+    places = torch.from_numpy(tsne.fit_transform(marks.numpy()).astype(np.float32))
+    return _within(_between(leading, marks, places, chosen, seed).numpy())
+
+
+def kept_layout(x: Tensor, folder: Path | None, say: Callable[[str], None] = lambda _: None) -> np.ndarray:
+    """The layout that was kept in a model's folder for these coordinates, or a new one, which is kept."""
+    mark = np.array([len(x), float(x[:: max(len(x) // 1000, 1)].double().abs().sum())])
+    path = None if folder is None else folder / MAP
+    if path is not None and path.exists():
+        try:
+            parts = read_npz(path)
+            if np.array_equal(parts["mark"], mark) and parts["places"].shape == (len(x), 2):
+                return parts["places"]
+        except (InputError, KeyError):
+            pass  # damaged: it is made again
+    say("Drawing the map ...")
+    places = layout(x)
+    if path is not None:
+        write_npz(path, {"mark": mark, "places": places}, compress=False)
+    return places
+
+
+def _leading(x: Tensor) -> Tensor:
+    """The coordinates with most variance, the largest last, turned to principal directions."""
+    sample = x[:: max(len(x) // 20_000, 1)].float().cpu()
+    centre = sample.mean(0)
+    _, directions = torch.linalg.eigh(((sample - centre).T @ (sample - centre)).double())
+    turn = directions[:, -LEADING:].float().to(x.device)
+    parts = [(part.float() - centre.to(x.device)) @ turn for part in x.split(ROWS)]
+    return torch.cat(parts).cpu()
+
+
+def _between(leading: Tensor, marks: Tensor, places: Tensor, chosen: Tensor, seed: int) -> Tensor:
+    unit = torch.nn.functional.normalize(marks, dim=1)
+    near = torch.cdist(places, places).topk(min(5, len(places)), largest=False).values[:, -1]
+    found = []
+    for part in leading.split(ROWS):
+        alike, which = (torch.nn.functional.normalize(part, dim=1) @ unit.T).topk(NEAREST, dim=1)
+        weight = (20 * (alike - alike[:, :1])).exp()
+        weight = weight / weight.sum(1, keepdim=True)
+        found.append(
+            torch.cat([(weight[:, :, None] * places[which]).sum(1), (weight * near[which]).sum(1)[:, None]], 1)
+        )
+    all_ = torch.cat(found)
+    noise = torch.randn(len(all_), 2, generator=torch.Generator().manual_seed(seed + 1))
+    spread = all_[:, :2] + SPREAD * all_[:, 2:] * noise  # nodes between the same landmarks would hide each other
+    spread[chosen] = places
+    return spread
+
+
+def _within(places: np.ndarray) -> np.ndarray:
+    """Moved and scaled into the unit square; the two axes keep their proportion."""
+    low, high = np.quantile(places, [0.001, 0.999], axis=0)
+    size = float((high - low).max()) or 1.0
+    centred = (places - (low + high) / 2) / size + 0.5
+    clipped: np.ndarray = centred.clip(0, 1).astype(np.float32)
+    return clipped

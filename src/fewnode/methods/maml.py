@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..graph import Graph
-from ..graph.cache import CacheKey
-from ..graph.csr import csr_parts, gather_rows
+from ..graph.arrays import CacheKey, csr_parts, gather_rows
 from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.initialization import xavier

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..graph.cache import CacheKey
+from ..graph.arrays import CacheKey
 from ..nn.graph_layers import renumbered, rows_at
 from ..nn.heads import class_means, euclidean_scores, logistic_scores
 from ..nn.nearest import nearest_by_diffusion, nearest_by_features

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.cache import CacheKey
+from ..graph.arrays import CacheKey
 from ..graph.operators import normalized_adjacency, ppr_smooth
 from ..nn.features import ReducedFeatures
 from ..nn.heads import class_means, cosine_scores, logistic_scores, ridge_scores

@@ -11,9 +11,8 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.cache import CacheKey
-from ..graph.operators import mean_adjacency
-from ..graph.walks import hubs
+from ..graph.arrays import CacheKey
+from ..graph.operators import hubs, mean_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.heads import one_hot
 from ..nn.inner_loop import (

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.cache import CacheKey
-from ..graph.edge_use import EdgeUse
-from ..graph.relations import union
+from ..graph.arrays import CacheKey
+from ..graph.edge_types import EdgeUse, union
 from ..nn.communities import community_view
 from ..nn.discriminant import Discriminant
 from ..nn.heads import class_means, one_hot, ridge_directions
@@ -23,8 +22,7 @@ from ..nn.landmarks import walk_view
 from ..nn.pseudo_support import Pool, pool_nodes
 from ..nn.views import NEAR, VIEWS, WORDS, Views
 from ..nn.whitening import Whitening, within_folds
-from ..store.rows import rows_at
-from ..store.space import Space
+from ..store import Space, rows_at
 from ..tasks import ClassSplit, Tasks
 from .base import Draw, Method, Training, cross_entropy
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph, operators
-from ..graph.cache import CacheKey
-from ..graph.csr import csr_parts, csr_tensor, gather_rows
+from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
 from .graph_layers import Around, Inputs, SparseRows, next_to, take_rows
 
 TRANSPOSITION = CacheKey[Tensor]("order of the normalized adjacency's transpose")

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.bounded import BoundedOperator, Pattern, bounded_mean, bounded_normalized
+from ..graph.operators import BoundedOperator, Pattern, bounded_mean, bounded_normalized
 from ..graph.stored import open_store
-from ..store.columns import Columns
-from ..store.pages import matrix
-from ..store.space import Space
+from ..store import Columns, Space, matrix
 
 Way = tuple[int, float] | str  # steps and restart of a smoothing, or: two_steps, lists, there_and_back, as_is
 

@@ -7,10 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.cache import CacheKey
-from ..graph.csr import to_tensor
-from ..graph.spectral import random_block
-from ..store.rows import on_disk
+from ..graph.arrays import CacheKey, random_block, to_tensor
+from ..store import on_disk
 from .features import row_directions
 from .views import centred
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..store.rows import by_rows, scratch
-from ..store.space import Space
+from ..store import Space, by_rows, scratch
 from .whitening import sample_per_class
 
 UNITS = 1024  # random ReLU units

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.edge_use import EdgeUse, commonest_kinds, kind_weights
+from ..graph.edge_types import EdgeUse, commonest_kinds, kind_weights, relation, relation_names, union
 from ..graph.operators import normalized_adjacency
-from ..graph.relations import relation, relation_names, union
 from .views import Views, centred, further, neighbour_lists
 
 LEAST, PER_CLASS = 8, 100  # labelled nodes that a class needs to be asked, and at most has a say by

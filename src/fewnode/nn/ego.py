@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph, operators
-from ..graph.cache import CacheKey
+from ..graph.arrays import CacheKey
 
 UPWARD = CacheKey[Graph]("upward edges")
 

@@ -8,11 +8,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.cache import CacheKey
-from ..graph.csr import csr_parts, csr_tensor, transposed
-from ..graph.passes import AT_ONCE, bounding, column_means, feature_rows, gram_by_rows, mass_by_rows, row_bytes
-from ..graph.spectral import leading_eigenvectors, random_block
-from ..store.space import Space, chunks
+from ..graph.arrays import CacheKey, csr_parts, csr_tensor, leading_eigenvectors, random_block, transposed
+from ..graph.operators import AT_ONCE, bounding, column_means, feature_rows, gram_by_rows, mass_by_rows, row_bytes
+from ..store import Space, chunks
 
 Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some columns
 

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.cache import CacheKey
-from ..graph.csr import csr_parts, gather_rows
+from ..graph.arrays import CacheKey, csr_parts, gather_rows
 from ..tasks import Tasks
 from .features import ReducedFeatures
 from .initialization import xavier

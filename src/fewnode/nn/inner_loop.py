@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..graph.cache import CacheKey
+from ..graph.arrays import CacheKey
 from .features import ReducedFeatures
 
 Weights = dict[str, Tensor]

@@ -5,12 +5,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.bounded import bounded_mean, pattern_of
-from ..graph.cache import CacheKey
-from ..graph.operators import Operator, mean_adjacency, weighted_adjacency
-from ..graph.spectral import structural_bytes
-from ..store.rows import on_disk
-from ..store.space import chunks
+from ..graph.arrays import CacheKey, structural_bytes
+from ..graph.operators import Operator, bounded_mean, mean_adjacency, pattern_of, weighted_adjacency
+from ..store import chunks, on_disk
 from .communities import community_bytes
 from .views import FAR_STEPS, centred
 

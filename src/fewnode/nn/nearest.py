@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.csr import to_scipy
+from ..graph.arrays import to_scipy
 
 CELLS = 8_000_000  # numbers of one piece: 32 MB
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph, operators
-from ..graph.cache import CacheKey
-from ..graph.csr import csr_parts, csr_tensor, gather_rows
-from ..graph.walks import hashed
+from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
+from ..graph.operators import hashed
 from .ego import inner_arcs
 
 TWO_STEP_WALKS = 1 << 21  # of all nodes whose subgraphs are cut at a time: bounds the memory that takes

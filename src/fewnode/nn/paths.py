@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.walks import random_walks
+from ..graph.operators import random_walks
 
 
 class Reach(NamedTuple):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph, operators
-from ..graph.cache import CacheKey
+from ..graph.arrays import CacheKey
 from ..tasks import Tasks
 from .ego import degrees
 from .graph_layers import take_rows

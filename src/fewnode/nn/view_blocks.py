@@ -10,10 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.spectral import STEPS
-from ..store.columns import Columns, RowChunk
-from ..store.rows import by_rows
-from ..store.space import Space
+from ..graph.arrays import STEPS
+from ..store import Columns, RowChunk, Space, by_rows
 from .column_block import ColumnBlock, Way
 
 COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next

@@ -10,12 +10,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.bounded import bounded_mean, bounded_normalized
-from ..graph.cache import CacheKey
-from ..graph.csr import csr_tensor
-from ..graph.edge_use import EdgeUse, kind_counts
-from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
-from ..graph.relations import relation, union
+from ..graph.arrays import CacheKey, csr_tensor
+from ..graph.edge_types import EdgeUse, kind_counts, relation, union
+from ..graph.operators import (
+    Operator,
+    bounded_mean,
+    bounded_normalized,
+    mean_adjacency,
+    normalized_adjacency,
+    ppr_smooth,
+)
 from .features import ReducedFeatures, column_mass, feature_mass, rarities, row_directions, tfidf
 from .view_blocks import Work
 

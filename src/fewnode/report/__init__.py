@@ -3,7 +3,7 @@
 Nothing here trains; what is imported below does not need torch either.
 """
 
-from .comparison import compare
 from .page import write_report
+from .results import compare
 
 __all__ = ["compare", "write_report"]

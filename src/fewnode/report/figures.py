@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import InputError
-from .cells import SIZES, Cell, Problem, dataset_title
-from .contents import class_accuracies, order_titles, telling
+from ..experiments.rows import SIZES
+from .results import Cell, Problem, class_accuracies, dataset_title, order_titles, telling
 from .templating import short
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")

@@ -7,17 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..experiments.results import Row
-from ..storage import atomic_write
-from .cells import Cell, dataset_title, gather
-from .contents import ablations, costs, difficulties, every_cell, gains, leaderboards, sensitivities
+from ..experiments.rows import Row
+from ..files import atomic_write
 from .figures import Figure, draw_all
-from .published import side_by_side
-from .significance import TEST
-from .tables import ResultTable
+from .results import (
+    TEST,
+    Cell,
+    ResultTable,
+    ablations,
+    costs,
+    dataset_title,
+    difficulties,
+    every_cell,
+    gains,
+    gather,
+    leaderboards,
+    sensitivities,
+    side_by_side,
+)
 from .templating import render
 
 
+# --- The page: one HTML file that needs nothing else, with every figure and table also beside it as files.
 def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     """Write the page and, in a folder of the same name, its figures (SVG, PDF) and tables (CSV, Markdown, LaTeX)."""
     cells = gather(rows)

@@ -1,29 +1,374 @@
 """The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises."""
 
+import hashlib
+import json
+import os
+import socket
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
+import torch.distributed as dist
+from safetensors import safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
 
 from .. import methods
 from ..card import ModelCard, versions
 from ..errors import InputError
+from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
 from ..graph import Graph
-from ..graph.edge_use import EdgeUse
-from ..graph.relations import weights_tell
+from ..graph.edge_types import EdgeUse, weights_tell
 from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..nn.edge_choice import choose_edges
-from ..tasks import ClassSplit, Tasks, training_view
-from ..tasks.bits import random_bits
-from . import distributed
-from .callbacks import Callback, TrainingProgress, shown
-from .episodes import Episodes, mix
-from .state import TrainingState
+from ..nn.optimizers import Adam
+from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
+from .evaluate import evaluate
 
+# --- Where training and validation tasks come from: drawn from the classes of a split, in shapes they can give.
+VALIDATION_TASKS = 100
+SETTLING_TASKS = 300  # for what is decided once
+VALIDATION_SEED = 10**6  # another stream than any training seed's
+
+
+class Episodes:
+    """The tasks of one training. Asked-for sizes that the classes cannot give are reduced to what they have, and
+    ``notes`` say so."""
+
+    def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
+        self.seed, self.n_way, self.n_query = card.seed, card.n_way, card.n_query
+        self.notes: list[str] = []
+        self.graph = graph
+        self.base = TaskSampler(view.y, split.base)
+        way, shot, query = settings.train_way, settings.train_shot, settings.train_query
+        asked = (way or card.n_way, shot or card.k_shot, query or card.n_query)
+        shape = self._feasible("training", self.base, *asked)
+        if shape is None:
+            raise InputError(f"training needs two base classes with at least {asked[1] + 1} labelled nodes")
+        self.shape = shape
+        self.pool = self._validation_pool(split, card.n_way, card.k_shot, card.n_query)
+
+    def training_tasks(self, block: int, n_tasks: int) -> Tasks:
+        return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
+
+    def drawn(self, classes: tuple[int, ...], way: int, shot: int) -> Tasks | None:
+        """Tasks of base or validation ``classes``, ``way`` to a task or the nearest shape that they can give."""
+        shape = _possible(TaskSampler(self.graph.y, classes), way, shot, self.n_query)
+        return shape and draw_tasks(self.graph.y, classes, *shape, SETTLING_TASKS, VALIDATION_SEED)
+
+    def validate(self, model: Method) -> float | None:
+        return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
+
+    def _validation_pool(self, split: ClassSplit, n_way: int, k_shot: int, n_query: int) -> Tasks | None:
+        sampler = TaskSampler(self.graph.y, split.validation)
+        shape = self._feasible("validation", sampler, n_way, k_shot, n_query)
+        if shape is None:
+            self._say(
+                "there are no two validation classes large enough: nothing is selected, the last weights are kept"
+            )
+            return None
+        return draw_tasks(self.graph.y, split.validation, *shape, VALIDATION_TASKS, VALIDATION_SEED)
+
+    def _feasible(
+        self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
+    ) -> tuple[int, int, int] | None:
+        """The shape that is possible; a note says if it is not the one asked for."""
+        shape = _possible(sampler, way, shot, query)
+        if shape is not None and shape != (way, shot, query):
+            (ways, _, queries), sizes = shape, sorted(sampler.size.tolist(), reverse=True)
+            kind = "base" if what == "training" else what
+            self._say(
+                f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
+                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
+                warn=what == "validation" or ways < self.n_way,  # training with more ways than are tested is optional
+            )
+        return shape
+
+    def _say(self, note: str, warn: bool = True) -> None:
+        self.notes.append(note)
+        if warn:
+            warnings.warn(note, stacklevel=2)
+
+
+def _possible(sampler: TaskSampler, way: int, shot: int, query: int) -> tuple[int, int, int] | None:
+    """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
+    sizes = sorted(sampler.size.tolist(), reverse=True)
+    ways = min(way, sum(size > shot for size in sizes))
+    return None if ways < 2 else (ways, shot, min(query, sizes[ways - 1] - shot))
+
+
+def mix(seed: int, block: int) -> int:
+    """A seed for each block of each run: two 64-bit halves of one Philox key, so no two are alike."""
+    return (block + 1 << 64) + seed
+
+
+# --- Training on several processes started by ``torchrun``: each takes its share of a step's tasks, all take one step.
+@contextmanager
+def ranks(backend: str = "gloo") -> Iterator[int]:
+    """Join the processes that torchrun started, and yield this one's number; alone, it is 0 and nothing happens."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        yield 0
+        return
+    if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # one machine: nobody else need reach them
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+    dist.init_process_group(backend)
+    try:
+        yield dist.get_rank()
+    finally:
+        dist.destroy_process_group()
+
+
+def _loopback() -> str:
+    """The name of the network interface that leads nowhere else."""
+    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+
+
+def world() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes."""
+    return world() == 1 or dist.get_rank() == 0
+
+
+def share(tasks: Tasks) -> Tasks:
+    """This process's part of a step's tasks: all of them if it is alone."""
+    n = world()
+    if n == 1:
+        return tasks
+    if len(tasks) % n:
+        raise InputError(
+            f"tasks_per_step is {len(tasks)}: {n} processes cannot share that evenly; make it {n} or {2 * n}"
+        )
+    return tasks[dist.get_rank() :: n]
+
+
+def average_gradients(model: nn.Module) -> None:
+    """Make every process's gradients the mean of all: equal shares of tasks give the gradient of them together."""
+    n = world()
+    if n == 1:
+        return
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    for weight in weights:
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+    joined = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+    dist.all_reduce(joined)
+    parts = (joined / n).split([weight.numel() for weight in weights])
+    for weight, part in zip(weights, parts, strict=True):
+        weight.grad = part.view_as(weight)
+
+
+def agreed(accuracy: float | None) -> float | None:
+    """The first process's number, so that all stop at the same step even where their arithmetic differs a little."""
+    if world() == 1:
+        return accuracy
+    held = torch.tensor([float("nan") if accuracy is None else accuracy], dtype=torch.float64)
+    dist.broadcast(held, src=0)
+    value = float(held)
+    return None if value != value else value
+
+
+# --- The progress of a training, and callbacks that receive it: ``callback(TrainingProgress)``.
+@dataclass(frozen=True)
+class TrainingProgress:
+    """What a callback receives: after every step the loss, at every check the validation accuracy too."""
+
+    step: int
+    steps: int
+    loss: float
+    accuracy: float | None
+    best: float | None
+    steps_per_second: float
+
+
+Callback = Callable[[TrainingProgress], None]
+
+
+@contextmanager
+def shown(callback: Callback | None) -> Iterator[Callback | None]:
+    """The callback; if there is none and a person sits at a terminal, a bar on standard error that leaves no trace.
+
+    ``callback=lambda _: None`` shows nothing.
+    """
+    if callback is not None or not is_first() or not sys.stderr.isatty():
+        yield callback
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = "training", progress.BarColumn(), progress.MofNCompleteColumn(), "{task.fields[facts]}"
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("training", total=None, facts="")
+
+        def tell(now: TrainingProgress) -> None:
+            best = "" if now.best is None else f", validation {100 * now.best:.1f} %"
+            bar.update(task, completed=now.step, total=now.steps, facts=f"loss {now.loss:.3f}{best}")
+
+        yield tell
+
+
+class TensorBoardLog:
+    """Writes the loss and speed of every step and the validation accuracy of every check into a folder (extra ``log``).
+
+    ``fit(..., callback=TensorBoardLog("runs/log"))``; then ``tensorboard --logdir runs/log``.
+    """
+
+    def __init__(self, folder: PathLike) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise InputError("writing for TensorBoard needs it installed: pip install 'fewnode[log]'") from error
+        self.writer = SummaryWriter(str(folder))
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        self.writer.add_scalar("loss", progress.loss, progress.step)
+        self.writer.add_scalar("steps_per_second", progress.steps_per_second, progress.step)
+        if progress.accuracy is not None:
+            self.writer.add_scalar("validation_accuracy", progress.accuracy, progress.step)
+            self.writer.flush()  # a check is what should survive a kill
+
+
+# --- The state of a training between two checks, kept on disk so that a killed one goes on as if nothing had happened.
+FILE, FORMAT = "training.safetensors", 2  # 1 had no hash
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """How far a training was."""
+
+    step: Count
+    waited: Count
+    best: Share | None
+    curve: tuple[tuple[Count, Share], ...]
+
+
+class TrainingState:
+    """Weights, optimiser, the best weights so far and how long since; written at every check if there is a folder."""
+
+    def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
+        self.model = model
+        self.optimizer = optimizer(model, settings)
+        self.step = 0
+        self.waited = 0
+        self.best: float | None = None
+        self.best_weights: dict[str, Tensor] = {}
+        self.curve: list[tuple[int, float]] = []
+        self.identity = model.card.identity()
+        self.file = None if folder is None else Path(folder) / FILE
+        if self.file is not None and self.file.parent.is_dir() and is_first():
+            sweep(self.file)
+        if self.file is not None and self.file.exists():
+            self._read(self.file)
+
+    def check(self, accuracy: float | None) -> None:
+        """Take note of a validation accuracy (None: there is nothing to select on) and write the state."""
+        if accuracy is not None:
+            self.curve.append((self.step, accuracy))
+        if accuracy is None or self.best is None or accuracy > self.best:
+            self.best, self.waited = accuracy, 0
+            self.best_weights = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
+        else:
+            self.waited += 1
+        if self.file is not None and is_first():
+            self._write(self.file)
+
+    def finish(self) -> None:
+        """Give the model its best weights back."""
+        if self.best_weights:
+            _restore(self.model, self.best_weights)
+
+    def _write(self, file: Path) -> None:
+        tensors = {f"weights/{key}": value for key, value in self.model.state_dict().items()}
+        tensors |= {f"best/{key}": value for key, value in self.best_weights.items()}
+        for number, entries in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer/{number}/{key}": torch.as_tensor(value) for key, value in entries.items()}
+        numbers = {"step": self.step, "waited": self.waited, "best": self.best, "curve": self.curve}
+        tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+        meta = {"format": str(FORMAT), "numbers": json.dumps(numbers), "identity": json.dumps(self.identity)}
+        data = to_bytes(tensors, meta | {"sha256": _digest(tensors, meta)})
+        with atomic_write(file) as out:
+            out.write(data)
+
+    def _read(self, file: Path) -> None:
+        with reading(file, "delete it to start anew"):
+            tensors, meta = _content(readable(file))
+            identity = parse_json(meta["identity"].encode(), dict[str, Any], "its identity")
+            for key, value in json.loads(json.dumps(self.identity)).items():
+                if identity.get(key) != value:
+                    raise InputError(
+                        f"{file} belongs to another training: its {key} is {identity.get(key)!r}, this one's is "
+                        f"{value!r}. Use another folder, or delete it to start anew"
+                    )
+            numbers = parse_json(meta["numbers"].encode(), Numbers, "its numbers")
+            check_finite(tensors)
+            self.step, self.waited, self.best = numbers.step, numbers.waited, numbers.best
+            self.curve = list(numbers.curve)
+            _restore(self.model, _under("weights/", tensors))
+            self.best_weights = _under("best/", tensors)
+            self._restore_optimizer(_under("optimizer/", tensors))
+
+    def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
+        state: dict[int, dict[str, Tensor]] = {}
+        for path, value in tensors.items():
+            number, key = path.split("/")
+            state.setdefault(int(number), {})[key] = value
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+
+
+def _content(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and texts of a state, if they are those that were written: the file holds their hash.
+
+    Its own hash, not a manifest's: a state is replaced at every check, and one file is replaced in one step.
+    """
+    with safe_open(file, "pt") as stored:
+        meta = dict(stored.metadata() or {})
+        tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
+    if meta.get("format") != str(FORMAT):
+        raise InputError(f"{file} is not a training state of format {FORMAT}; delete it to start anew")
+    if meta.pop("sha256", "") != _digest(tensors, meta):
+        raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written; delete it to start anew")
+    return tensors, meta
+
+
+def _digest(tensors: dict[str, Tensor], meta: dict[str, str]) -> str:
+    sha = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for key in sorted(tensors):
+        part = tensors[key]
+        sha.update(f"{key} {part.dtype} {tuple(part.shape)}".encode())
+        sha.update(part.reshape(-1).view(torch.uint8).numpy().data)
+    return sha.hexdigest()
+
+
+@torch.no_grad()
+def _restore(model: Method, weights: dict[str, Tensor]) -> None:
+    """Put weights back, touching only those that differ: values cached for an unchanged basis stay valid."""
+    for key, value in model.state_dict().items():
+        if not torch.equal(value, weights[key].to(value.device)):
+            value.copy_(weights[key])
+
+
+def optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
+    """Adam over what a method learns."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    each = not settings.fused  # all weights in one call: the same as one after the other, to the bit
+    rate, decay = settings.learning_rate, settings.weight_decay
+    return Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+# --- The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises.
 RANK = 256  # of the views on which the use of edges is chosen, unless the method has its own
 
 
@@ -108,13 +453,13 @@ def _train(
     started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
     try:
         if not state.curve:  # what training has to beat is where it starts
-            state.check(distributed.agreed(episodes.validate(model)))
+            state.check(agreed(episodes.validate(model)))
         while state.step < settings.steps and state.waited < settings.patience:
             block = min(settings.check_every, settings.steps - state.step)
             for loss, steps_done in _block(model, view, settings, episodes, state, block):
                 accuracy = None
                 if steps_done == block:
-                    accuracy = distributed.agreed(episodes.validate(model))
+                    accuracy = agreed(episodes.validate(model))
                     state.check(accuracy)
                 if callback is not None:
                     speed = (state.step - first) / (time.perf_counter() - started)
@@ -147,13 +492,13 @@ def _block(
 
 
 def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optimizer, clip: float | None) -> float:
-    loss = model.loss(view, distributed.share(tasks))
+    loss = model.loss(view, share(tasks))
     value = float(loss.detach())
     if value != value or abs(value) == float("inf"):
         raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    distributed.average_gradients(model)
+    average_gradients(model)
     if clip is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()

@@ -1,0 +1,175 @@
+"""Scores as probabilities that can be believed: a temperature learned on tasks whose answers are known.
+
+After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..graph import Graph
+from ..methods.base import Method
+from ..nn.optimizers import LBFGS
+from ..tasks import ClassSplit, Tasks, TaskSampler
+from ..training import evaluate as inference
+from .inputs import Support
+
+SHOTS, WAYS = (1, 3, 5, 10), (2, 5)  # calibrated while fitting, for graphs that have no validation labels
+TASKS = 100
+SEED = 2 * 10**6  # another stream than training's and selection's
+QUERIES = 10
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """``softmax(scores / temperature)``, and how well that did on tasks of ``n_way`` classes.
+
+    ``ece_before`` and ``ece_after`` are the expected calibration errors of the plain and of the calibrated softmax,
+    on tasks the temperature was not learned from. ``source`` is "validation", "examples" (each left out in turn: rough)
+    or "none".
+    """
+
+    temperature: float = 1.0
+    n_way: int = 0
+    k_shot: float = 0.0
+    accuracy: float | None = None
+    ece_before: float | None = None
+    ece_after: float | None = None
+    n_tasks: int = 0
+    source: str = "none"
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Calibrated probabilities for scores [..., N]."""
+        return (scores.double() / self.temperature).softmax(-1).float()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def calibrate(scores: Tensor, tasks: Tasks, source: str) -> Calibration:
+    """Learn a calibration from the scores [T, M, N] of tasks; its error is measured on halves it did not learn from."""
+    assert tasks.query_y is not None
+    s, y = scores.double().cpu(), tasks.query_y.cpu()
+    before, after = [], []
+    for mine, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+        if len(s) < 2:
+            break
+        learned = Calibration(_temperature(s[mine], y[mine]))
+        before.append(expected_calibration_error(s[other].softmax(-1), y[other]))
+        after.append(expected_calibration_error(learned.probabilities(s[other]), y[other]))
+    found = Calibration(_temperature(s, y))
+    right = found.probabilities(s).argmax(-1) == y
+    return replace(
+        found,
+        n_way=tasks.n_way,
+        k_shot=float(tasks.shots().float().mean()),
+        accuracy=float(right.float().mean()),
+        ece_before=sum(before) / len(before) if before else None,
+        ece_after=sum(after) / len(after) if after else None,
+        n_tasks=len(s),
+        source=source,
+    )
+
+
+def _temperature(scores: Tensor, y: Tensor) -> float:
+    """The temperature with the least Brier score.
+
+    It is bounded, so that a few tasks with huge scores do not decide for all, as they do with the cross-entropy. The
+    faint pull towards the scale of the scores keeps the temperature above zero where every answer is right.
+    """
+    s, target = scores.flatten(0, 1), F.one_hot(y.flatten(), scores.shape[-1])
+    scale = max(float((s - s.mean(-1, keepdim=True)).square().mean().sqrt()), 1e-9)
+
+    def loss(p: Tensor) -> Tensor:
+        chance = (s / scale * p.exp()).softmax(-1)
+        return (chance - target).square().sum(-1).mean() + p.square() / (10 * len(s))
+
+    p = min(torch.linspace(-4, 5, 37, dtype=s.dtype), key=lambda start: float(loss(start))).clone().requires_grad_()
+    optimizer = LBFGS([p], max_iter=50, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        value = loss(p)
+        value.backward()
+        return float(value.detach())
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    return scale * math.exp(-float(p.detach()))
+
+
+def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
+    """How far stated confidence and share of right answers are apart, averaged over equal-width bins of confidence."""
+    confidence, choice = p.flatten(0, -2).max(-1)
+    right = (choice == y.flatten()).double()
+    bin_of = (confidence.double() * bins).long().clamp(max=bins - 1)
+    gap = torch.zeros(bins, dtype=torch.float64).index_add_(0, bin_of, confidence.double() - right)
+    return float(gap.abs().sum() / len(right))
+
+
+def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Tasks | None:
+    """Tasks of validation classes that look like the user's: as many classes, the same ``shots`` for each.
+
+    What the classes cannot give is reduced: ways to the number of classes, shots to what leaves queries. None if there
+    are no two validation classes.
+    """
+    sampler = TaskSampler(y, split.validation)
+    sizes = sorted((size for size in sampler.size.tolist() if size >= 2), reverse=True)
+    ways = min(len(shots), len(sizes))
+    if ways < 2:
+        return None
+    size = sizes[ways - 1]
+    queries = min(QUERIES, max(1, size // 2))
+    wanted = [min(shot, size - queries) for shot in sorted(shots, reverse=True)[:ways]]
+    tasks = sampler.draw(ways, wanted[0], queries, TASKS, SEED)
+    keep = [c * wanted[0] + j for c, shot in enumerate(wanted) for j in range(shot)]
+    return Tasks(tasks.support[:, keep], tasks.support_y[:, keep], tasks.query, tasks.query_y, ways)
+
+
+def left_out_tasks(support: Support) -> Tasks | None:
+    """Each example of a class that has others, to be told from the remaining ones; None if no class has two."""
+    out, rest = support.leave_one_out()
+    if not len(out):
+        return None
+    parts = support.nodes[rest], support.y[rest], support.nodes[out, None], support.y[out, None]
+    return Tasks(*parts, len(support.classes))
+
+
+def nearest(found: Sequence[Calibration], n_way: int, k_shot: float) -> Calibration:
+    """The calibration of the tasks most like ``n_way`` classes with ``k_shot`` examples, by ratio."""
+    return min(found, key=lambda one: abs(math.log(one.n_way / n_way)) + abs(math.log(max(one.k_shot, 0.1) / k_shot)))
+
+
+def calibrated(
+    model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, kept: Sequence[Calibration]
+) -> Calibration:
+    """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
+    shots = support.shots()
+    tasks = validation_tasks(graph.y, split, shots)
+    if tasks is not None:
+        return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, "validation")
+    if kept:
+        return nearest(kept, len(shots), sum(shots) / len(shots))
+    left = left_out_tasks(support)
+    if left is None:
+        return Calibration()
+    return calibrate(inference.score_tasks(model, graph, left, state), left, "examples")
+
+
+def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSplit) -> list[Calibration]:
+    """Calibrations for usual numbers of classes and examples, kept for graphs without validation labels."""
+    found: dict[tuple[int, float], Calibration] = {}
+    for way in WAYS:
+        for shot in SHOTS:
+            tasks = validation_tasks(graph.y, split, [shot] * way)
+            if tasks is None:
+                return []
+            key = (tasks.n_way, float(tasks.shots().float().mean()))
+            if key not in found:
+                scores = inference.score_tasks(model, graph, tasks, state)
+                found[key] = calibrate(scores, tasks, "validation")
+    return list(found.values())

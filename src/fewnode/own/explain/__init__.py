@@ -1,1 +1,0 @@
-"""Why a node got its class."""

@@ -1,1 +1,0 @@
-"""Nodes that arrive after the fit."""

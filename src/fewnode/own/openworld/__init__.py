@@ -1,1 +1,0 @@
-"""The open question: which nodes are of the classes asked about, of a known one, or of none."""

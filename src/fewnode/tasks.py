@@ -1,0 +1,342 @@
+"""Class splits and few-shot tasks: drawn in one batch, reproducibly, supports and queries disjoint."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .files import PathLike, read_npz, reading, write_npz
+from .graph import Graph
+
+
+# --- A batch of few-shot tasks.
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """A batch of few-shot tasks; the classes of a task are numbered 0..n_way-1, and shots may be unequal.
+
+    Args:
+        support: node ids [T, S].
+        support_y: their classes [T, S].
+        query: node ids [T, M].
+        query_y: their classes [T, M]; None where they are unknown.
+        n_way: classes of a task; by default as many as ``support_y`` names.
+
+    Example:
+        >>> import fewnode
+        >>> tasks = fewnode.Tasks(support=[[3, 8, 5]], support_y=[[0, 0, 1]], query=[[1, 2]])
+        >>> tasks.n_way, tasks.shots().tolist()
+        (2, [[2, 1]])
+    """
+
+    support: Tensor
+    support_y: Tensor
+    query: Tensor
+    query_y: Tensor | None
+    n_way: int
+
+    def __init__(self, support: Any, support_y: Any, query: Any, query_y: Any = None, n_way: int = 0) -> None:
+        given = {"support": support, "support_y": support_y, "query": query, "query_y": query_y}
+        for name, value in given.items():
+            object.__setattr__(self, name, None if value is None else _integers(name, value))
+        self._check_shapes()
+        self._check_classes(n_way)
+
+    def _check_classes(self, n_way: int) -> None:
+        lowest, highest = int(self.support_y.min()), int(self.support_y.max())
+        n_way = n_way or highest + 1
+        object.__setattr__(self, "n_way", n_way)
+        if n_way > self.support.shape[1]:
+            raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {self.support.shape[1]}")
+        if lowest < 0 or highest >= n_way:
+            raise InputError(
+                f"support_y holds {lowest}..{highest}; the classes of a {n_way}-way task are 0..{n_way - 1}"
+            )
+        missing = (self.shots() == 0).nonzero()
+        if len(missing):
+            task, position = missing[0].tolist()
+            raise InputError(f"task {task} has no support of class {position}; each of its {n_way} classes needs one")
+        if self.query_y is not None and (int(self.query_y.min()) < 0 or int(self.query_y.max()) >= n_way):
+            raise InputError(f"query_y holds values outside 0..{n_way - 1}")
+
+    def _check_shapes(self) -> None:
+        pairs = [("support", "support_y")] + ([("query", "query_y")] if self.query_y is not None else [])
+        for nodes, labels in pairs:
+            if getattr(self, nodes).shape != getattr(self, labels).shape:
+                shapes = tuple(getattr(self, nodes).shape), tuple(getattr(self, labels).shape)
+                raise InputError(f"{nodes} has shape {shapes[0]} but {labels} has {shapes[1]}; they must agree")
+        if len(self.support) != len(self.query) or not self.support.numel() or not self.query.numel():
+            shapes = tuple(self.support.shape), tuple(self.query.shape)
+            raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
+        for name in ("support", "query"):
+            if int(getattr(self, name).min()) < 0:
+                raise InputError(f"{name} holds a negative node id")
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.support)
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __getitem__(self, which: slice) -> "Tasks":
+        some = self._each(lambda part: part[which])
+        if some.support.ndim != 2 or not len(some):
+            raise InputError(f"{which} of {self.n_tasks} tasks: give a slice that holds one or more, such as [3:4]")
+        return some
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Tasks":
+        """The same with every tensor changed, which leaves whole tasks whole: they were checked when they were made."""
+        made = object.__new__(Tasks)
+        object.__setattr__(made, "n_way", self.n_way)
+        for name in ("support", "support_y", "query", "query_y"):
+            part = getattr(self, name)
+            object.__setattr__(made, name, None if part is None else change(part))
+        return made
+
+    def shots(self) -> Tensor:
+        """How many supports each class of each task has, [T, N]."""
+        counts = self.support_y.new_zeros(self.n_tasks, self.n_way)
+        return counts.scatter_add_(1, self.support_y, torch.ones_like(self.support_y))
+
+    def to(self, device: torch.device | str) -> "Tasks":
+        return self._each(lambda part: part.to(device))
+
+    def save(self, path: PathLike) -> None:
+        """Write the pool as an npz archive."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        write_npz(path, {name: np.asarray(value) for name, value in arrays.items() if value is not None})
+
+    @classmethod
+    def load(cls, path: PathLike) -> "Tasks":
+        """Read a pool that ``save`` wrote."""
+        with reading(path, "save the pool again"):
+            arrays = read_npz(path)
+            missing = {"support", "support_y", "query"} - arrays.keys()
+            if missing:
+                raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
+            n_way = arrays.pop("n_way", np.array(0))
+            if n_way.size != 1 or n_way.dtype.kind not in "iu":
+                raise InputError(f"n_way is {str(n_way)[:40]}; expected a whole number")
+            parts = {key: arrays.get(key) for key in ("support", "support_y", "query", "query_y")}
+            return cls(**parts, n_way=int(n_way.item()))
+
+
+def _integers(name: str, value: Any) -> Tensor:
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
+        raise InputError(f"{name} has dtype {value.dtype}; expected integers [tasks, nodes]")
+    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 2:
+        raise InputError(
+            f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; expected integers [tasks, nodes]"
+        )
+    return tensor.long()
+
+
+# --- Random bits that are the same on every platform and version.
+def random_bits(seed: int, count: int) -> np.ndarray:
+    """``count`` random 64-bit words that depend on the seed alone: Philox-4x64 with the seed as its key."""
+    if not 0 <= seed < 2**128:
+        raise InputError(f"seed {seed} must be an integer from 0 to 2^128 - 1")
+    return np.random.Philox(key=seed).random_raw(count)
+
+
+# --- Class splits: which classes are learned from, checked on and asked about.
+@dataclass(frozen=True)
+class ClassSplit:
+    """Class ids to learn from (base), to select on (validation) and to test on (novel); no class is in two.
+
+    Args:
+        base: the classes a method is trained on.
+        validation: the classes its best weights are chosen on.
+        novel: the classes it is tested on.
+
+    Example:
+        >>> import fewnode
+        >>> fewnode.ClassSplit(base=[0, 1], novel=[2])
+        ClassSplit(base=(0, 1), validation=(), novel=(2,))
+    """
+
+    base: tuple[int, ...]
+    validation: tuple[int, ...] = ()
+    novel: tuple[int, ...] = ()
+
+    def __init__(self, base: Iterable[int], validation: Iterable[int] = (), novel: Iterable[int] = ()) -> None:
+        seen: dict[int, str] = {}
+        for part, ids in (("base", base), ("validation", validation), ("novel", novel)):
+            values = tuple(int(i) for i in ids)
+            for value in values:
+                if value < 0:
+                    raise InputError(f"class {value} in {part}: class ids start at 0")
+                if value in seen:
+                    raise InputError(f"class {value} is in {seen[value]} and again in {part}; parts must not overlap")
+                seen[value] = part
+            object.__setattr__(self, part, values)
+
+
+def random_split(
+    labels: Any, fractions: tuple[float, float, float] = (0.4, 0.2, 0.4), min_size: int = 0, seed: int = 0
+) -> ClassSplit:
+    """Split classes at random.
+
+    Args:
+        labels: a class id for each node, -1 where unknown.
+        fractions: the shares of the classes that become base, validation and novel.
+        min_size: labelled nodes that a class needs to take part.
+        seed: the same seed gives the same split everywhere.
+
+    Returns:
+        The split, the classes of each part in rising order.
+
+    Example:
+        >>> import fewnode
+        >>> fewnode.random_split([0, 1, 2, 3, 4], seed=0)
+        ClassSplit(base=(0, 2), validation=(1,), novel=(3, 4))
+    """
+    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise InputError(f"fractions {fractions} must be three numbers >= 0 that add up to 1")
+    known = as_array(labels)
+    sizes = np.bincount(known[known >= 0])
+    classes = np.flatnonzero(sizes >= max(min_size, 1))
+    shuffled = classes[np.argsort(random_bits(seed, len(classes)), kind="stable")].tolist()
+    base, validation = (round(len(classes) * share) for share in (fractions[0], fractions[0] + fractions[1]))
+    parts = shuffled[:base], shuffled[base:validation], shuffled[validation:]
+    return ClassSplit(*(sorted(part) for part in parts))
+
+
+def training_view(graph: Graph, split: ClassSplit) -> Graph:
+    """The graph as training may see it: every label outside the base classes is unknown.
+
+    Args:
+        graph: the graph with all its labels.
+        split: which classes are base classes.
+
+    Returns:
+        The same structure and features with the other labels set to -1.
+
+    Example:
+        >>> import fewnode
+        >>> graph = fewnode.Graph.from_edges([[0, 1], [1, 2]], y=[0, 1, 2])
+        >>> fewnode.training_view(graph, fewnode.ClassSplit(base=[0, 1], novel=[2])).y.tolist()
+        [0, 1, -1]
+    """
+    base = torch.tensor(split.base, dtype=torch.long, device=graph.device)
+    return graph.with_labels(torch.where(torch.isin(graph.y, base), graph.y, -1))
+
+
+def as_array(y: Any) -> np.ndarray:
+    """Labels of any kind as NumPy has them."""
+    return y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+
+
+# --- Few-shot tasks drawn in one batch, reproducibly, supports and queries disjoint.
+class TaskSampler:
+    """Draws tasks of some classes of a labelling; the nodes of each class are looked up once."""
+
+    def __init__(self, y: Any, classes: Iterable[int]) -> None:
+        labels = as_array(y)
+        self.classes = np.array(sorted(int(c) for c in classes), dtype=np.int64)
+        self.order = np.argsort(labels, kind="stable")
+        sorted_labels = labels[self.order]
+        self.start = np.searchsorted(sorted_labels, self.classes)
+        self.size = np.searchsorted(sorted_labels, self.classes, "right") - self.start
+
+    def usable(self, least: int) -> np.ndarray:
+        """Positions of the classes with at least ``least`` nodes."""
+        return np.flatnonzero(self.size >= least)
+
+    def too_small(self, least: int) -> dict[int, int]:
+        """The classes that cannot be drawn, and how many nodes each has."""
+        small = self.size < least
+        return dict(zip(self.classes[small].tolist(), self.size[small].tolist(), strict=True))
+
+    def draw(self, n_way: int, k_shot: int, n_query: int, n_tasks: int, seed: int) -> Tasks:
+        """``n_tasks`` tasks: classes without replacement, then nodes of each class without replacement."""
+        each = k_shot + n_query
+        usable = self._checked(n_way, k_shot, n_query, n_tasks)
+        raw = random_bits(seed, n_tasks * (len(usable) + 2 * n_way * each))
+        keys, raw = np.split(raw, [n_tasks * len(usable)])
+        chosen = usable[np.argsort(keys.reshape(n_tasks, -1), axis=1, kind="stable")[:, :n_way]].reshape(-1)
+        picks, shuffle = raw.reshape(2, n_tasks * n_way, each)
+        nodes = self.order[self.start[chosen, None] + _sample_rows(self.size[chosen], picks, shuffle)]
+        nodes = nodes.reshape(n_tasks, n_way, each)
+        label = np.broadcast_to(np.arange(n_way)[:, None], nodes.shape)
+        support, support_y, query, query_y = (
+            np.ascontiguousarray(part).reshape(n_tasks, -1)
+            for cut in (slice(None, k_shot), slice(k_shot, None))
+            for part in (nodes[..., cut], label[..., cut])
+        )
+        return Tasks(support, support_y, query, query_y, n_way)
+
+    def _checked(self, n_way: int, k_shot: int, n_query: int, n_tasks: int) -> np.ndarray:
+        for name, value in {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "n_tasks": n_tasks}.items():
+            if value < 1:
+                raise InputError(f"{name} is {value}; it must be at least 1")
+        each = k_shot + n_query
+        usable = self.usable(each)
+        if len(usable) < n_way:
+            small = self.too_small(each)
+            left_out = f" (too small: {', '.join(f'{c} with {s}' for c, s in small.items())})" if small else ""
+            raise InputError(
+                f"{n_way}-way needs {n_way} classes with at least {each} labelled nodes ({k_shot} supports + "
+                f"{n_query} queries); of the {len(self.classes)} classes given, {len(usable)} have that many{left_out}"
+            )
+        return usable
+
+
+def draw_tasks(
+    y: Any,
+    classes: Iterable[int],
+    n_way: int,
+    k_shot: int,
+    n_query: int,
+    n_tasks: int,
+    seed: int | torch.Generator = 0,
+) -> Tasks:
+    """Draw few-shot tasks; supports and queries are disjoint, classes too small are left out.
+
+    With an integer seed the same tasks come out on every platform and version: the bits are Philox-4x64 with the
+    seed as its key (a published algorithm, not a library's choice of the day), and everything else is integer
+    sorting and exact float64 arithmetic. A ``torch.Generator`` only supplies that seed.
+
+    Args:
+        y: labels [N], -1 where unknown.
+        classes: the classes to draw from.
+        n_way: classes of a task.
+        k_shot: supports of each class.
+        n_query: queries of each class.
+        n_tasks: how many tasks.
+        seed: a whole number, or a generator that supplies one.
+
+    Returns:
+        The tasks, as one batch.
+
+    Example:
+        >>> import fewnode
+        >>> tasks = fewnode.draw_tasks([0, 0, 0, 1, 1, 1], classes=[0, 1], n_way=2, k_shot=1, n_query=2, n_tasks=4)
+        >>> tuple(tasks.support.shape), tuple(tasks.query.shape)
+        ((4, 2), (4, 4))
+    """
+    if isinstance(seed, torch.Generator):
+        seed = int(torch.randint(2**62, (1,), generator=seed, device=seed.device))
+    return TaskSampler(y, classes).draw(n_way, k_shot, n_query, n_tasks, seed)
+
+
+def _sample_rows(sizes: np.ndarray, picks: np.ndarray, shuffle: np.ndarray) -> np.ndarray:
+    """For each row r, distinct numbers below ``sizes[r]`` in random order, [R, m], from random bits [R, m] each.
+
+    Floyd's algorithm over all rows at once: m steps, whatever the sizes. It picks a uniform set but not a uniform
+    order, hence the shuffle: the first k are the supports.
+    """
+    unit = (picks >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    chosen = np.empty(picks.shape, np.int64)
+    m = picks.shape[1]
+    for step in range(m):
+        last = sizes - m + step
+        candidate = (unit[:, step] * (last + 1)).astype(np.int64)
+        taken = (chosen[:, :step] == candidate[:, None]).any(axis=1)
+        chosen[:, step] = np.where(taken, last, candidate)
+    return np.take_along_axis(chosen, np.argsort(shuffle, axis=1, kind="stable"), axis=1)

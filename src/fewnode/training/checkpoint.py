@@ -1,0 +1,122 @@
+"""A fitted model as a folder: weights in safetensors, everything else in JSON. Nothing in it is ever executed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
+
+from .. import methods
+from ..card import ModelCard
+from ..errors import InputError
+from ..files import Manifest, PathLike, atomic_write, check_aside, check_finite, parse_json, whole_folder, write_json
+from ..methods.base import Method
+from ..methods.options import former_variant
+
+FORMAT = 2  # 1 had no manifest
+WEIGHTS, CARD = "model.safetensors", "model.json"
+
+
+def save(model: Method, folder: PathLike) -> Path:
+    """Write a model that ``fit`` returned; an older one in the folder is there until the new one is whole.
+
+    Args:
+        model: the fitted model.
+        folder: where it goes; made if it is not there.
+
+    Returns:
+        The folder.
+
+    Example:
+        >>> import fewnode, tempfile
+        >>> graph, _ = fewnode.planted(100, 4, seed=0)
+        >>> folder = fewnode.save(fewnode.fit("probe", graph), tempfile.mkdtemp())
+        >>> fewnode.load(folder).card.method
+        'probe'
+    """
+    check_fitted(model)
+    with whole_folder(Path(folder)) as fresh:
+        write(model, fresh)
+    return Path(folder)
+
+
+def check_fitted(model: Method) -> None:
+    if not hasattr(model, "card"):
+        raise InputError(f"this {type(model).__name__} was not made by fit: it does not know its options and classes")
+
+
+def write(model: Method, folder: Path) -> None:
+    """Write the files of a model, without a manifest."""
+    check_fitted(model)
+    data = to_bytes({key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()})
+    with atomic_write(folder / WEIGHTS) as file:
+        file.write(data)
+    write_json(folder / CARD, {"format": FORMAT, **model.card.to_json()})
+
+
+def load(folder: PathLike, method: type[Method] | None = None) -> Method:
+    """The model in a folder that ``save`` wrote.
+
+    Args:
+        folder: the folder.
+        method: its class; only needed for one of your own.
+
+    Returns:
+        The model, in eval mode, with its card.
+
+    Example:
+        >>> import fewnode, tempfile
+        >>> graph, _ = fewnode.planted(100, 4, seed=0)
+        >>> folder = fewnode.save(fewnode.fit("probe", graph, head="ridge"), tempfile.mkdtemp())
+        >>> fewnode.load(folder).card.options
+        {'head': 'ridge'}
+    """
+    source = Path(folder)
+    return read(source, read_manifest(source), method)
+
+
+def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -> Method:
+    """The model among the files of a manifest."""
+    card = read_card(source, manifest)
+    kind = method or methods.find(card.method)
+    with manifest.checking(source, WEIGHTS) as file:
+        weights = load_file(file)
+        _refuse_former_tent(source, card, weights)
+        check_finite(weights)
+        try:
+            model = kind(**card.context, **card.options)
+            model.load_state_dict(weights)
+        except (RuntimeError, TypeError) as error:
+            raise InputError(f"{file} does not hold the weights its card describes: {error}") from error
+    model.card = card
+    return model.eval()
+
+
+def _refuse_former_tent(source: Path, card: ModelCard, weights: Mapping[str, Any]) -> None:
+    """Three methods once shared the name tent; their weights were named ``core.*``, and the default was ``gated``."""
+    if card.method == "tent" and ("variant" in card.options or any(name.startswith("core.") for name in weights)):
+        now = former_variant(card.options.get("variant", "gated"))
+        raise InputError(f"{source} was saved when tent had variants: {now}, so train that one anew")
+
+
+def read_manifest(folder: PathLike) -> Manifest:
+    """The manifest of a saved model; a folder that holds none is told from one that is damaged."""
+    source = Path(folder)
+    check_aside(source)
+    if not (source / CARD).exists():
+        what = f"is not a saved model: it has no {CARD}" if source.exists() else "does not exist"
+        raise InputError(
+            f"{source} {what}. `fewnode fit-own ... --out {source}` makes a model of your own graph, "
+            f"`fewnode train METHOD DATASET --out {source}` one of a data set"
+        )
+    return Manifest.read(source)
+
+
+def read_card(source: Path, manifest: Manifest) -> ModelCard:
+    """What a saved model says of itself, checked to be one of ours and not from the future."""
+    data, where = manifest.read_bytes(source, CARD), str(source / CARD)
+    stated = parse_json(data, dict[str, Any], where).get("format")
+    if type(stated) is int and stated > FORMAT:
+        raise InputError(f"{where} has format {stated}; this version reads up to {FORMAT}: update fewnode")
+    return ModelCard.from_json(data, where)

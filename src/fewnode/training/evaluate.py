@@ -1,0 +1,178 @@
+"""Scores of tasks and of nodes in batches that fit into memory, and accuracy over one fixed pool of tasks."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..graph import Graph
+from ..methods.base import Method
+from ..nn.graph_layers import renumbered
+from ..tasks import ClassSplit, Tasks, draw_tasks
+
+# --- Scores of tasks and of nodes: one pass over the graph, then everything in batches that fit into memory.
+CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
+ROWS = 1 << 17  # nodes and neighbours that a batch of single nodes may touch
+OVERHEAD = 4  # what a node counts beside its neighbours, so that isolated nodes come in batches too
+
+NodeProgress = Callable[[int, int], None]  # told how many nodes are done, and of how many
+
+
+@torch.no_grad()
+def embed(model: Method, graph: Graph) -> Any:
+    """The model's one pass over the graph, in eval mode."""
+    return model.eval().embed(graph)
+
+
+@torch.no_grad()
+def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) -> Tensor:
+    """Scores ``[T, M, N]`` of a batch of tasks, in eval mode; the model comes back in the mode it was in.
+
+    ``state`` is what ``embed`` returned, where that is at hand.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        tasks = tasks.to(graph.device)
+        state, tasks = _embedded(model, graph, tasks) if state is None else (state, tasks)
+        width = max((p.shape[-1] for p in model.parameters() if p.ndim), default=256)
+        per_task = (tasks.query.shape[1] + tasks.support.shape[1]) * max(width, tasks.n_way, 256)
+        size = max(1, CELLS // per_task)
+        parts = [model.score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)]
+    finally:
+        model.train(was_training)
+    return _finite(torch.cat(parts))
+
+
+@torch.no_grad()
+def score_nodes(
+    model: Method,
+    graph: Graph,
+    state: Any,
+    support: Tensor,
+    support_y: Tensor,
+    n_way: int,
+    nodes: Tensor,
+    progress: NodeProgress | None = None,
+) -> Tensor:
+    """Scores [B, N] of ``nodes [B]`` against the classes of one support: nodes ``support [S]`` of classes
+    ``support_y [S]``; ``progress`` is told after each batch."""
+    if not len(nodes):
+        return torch.empty(0, n_way, device=graph.device)
+    parts = []
+    for a, b in batches(graph.degree[nodes] + OVERHEAD):
+        tasks = Tasks(support[None], support_y[None], nodes[None, a:b], None, n_way)
+        parts.append(model.score(graph, state, tasks)[0])
+        if progress is not None:
+            progress(b, len(nodes))
+    return _finite(torch.cat(parts))
+
+
+def accuracies(scores: Tensor, tasks: Tasks) -> Tensor:
+    """The share of right answers in each task, ``[T]``."""
+    assert tasks.query_y is not None
+    return (scores.argmax(-1).cpu() == tasks.query_y.cpu()).double().mean(1)
+
+
+def batches(load: Tensor, room: int = ROWS) -> list[tuple[int, int]]:
+    """Ranges that cover all items in order, each with a load of about ``room`` or of a single larger item."""
+    number = (load.cumsum(0) - load) // room
+    starts = (number.diff(prepend=number[:1] - 1) != 0).nonzero().flatten().tolist()
+    return list(zip(starts, [*starts[1:], len(load)], strict=True))
+
+
+def _embedded(model: Method, graph: Graph, tasks: Tasks) -> tuple[Any, Tasks]:
+    """The pass over the graph and the tasks to score; over the nodes of the tasks alone, where it is much less."""
+    if model.local:
+        nodes, renamed = renumbered(tasks)
+        if 2 * int(graph.degree[nodes].sum()) < graph.num_nodes:
+            return model.embed(graph, nodes), renamed  # type: ignore[call-arg]  # that is what being local means
+    return model.embed(graph), tasks
+
+
+def _finite(scores: Tensor) -> Tensor:
+    if not bool(torch.isfinite(scores).all()):
+        raise FloatingPointError(
+            "the model's scores are not all finite: its weights or this graph's features are broken"
+        )
+    return scores
+
+
+# --- How good a model is: accuracy over one fixed pool of tasks, with its interval.
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """``accuracy`` (0..1), the half-width of its 95 % ``interval`` over tasks, and the accuracy ``per_task [T]``."""
+
+    accuracy: float
+    interval: float
+    per_task: Tensor = field(repr=False)
+    n_way: int
+    k_shot: int
+    n_tasks: int
+
+    def __str__(self) -> str:
+        over = f"95 % interval over {self.n_tasks} {self.n_way}-way {self.k_shot}-shot tasks"
+        return f"{100 * self.accuracy:.2f} % ± {100 * self.interval:.2f} ({over})"
+
+
+def evaluate(
+    model: Method,
+    graph: Graph,
+    classes: Iterable[int] | ClassSplit | None = None,
+    *,
+    tasks: Tasks | None = None,
+    n_way: int = 5,
+    k_shot: int = 5,
+    n_query: int = 10,
+    n_tasks: int = 500,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure a model's accuracy on few-shot tasks.
+
+    Args:
+        model: what ``fit`` or ``load`` returned.
+        graph: the graph the tasks are on, with the labels of the classes asked about.
+        classes: classes to draw tasks from, for example ``split.validation``, or a split, for its novel ones; the same
+            seed gives every model the same pool.
+        tasks: the tasks themselves, instead of classes to draw them from.
+        n_way: classes of a drawn task.
+        k_shot: supports of each class.
+        n_query: queries of each class.
+        n_tasks: how many tasks are drawn.
+        seed: of the tasks.
+
+    Returns:
+        The mean accuracy, its interval, and the accuracy of each task.
+
+    Example:
+        >>> import fewnode
+        >>> graph, split = fewnode.planted(300, 6, seed=0)
+        >>> model = fewnode.fit("probe", graph)
+        >>> fewnode.evaluate(model, graph, split, n_way=2, k_shot=3, n_tasks=50).n_tasks
+        50
+    """
+    if (classes is None) == (tasks is None):
+        raise InputError(
+            "give either the classes to draw tasks from (for example split.novel) or tasks=, not both or none"
+        )
+    if tasks is None:
+        classes = classes.novel if isinstance(classes, ClassSplit) else classes
+        tasks = draw_tasks(graph.y, classes or (), n_way, k_shot, n_query, n_tasks, seed)
+    if tasks.query_y is None:
+        raise InputError("these tasks have no query_y: accuracy needs the classes of the queries")
+    highest = max(int(tasks.support.max()), int(tasks.query.max()))
+    if highest >= graph.num_nodes:
+        raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
+    return summarize(accuracies(score_tasks(model, graph, tasks), tasks), tasks)
+
+
+def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:
+    """Mean, and 1.96 standard errors over tasks (0 for a single task, which says nothing about others)."""
+    n = len(per_task)
+    half = 1.96 * float(per_task.std()) / math.sqrt(n) if n > 1 else 0.0
+    shot = int(tasks.shots().min())
+    return Evaluation(float(per_task.mean()), half, per_task, tasks.n_way, shot, n)

@@ -1,0 +1,254 @@
+"""Nodes that arrive later get the rows that a pass over the whole graph would give them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse as sp
+
+import fewnode
+from fewnode.classifier.new_nodes import Arrivals, Neighbourhood, Newcomers, arrived
+from fewnode.classifier.novelty import node_facts, spread_mass
+from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.errors import InputError
+from fewnode.graph import Graph
+from fewnode.graph.arrays import GraphCache
+from fewnode.graph.edge_types import EdgeUse, union
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
+from fewnode.nn.edge_choice import EdgeChoice
+from fewnode.nn.features import tfidf
+from fewnode.nn.views import centred, further, neighbour_lists
+from oracles.views import six_views
+
+N, NEW, CLASSES = 400, 40, 6
+
+
+def whole(kind: str, seed: int = 0) -> Graph:
+    """A planted graph whose last nodes will arrive later, without labels."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, CLASSES, N)
+    pairs = [(i, j) for i in range(N) for j in (*rng.choice(np.flatnonzero(true == true[i]), 3), rng.integers(N))]
+    x = rng.normal(size=(N, 14)).astype(np.float32) + (1 if kind == "kinds" else 2) * np.eye(14, dtype=np.float32)[true]
+    y = np.where((rng.random(N) < 0.7) & (np.arange(N) < N - NEW), true, -1)
+    names, classes = [f"n{i}" for i in range(N)], [f"c{i}" for i in range(CLASSES)]
+    features = sp.csr_matrix(np.floor(np.abs(x))) if kind == "words" else x
+    weight = rng.exponential(5.0, len(pairs)) if kind == "weights" else None
+    if kind == "kinds":  # who names whom, and the fourth edge of each node is of another kind
+        more = {"edge_kind": np.arange(len(pairs)) % 4 == 3, "directed": True}
+        return Graph.from_edges(np.array(pairs).T, features, y, node_names=names, class_names=classes, **more)
+    named = {"node_names": names, "class_names": classes, "edge_weight": weight}
+    return Graph.from_edges(np.array(pairs).T, features, y, **named)
+
+
+def halves(graph: Graph) -> tuple[Graph, Graph, list[tuple[str, str]]]:
+    """The old graph, the new nodes with the edges among them, and the edges between both."""
+    old = torch.arange(N) < N - NEW
+    arcs = graph.to_scipy()[N - NEW :][:, : N - NEW].tocoo()
+    edges = [(f"n{N - NEW + a}", f"n{b}", w) for a, b, w in zip(arcs.row, arcs.col, arcs.data, strict=True)]
+    return graph.subgraph(old), graph.subgraph(~old), edges
+
+
+def in_full(graph: Graph, world: OpenWorldModel) -> OpenWorldModel:
+    """All rows of the whole graph, with the bases, means, frame and head of the model."""
+    sources, head, y = world.recipe.sources, world.recipe.head, graph.y
+    apart = world.use.seen(graph)
+    graph = union(apart)
+    normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
+    sparse = graph.x.layout == torch.sparse_csr
+    words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
+    links = neighbour_lists(normal) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
+    h = [*six_views(normal, mean, words, links), *further(apart, world.use, words, links)]
+    x = world.recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
+    logits, alone = head.logits(x, normal, y)
+    masses = [spread_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
+    facts = node_facts(x, world.moments, logits, alone, *masses)
+    return replace(world, x=x, y=y, log_known=logits.log_softmax(1), facts=facts)
+
+
+@pytest.fixture(scope="module", params=["numbers", "words", "weights"])
+def fitted(request):
+    graph = whole(request.param)
+    old, new, edges = halves(graph)
+    classifier = fewnode.FewShotClassifier("probe", k_shot=3).fit(old)
+    unlabelled = (old.y < 0).nonzero().flatten().tolist()
+    classifier.adapt({"odd": unlabelled[:3], "even": unlabelled[3:5]})
+    classifier.given = old  # as it was before its columns were brought to one unit
+    return classifier, classifier.schema.fit(graph), new, edges
+
+
+def test_the_labels_are_those_of_a_pass_over_the_whole_graph(fitted):
+    classifier, graph, new, edges = fitted
+    classifier.newcomers = None
+    found = classifier.append(new, edges)
+    assert found.names == [f"n{i}" for i in range(N - NEW, N)] and found.nodes[0] == N - NEW
+    model = in_full(graph, classifier._open_world())
+    same = replace(classifier.question, model=model).probabilities(torch.arange(N - NEW, N))
+    assert (same.argmax(1) == found.probabilities.argmax(1)).float().mean() >= 0.97  # one of forty may differ
+    assert (same - found.probabilities).abs().mean() < 0.02
+
+
+def test_two_steps_and_a_node_without_edges_are_exact(fitted):
+    classifier, graph, new, _ = fitted
+    old, world = classifier.graph, classifier._with_relay()
+    rows = torch.arange(N - NEW, N)
+    arcs = torch.from_numpy(np.stack(graph.to_scipy()[N - NEW :].nonzero()))
+    arcs[0] += N - NEW
+    arcs = torch.cat([arcs, arcs[:, arcs[1] < N - NEW].flip(0)], 1)
+    arrivals = Arrivals(classifier.schema.fit(new).x, torch.full((NEW,), -1), arcs, torch.ones(arcs.shape[1]))
+    graph, old = (replace(part, weights=None, cache=GraphCache()) for part in (graph, old))
+    around = Neighbourhood(old, arrivals)
+    h = torch.randn(N, 5, generator=torch.Generator().manual_seed(0))
+    means = (mean_adjacency(old) @ h[: N - NEW])[around.touched]
+    mean = mean_adjacency(graph)
+    expected = (mean @ (mean @ h))[rows]
+    torch.testing.assert_close(around.two_steps(torch.cat([h[rows], h[around.touched]]), means), expected)
+    apart = replace(arrivals, arcs=arcs[:, :0], weights=arrivals.weights[:0])
+    alone = arrived(old, world, apart)
+    ends = torch.stack([torch.repeat_interleave(torch.arange(N), graph.degree), graph.indices.long()])
+    without = in_full(graph.with_arcs((ends < N - NEW).all(0)), world)
+    torch.testing.assert_close(alone.facts, without.facts[rows], atol=0.02, rtol=0.01)
+
+
+def test_more_may_arrive_and_be_joined_to_those_before(fitted):
+    classifier, _, new, edges = fitted
+    classifier.newcomers = None
+    at_once = classifier.append(new, edges).probabilities
+    first, second = (new.subgraph(part) for part in (torch.arange(NEW) < 20, torch.arange(NEW) >= 20))
+    arcs = new.to_scipy()[20:][:, :20].tocoo()
+    between = [
+        (second.node_names[a], first.node_names[b], w) for a, b, w in zip(arcs.row, arcs.col, arcs.data, strict=True)
+    ]
+    classifier.newcomers = None
+    classifier.append(first, [pair for pair in edges if pair[0] in first.node_names])
+    later = classifier.append(second, between + [pair for pair in edges if pair[0] in second.node_names])
+    torch.testing.assert_close(later.probabilities, at_once[20:], atol=1e-3, rtol=1e-3)
+    with pytest.raises(InputError, match="new node 'n360' is among the nodes appended before already"):
+        classifier.append(first, [])
+
+
+def test_a_saved_model_answers_the_same(fitted, tmp_path):
+    classifier, _, new, edges = fitted
+    classifier.newcomers = None
+    expected = classifier.append(new, edges).probabilities
+    old = classifier.given
+    classifier.save(tmp_path / "m")
+    loaded = fewnode.FewShotClassifier.load(tmp_path / "m").attach(old)
+    loaded.adapt({name: nodes.tolist() for name, nodes in classifier.support.examples().items()})
+    torch.testing.assert_close(loaded.append(new, edges).probabilities, expected, atol=2e-3, rtol=1e-2)
+
+
+def test_a_label_of_a_newcomer_counts_for_its_neighbours(fitted):
+    classifier, _, new, edges = fitted
+    unknown = new.with_labels(torch.full((NEW,), -1))
+    other = next(i for i in range(NEW) if new.degree[i] > 0)
+    neighbour = int(new.indices[new.indptr[other]])
+    y = unknown.y.clone()
+    y[neighbour] = 2
+    answers = []
+    for given in (unknown, unknown.with_labels(y)):
+        classifier.newcomers = None
+        found = classifier.append(given, edges)
+        answers.append(float(found.probabilities[other, found.classes.index("c2")]))
+    assert answers[1] > answers[0]
+
+
+def test_what_cannot_be_appended_is_refused_by_name(fitted):
+    classifier, _, new, edges = fitted
+    classifier.newcomers = None
+    refused = [
+        (classifier.graph.subgraph(torch.arange(N - NEW) < 3), [], "new node 'n0' is in the graph already"),
+        (new, [("n360", "nobody")], r"new edge 1 \(n360 - nobody\): .* there is no node 'nobody' in the graph"),
+        (new, [("n0", "n1")], "joins two nodes that were there before"),
+        (new.with_features(torch.ones(NEW, 3)), [], "feature columns"),
+        (new.with_features(None), [], "the new nodes have no features"),
+    ]
+    for nodes, pairs, words in refused:
+        with pytest.raises(InputError, match=words):
+            classifier.append(nodes, pairs)
+    named = Graph.from_edges(np.zeros((2, 0), int), new.features_scipy(), [0] * NEW, class_names=["wizard"])
+    with pytest.raises(InputError, match="label 'wizard', which is no class of the fitted graph"):
+        classifier.append(named, [])
+    assert classifier.newcomers is None
+    question, classifier.question = classifier.question, None
+    with pytest.raises(InputError, match="open question"):
+        classifier.append(new, edges)
+    classifier.question = question
+
+
+def test_tables_are_read_as_those_of_the_fitting(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    rng = np.random.default_rng(0)
+    kind = np.arange(120) % 4
+    nodes = pandas.DataFrame(
+        {"key": [f"k{i}" for i in range(120)], "label": [f"c{k}" if k < 3 else None for k in kind]}
+    )
+    nodes[["a", "b"]] = 3 * np.eye(4)[kind][:, :2] + rng.normal(size=(120, 2))
+    nodes["town"] = np.where(kind % 2, "Bonn", "Ulm")
+    other = (np.arange(120) + 4 * rng.integers(1, 20, 120)) % 120
+    edges = pandas.DataFrame({"from": nodes["key"], "to": nodes["key"].to_numpy()[other]})
+    classifier = fewnode.FewShotClassifier("probe", k_shot=3).fit(nodes=nodes, edges=edges)
+    classifier.adapt({"new": ["k3", "k7", "k11"]})
+    later = nodes.iloc[[0, 3]].drop(columns="label").assign(key=["late0", "late3"])
+    joined = pandas.DataFrame({"from": ["late0", "late3", "late3"], "to": ["k4", "k7", "k15"]})
+    found = classifier.append(later, joined)
+    assert found.names == ["late0", "late3"] and found.labels()[1] == "new"
+    later.assign(key=["more0", "more3"]).to_csv(tmp_path / "n.csv", index=False)
+    (tmp_path / "e.csv").write_text("from,to\nmore0,k4\nmore3,k7\n")
+    assert classifier.append(tmp_path / "n.csv", tmp_path / "e.csv").names == ["more0", "more3"]
+    with pytest.raises(InputError, match="'k0' is in the graph already"):
+        classifier.append(nodes.iloc[:1], edges.iloc[:1])
+
+
+def later(graph: Graph) -> Graph:
+    """The new nodes, then the old ones that their edges name, as tables of new nodes and edges give them."""
+    arrays = graph.edge_arrays()
+    touching = (arrays["edge_index"] >= N - NEW).any(0)
+    left = {name: part[..., touching] for name, part in arrays.items()}
+    old = np.unique(left["edge_index"][left["edge_index"] < N - NEW])
+    order = np.concatenate([np.arange(N - NEW, N), old])
+    place = np.full(N, -1)
+    place[order] = np.arange(len(order))
+    names = [graph.node_names[i] for i in order]
+    left["edge_index"] = place[left["edge_index"]]
+    known = {"directed": graph.directed, "kind_names": graph.kinds.names if graph.kinds else None}
+    return Graph.from_edges(x=graph.features_scipy()[order], node_names=names, num_nodes=len(order), **left, **known)
+
+
+def test_directions_and_kinds_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
+    relations = ("in", "out", "kind True")
+    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, kinds=("False", "True"), length=0.5)
+    monkeypatch.setattr("fewnode.training.loop.choose_edges", lambda *args, **options: EdgeChoice(use, {}))
+    graph = whole("kinds")
+    old = graph.subgraph(torch.arange(N) < N - NEW)
+    classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)
+    unlabelled = (old.y < 0).nonzero().flatten().tolist()
+    examples = {"odd": unlabelled[:3], "even": unlabelled[3:5]}
+    world = classifier.adapt(examples)._with_relay()
+    came = Newcomers.of(classifier.graph, classifier.schema, world, later(graph), listed=NEW)
+    rows = arrived(union(use.seen(classifier.graph)), world, came.arrivals)
+    model = in_full(classifier.schema.fit(graph), world)
+    assert torch.nn.functional.cosine_similarity(rows.x, model.x[N - NEW :]).min() > 0.97
+    same = replace(classifier.question, model=model).probabilities(torch.arange(N - NEW, N))
+    found = replace(classifier.question, model=rows).probabilities(torch.arange(NEW))
+    assert (same.argmax(1) == found.argmax(1)).float().mean() >= 0.95
+    classifier.save(tmp_path / "model")
+    again = fewnode.FewShotClassifier.load(tmp_path / "model").attach(old.fresh()).adapt(examples)
+    first, second = classifier.predict_proba(), again.predict_proba()
+    assert again.question.model.use == use == again.model.views.use
+    torch.testing.assert_close(first.probabilities, second.probabilities, atol=1e-3, rtol=1e-2)
+    told = again.explain(unlabelled[6])
+    assert told.probability == pytest.approx(float(second.probabilities[unlabelled[6]].max()))
+    assert any(one.influence for one in told.neighbours)
+
+
+def test_weighted_edges_are_appended_where_the_fit_left_weights_aside():
+    graph = whole("weights")  # drawn by lot
+    old, new, edges = halves(graph)
+    classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)
+    assert not classifier.model.views.use.weighted
+    plain = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old.without_weights())
+    examples = {"odd": (old.y < 0).nonzero().flatten().tolist()[:3]}
+    found = classifier.adapt(examples).append(new, edges)
+    same = plain.adapt(examples).append(new.without_weights(), [edge[:2] for edge in edges])
+    assert torch.equal(found.probabilities, same.probabilities)

@@ -1,0 +1,88 @@
+"""Probabilities: the temperature is found, the error measured right, and the tasks look like the user's."""
+
+import numpy as np
+import pytest
+import torch
+
+from fewnode.classifier import calibration
+from fewnode.classifier.calibration import Calibration, calibrate, expected_calibration_error
+from fewnode.classifier.inputs import Support
+from fewnode.tasks import ClassSplit, Tasks
+
+
+def made_up_tasks(n_tasks: int = 60, queries: int = 40, n_way: int = 4) -> Tasks:
+    y = torch.arange(n_way * queries).remainder(n_way).expand(n_tasks, -1)
+    support = torch.arange(n_way).expand(n_tasks, -1)
+    return Tasks(support, support, torch.zeros_like(y), y, n_way)
+
+
+def honest_scores(tasks: Tasks, seed: int = 0) -> torch.Tensor:
+    """Logits whose softmax is the true posterior: noise of variance 1 around 2 at the right class."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (*tasks.query_y.shape, tasks.n_way)
+    observed = torch.randn(shape, generator=generator) + 2 * torch.nn.functional.one_hot(tasks.query_y, tasks.n_way)
+    return 2 * observed
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_the_temperature_undoes_any_scale_of_the_scores(scale):
+    tasks = made_up_tasks()
+    found = calibrate(honest_scores(tasks) * scale, tasks, "validation")
+    assert found.temperature == pytest.approx(scale, rel=0.08)
+    assert found.ece_after < 0.025 and (scale == 1 or found.ece_before > 0.1)
+    assert found.n_tasks == 60 and found.source == "validation"
+
+
+def test_a_few_huge_scores_do_not_decide_for_all():
+    tasks = made_up_tasks()
+    scores = honest_scores(tasks)
+    scores[0] = -100 * scores[0]
+    assert calibrate(scores, tasks, "validation").temperature == pytest.approx(1, rel=0.2)
+
+
+def test_answers_that_are_all_right_keep_a_positive_temperature():
+    tasks = made_up_tasks(4, 4)
+    found = calibrate(torch.nn.functional.one_hot(tasks.query_y, 4).float(), tasks, "validation")
+    p = found.probabilities(torch.eye(4))
+    assert found.temperature > 0 and torch.isfinite(p).all() and p.sum(1) == pytest.approx(1)
+
+
+def test_expected_calibration_error_against_a_slow_loop():
+    generator = torch.Generator().manual_seed(1)
+    p = torch.rand(200, 3, generator=generator).softmax(-1)
+    y = torch.randint(3, (200,), generator=generator)
+    best, choice = p.max(1)
+    total = 0.0
+    for low in range(15):
+        inside = [i for i in range(200) if low / 15 <= float(best[i]) < (low + 1) / 15]
+        if inside:
+            sure = np.mean([float(best[i]) for i in inside])
+            right = np.mean([float(choice[i] == y[i]) for i in inside])
+            total += len(inside) / 200 * abs(sure - right)
+    assert expected_calibration_error(p, y) == pytest.approx(total, abs=1e-6)
+
+
+def test_validation_tasks_have_the_users_shots_and_only_validation_classes():
+    y = torch.arange(6).repeat_interleave(40)
+    tasks = calibration.validation_tasks(y, ClassSplit([0, 1], [2, 3, 4, 5]), [1, 7, 3])
+    assert tasks.n_way == 3 and (tasks.shots() == torch.tensor([7, 3, 1])).all()
+    assert int(y[tasks.support].min()) >= 2 and int(y[tasks.query].min()) >= 2
+
+
+def test_validation_tasks_shrink_to_what_the_classes_can_give():
+    y = torch.tensor([0] * 30 + [1] * 6 + [2] * 5)
+    tasks = calibration.validation_tasks(y, ClassSplit([0], [1, 2]), [9] * 8)
+    assert tasks.n_way == 2 and tasks.shots().max() == 3
+    assert calibration.validation_tasks(y, ClassSplit([0, 1], [2]), [1, 1]) is None
+
+
+def test_left_out_tasks_ask_for_each_example_from_the_others():
+    support = Support(torch.tensor([5, 6, 7]), torch.tensor([0, 0, 1]), ("a", "b"), 2)
+    tasks = calibration.left_out_tasks(support)
+    assert tasks.query.flatten().tolist() == [5, 6] and tasks.support.tolist() == [[6, 7], [5, 7]]
+    assert calibration.left_out_tasks(Support(support.nodes[1:], support.y[1:], ("a", "b"), 2)) is None
+
+
+def test_nearest_goes_by_ratio():
+    found = [Calibration(n_way=2, k_shot=1), Calibration(n_way=5, k_shot=10), Calibration(n_way=5, k_shot=1)]
+    assert calibration.nearest(found, 6, 2) is found[2]

@@ -1,0 +1,502 @@
+"""From a graph to trusted predictions: choice of classes, examples, probabilities, keeping, other graphs."""
+
+import errno
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import fewnode
+import own_graph
+from fewnode.classifier import folder as persistence
+from fewnode.classifier import open_set as opening
+from fewnode.classifier.classifier import FewShotClassifier
+from fewnode.classifier.inputs import KnownClasses, TableSource, choose_split
+from fewnode.classifier.predictions import Predictions
+from fewnode.errors import InputError
+from fewnode.files import Manifest
+from fewnode.graph import Graph
+from fewnode.tasks import ClassSplit
+from fewnode.training import checkpoint
+from fewnode.training import evaluate as inference
+from fewnode.training.evaluate import batches
+
+pytestmark = pytest.mark.usefixtures("worlds_once")
+
+
+def truth() -> np.ndarray:
+    return np.array([*own_graph.TRADES, *own_graph.NEW])[own_graph.arrays()[2]]
+
+
+# --- choosing classes -----------------------------------------------------------------------------------
+
+
+def test_classes_are_chosen_by_size_and_both_parts_get_large_and_small_ones():
+    y = np.repeat(np.arange(7), [50, 40, 30, 20, 12, 11, 3])
+    split = choose_split(Graph.from_edges([[0], [1]], None, y), 10)
+    assert split == ClassSplit([0, 1, 3, 4], [2, 5])
+
+
+@pytest.mark.parametrize(("classes", "base", "validation"), [(1, 1, 0), (3, 3, 0), (4, 2, 2), (9, 6, 3), (30, 20, 10)])
+def test_how_many_classes_are_kept_for_validation(classes, base, validation):
+    split = choose_split(Graph.from_edges([[0], [1]], None, np.repeat(np.arange(classes), 10)), 10)
+    assert (len(split.base), len(split.validation)) == (base, validation)
+
+
+def test_known_classes_go_by_name_where_another_table_numbers_them_anew():
+    graph = Graph.from_edges([[0], [1]], None, [0, 1, 2], class_names=["ant", "bee", "cat"])
+    known = KnownClasses.of(graph, ClassSplit([0], [2]))
+    other = Graph.from_edges([[0], [1]], None, [2, 0, 1], class_names=["aardvark", "ant", "cat"])
+    assert known.split(other) == ClassSplit([1], [2])
+
+
+# --- fit, adapt, predict --------------------------------------------------------------------------------
+
+
+def test_new_classes_are_recognised_and_the_expectation_holds(classifier):
+    found = classifier.adapt(own_graph.examples(), among="new").predict_proba()
+    assert len(found) == 240 and found.classes == own_graph.NEW
+    new = np.isin(truth(), own_graph.NEW)
+    right = (np.array(found.labels()) == truth())[new].mean()
+    assert right > 0.9 and right == pytest.approx(classifier.calibration.accuracy, abs=0.1)
+    assert torch.allclose(found.probabilities.sum(1), torch.ones(240), atol=1e-5)
+    assert classifier.calibration.source == "validation" and classifier.calibration.k_shot == 2.5
+
+
+def test_vantage_is_the_default_and_trains():
+    classifier = FewShotClassifier(n_way=2, k_shot=2, steps=3, check_every=3).fit(own_graph.graph())
+    assert classifier.model.card.method == "vantage" and classifier.model.card.stopped_at == 3
+    assert np.isfinite(np.asarray(classifier.adapt(own_graph.examples(), among="new").predict_proba([0, "n1"]))).all()
+
+
+def test_a_head_of_one_width_is_replaced_for_any_number_of_classes(tmp_path):
+    options = {"head": "wide", "rank": 6, "hidden_channels": 5, "out_channels": 4, "inner_steps": 2}
+    fitted = FewShotClassifier("maml", n_way=2, k_shot=2, steps=2, **options).fit(own_graph.graph())
+    found = np.asarray(fitted.adapt(own_graph.examples(), among="all").predict_proba(range(20)))
+    assert found.shape[1] > 2
+    fitted.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    loaded.adapt(own_graph.examples(), among="all")
+    np.testing.assert_allclose(np.asarray(loaded.predict_proba(range(20))), found, atol=1e-5)
+
+
+def test_by_default_the_open_question_is_asked(classifier):
+    found = classifier.adapt(own_graph.examples()).predict_proba()
+    assert found.classes == (*own_graph.NEW, *own_graph.TRADES, "other") == classifier.classes_
+    assert found.kinds == ("new",) * 2 + ("known",) * 6 + ("other",)
+    labels = np.array(found.labels())
+    new = np.isin(truth(), own_graph.NEW)
+    assert (labels == truth()).mean() > 0.9 and (labels == truth())[new].mean() > 0.8
+    assert classifier.calibration is None and classifier.support.shots() == [3, 2]
+    nodes = classifier.unlabelled()
+    expected = classifier.expect(classifier.predict_proba(nodes))
+    assert expected.rows == len(nodes) == 55 and set(expected.classes) == set(own_graph.NEW)
+    assert expected.right.low <= expected.right.value <= expected.right.high
+
+
+def test_one_class_is_enough_to_find_more_like_these(classifier):
+    mules = {"mule": own_graph.examples()["mule"]}
+    found = classifier.adapt(mules).find("mule", top=10)
+    assert np.mean([truth()[int(name[1:])] == "mule" for name in found.names]) > 0.9
+    assert not set(found.names) & set(mules["mule"]) and found.table()["rank"].tolist() == list(range(1, 11))
+    assert found.probabilities.tolist() == sorted(found.probabilities.tolist(), reverse=True)
+    assert 0 < found.expected(1) <= 1 and found.expected(10) <= 10 and len(found) == 10
+    with pytest.raises(InputError, match="top is 1000; there are 57 nodes"):
+        classifier.find("mule", top=1000)
+    with pytest.raises(InputError, match="unknown class 'bakery'"):
+        classifier.find("bakery")
+    with pytest.raises(InputError, match="the first 11; there are 10"):
+        found.expected(11)
+
+
+def test_examples_can_be_added_and_taken_back(classifier):
+    examples = own_graph.examples()
+    before = classifier.adapt(examples, priors={"mule": 0.1}).predict_proba().probabilities
+    classifier.partial_adapt(add={"phisher": ["n23"]})
+    assert classifier.support.shots() == [3, 3]
+    more = classifier.predict_proba().probabilities
+    again = classifier.adapt({**examples, "phisher": [*examples["phisher"], "n23"]}, priors={"mule": 0.1})
+    assert torch.allclose(again.predict_proba().probabilities, more, atol=1e-6) and not torch.allclose(before, more)
+    classifier.partial_adapt(remove={"phisher": ["n23"]})
+    assert torch.allclose(classifier.predict_proba().probabilities, before, atol=1e-6)
+    classifier.partial_adapt(remove={"phisher": examples["phisher"]})
+    assert classifier.classes_[0] == "mule" and "phisher" not in classifier.classes_
+    classifier.partial_adapt(add={"phisher": ["n7"]}, remove={"mule": examples["mule"]})  # its prior goes with it
+    assert classifier.classes_[0] == "phisher" and classifier.partial_adapt(add={"mule": examples["mule"]})
+    assert "other" in classifier.partial_adapt(add={"other": ["n15"]}).support.classes
+    classifier.partial_adapt(remove={"other": ["n15"]})
+    classifier.partial_adapt(remove={"phisher": ["n7"]})
+    with pytest.raises(InputError, match="no example of 'mule'"):
+        classifier.partial_adapt(remove={"mule": ["n0"]})
+    with pytest.raises(InputError, match="no class 'phisher'"):
+        classifier.partial_adapt(remove={"phisher": ["n7"]})
+    with pytest.raises(InputError, match="the graph labels it 'baker'"):
+        classifier.partial_adapt(add={"mule": ["n0"]})
+    closed = classifier.adapt(examples, among="new").partial_adapt(add={"phisher": ["n23"]})
+    assert closed.calibration is not None and closed.support.shots() == [3, 3]
+
+
+def test_priors_are_checked_and_belong_to_the_open_question(classifier):
+    examples = own_graph.examples()
+    assert classifier.adapt(examples, priors={"mule": 0.01, "other": 0.0}).question.fixed == {
+        "mule": 0.01,
+        "other": 0.0,
+    }
+    for priors, message in (({"mule": 2}, "is 2; it is a share"), ({"baker": 0.1}, "a prior for 'baker'")):
+        with pytest.raises(InputError, match=message):
+            classifier.adapt(examples, priors=priors)
+    with pytest.raises(InputError, match="the closed one has none"):
+        classifier.adapt(examples, among="new", priors={"mule": 0.1})
+
+
+def test_other_is_no_new_class_in_the_open_question_but_one_in_the_closed(classifier):
+    assert classifier.adapt({"other": ["n6"]}).classes_ == (*own_graph.TRADES, "other")
+    assert classifier.adapt({"other": ["n6"], "b": ["n7"]}, among="new").classes_ == ("other", "b")
+    edges, x, y = own_graph.arrays()
+    named = Graph.from_edges(edges, x, np.where(y < 6, y, -1), class_names=[*own_graph.TRADES[:5], "other"])
+    found = FewShotClassifier("probe", k_shot=3).fit(named).adapt({"mule": [6, 14]})
+    assert found.classes_[-1] == "none of these" and "other" in found.classes_
+
+
+def test_expectations_are_for_the_open_question(classifier):
+    found = classifier.adapt(own_graph.examples(), among="new").predict_proba()
+    with pytest.raises(InputError, match="among 'all'"):
+        classifier.expect(found)
+
+
+def test_parameters_and_a_short_name():
+    classifier = FewShotClassifier("probe", k_shot=3)
+    assert repr(classifier) == "FewShotClassifier(method='probe', k_shot=3) [not fitted]"
+    assert repr(FewShotClassifier()) == "FewShotClassifier() [not fitted]"
+    params = classifier.get_params()
+    assert params["method"] == "probe" and FewShotClassifier(**params).get_params() == params
+    assert classifier.set_params(k_shot=2, seed=5) is classifier
+    assert classifier.get_params()["seed"] == 5 and classifier.shape["k_shot"] == 2
+    assert classifier.min_size == 4 and classifier.set_params(min_size=9).get_params()["min_size"] == 9
+
+
+def test_in_batches_as_at_once(classifier, monkeypatch):
+    whole = classifier.adapt(own_graph.examples(), among="new").predict_proba()
+    monkeypatch.setattr(inference.batches, "__defaults__", (25,))
+    told = []
+    parts = classifier.predict_proba(progress=lambda done, total: told.append((done, total)))
+    assert torch.allclose(whole.probabilities, parts.probabilities, atol=1e-6)
+    assert len(told) > 20 and told[-1] == (240, 240) and told == sorted(told)
+
+
+def test_batches_cover_everything_and_a_hub_ends_its_batch():
+    load = torch.tensor([3, 3, 3, 100, 3, 3])
+    assert batches(load, 10) == [(0, 4), (4, 5), (5, 6)]
+    assert batches(torch.tensor([1]), 10) == [(0, 1)]
+
+
+def test_predictions_as_a_table_with_unknown_below_the_threshold():
+    p = torch.tensor([[0.9, 0.1], [0.45, 0.55]])
+    found = Predictions(torch.arange(2), ["a", "b"], ("x", "y"), p)
+    table = found.table(0.6)
+    assert table["label"] == ["x", "unknown"] and table["runner_up"] == ["y", "x"]
+    assert table["margin"].tolist() == pytest.approx([0.8, 0.1]) and table["probability"].tolist() == [0.9, 0.55]
+    assert found.counts(0.6) == {"x": 1, "y": 0, "unknown": 1} and found.labels() == ["x", "y"]
+    with pytest.raises(InputError, match=r"threshold is 1\.5"):
+        found.labels(1.5)
+    assert found.labels(0.6, {"y": 0.5}) == ["x", "y"] and found.labels(0.0, {"x": 0.95}) == ["unknown", "y"]
+    with pytest.raises(InputError, match="a threshold for 'z'"):
+        found.labels(thresholds={"z": 0.5})
+    with pytest.raises(InputError, match="the threshold of 'x' is 2"):
+        found.labels(thresholds={"x": 2})
+    assert "kind" not in table and found.table(all_probabilities=True)["p(y)"].tolist() == [0.1, 0.55]
+
+
+def test_predictions_in_the_open_say_what_kind_the_label_is():
+    p = torch.tensor([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
+    found = Predictions(torch.arange(3), list("abc"), ("x", "y", "other"), p, ("new", "known", "other"))
+    assert found.table()["kind"] == ["new", "known", "other"]
+    assert found.table(0.5)["kind"] == ["new", "known", "unknown"]
+
+
+def test_a_data_frame_where_pandas_is_there(monkeypatch):
+    found = Predictions(torch.arange(1), ["a"], ("x", "y"), torch.tensor([[0.9, 0.1]]))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(InputError, match="needs pandas"):
+            found.to_frame()
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(found.to_frame(), pandas.DataFrame) and found.to_frame().loc["a", "label"] == "x"
+
+
+def test_without_base_labels_the_probe_is_used_and_says_so():
+    edges, x, _ = own_graph.arrays()
+    with pytest.warns(UserWarning, match="training-free probe"):
+        classifier = FewShotClassifier("vantage").fit(Graph.from_edges(edges, x))
+    assert classifier.model.card.method == "probe" and "probe" in classifier.notes[0]
+    examples = {"a": [6, 14, 22], "b": [7, 15]}
+    found = classifier.adapt(examples, among="new").predict_proba()
+    assert classifier.calibration.source == "examples" and len(found) == 240
+    assert (
+        FewShotClassifier("probe")
+        .fit(Graph.from_edges(edges, x))
+        .adapt({"a": [6], "b": [7]}, among="new")
+        .calibration.source
+        == "none"
+    )
+
+
+def test_order_of_calls_is_explained(classifier):
+    with pytest.raises(InputError, match="not fitted"):
+        FewShotClassifier().adapt({"a": [0], "b": [1]})
+    with pytest.raises(InputError, match="call adapt"):
+        classifier.predict_proba()
+
+
+# --- wrong examples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ({"a": ["n6"], "b": ["n999x"]}, "class 'b': there is no node 'n999x'"),
+        ({"a": [6], "b": [240]}, "there is no node 240; ids are 0..239"),
+        ({"a": [6], "b": [True]}, "there is no node True"),
+        ({"a": ["n6"], "A": ["n7"]}, "named twice"),
+        ({"a": ["n6"], "a ": ["n7"]}, "named twice"),
+        ({"a": ["n6", "n14"]}, "at least two classes"),
+        ({}, "at least two classes"),
+        ({"a": ["n6"], "b": ["n6"]}, "'n6' is an example of 'b' and of 'a'"),
+        ({"a": ["n6", "n6"], "b": ["n7"]}, "'n6' is an example of 'a' twice"),
+        ({"baker": ["n6"], "b": ["n7"]}, "'baker' is no new class"),
+        ({"a": ["n0"], "b": ["n7"]}, "the graph labels it 'baker'"),
+        ({"a": [], "b": ["n7"]}, "class 'a' has no examples"),
+        ({"a": "n6", "b": ["n7"]}, "give a list of nodes"),
+        ({"unknown": ["n6"], "b": ["n7"]}, "name the class otherwise"),
+        ({"": ["n6"], "b": ["n7"]}, "without a name"),
+    ],
+)
+def test_wrong_examples_are_refused(classifier, examples, message):
+    with pytest.raises(InputError, match=message):
+        classifier.adapt(examples, among="new")
+
+
+def test_among_must_be_new_or_all(classifier):
+    with pytest.raises(InputError, match="unknown among 'every'"):
+        classifier.adapt(own_graph.examples(), among="every")
+
+
+# --- another graph --------------------------------------------------------------------------------------
+
+
+def test_another_graph_with_the_same_columns_in_another_order(classifier, tmp_path):
+    classifier.save(tmp_path / "m")
+    edges, x, y = own_graph.arrays(seed=5)
+    order = [3, 0, 5, 1, 4, 2]
+    names = [own_graph.COLUMNS[i] for i in order]
+    other = Graph.from_edges(edges, x[:, order], feature_names=names)
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(other)
+    examples = {name: np.flatnonzero(y == 6 + i)[:3].tolist() for i, name in enumerate(own_graph.NEW)}
+    labels = np.array(loaded.adapt(examples, among="new").predict_proba().labels())
+    assert (labels == np.array([*own_graph.TRADES, *own_graph.NEW])[y])[y >= 6].mean() > 0.9
+    assert loaded.calibration in loaded.calibrations  # no validation labels here: as learned while fitting
+    with pytest.raises(InputError, match="no labelled node of a class the model knows"):
+        loaded.adapt(examples, among="all")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("age", "balance", "cash", "cards"), "lacks 2 of them \\('nights', 'amount'\\)"),
+        (("age", "balance", "cash", "cards", "nights", "height"), "lacks 1 .*'amount'.* has 1 others \\('height'\\)"),
+        ((*own_graph.COLUMNS, "height"), "has 1 others \\('height'\\)"),
+        (None, "4 feature columns, the model knows 6"),
+    ],
+)
+def test_other_columns_are_refused_by_name(classifier, columns, message):
+    width = 4 if columns is None else len(columns)
+    other = Graph.from_edges([[0], [1]], np.ones((2, width), np.float32), feature_names=columns)
+    with pytest.raises(InputError, match=message):
+        classifier.attach(other)
+
+
+def test_a_graph_without_features_only_knows_itself(classifier):
+    edges, x, y = own_graph.arrays()
+    bare = Graph.from_edges(edges, None, y)
+    itself = FewShotClassifier("probe", k_shot=3).fit(bare, ClassSplit([0, 1, 2], [3, 4]))
+    assert itself.attach(bare).adapt({"a": [6], "b": [7]}, among="new")
+    with pytest.raises(InputError, match="Fit a model on this graph"):
+        itself.attach(Graph.from_edges(edges[:, 1:], None, y))
+    with pytest.raises(InputError, match="leave them out"):
+        itself.attach(Graph.from_edges(edges, x, y))
+    with pytest.raises(InputError, match="this graph has no features"):
+        classifier.attach(bare)
+
+
+def test_sparse_columns_that_never_occur_are_zero():
+    from scipy import sparse as sp
+
+    from fewnode.classifier.features import FeatureSchema
+
+    schema = FeatureSchema(3, ("a", "b", "c"), sparse=True)
+    x = sp.csr_matrix(np.array([[0, 2.0], [1, 0]], dtype=np.float32))
+    graph = schema.fit(Graph.from_edges([[0], [1]], x, feature_names=["c", "a"]))
+    assert graph.features_scipy().toarray().tolist() == [[2, 0, 0], [0, 0, 1]]
+    with pytest.raises(InputError, match="has 1 others \\('z'\\)"):
+        schema.fit(Graph.from_edges([[0], [1]], x, feature_names=["c", "z"]))
+
+
+# --- keeping --------------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_gives_the_same_probabilities(classifier, tmp_path):
+    before = classifier.adapt(own_graph.examples(), among="new").predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
+    assert loaded.known == classifier.known and loaded.calibrations == classifier.calibrations
+    with pytest.raises(InputError, match="no new class"):
+        loaded.adapt({"baker": ["n6"], "b": ["n7"]}, among="new")
+
+
+def test_the_open_question_is_kept_with_the_model_and_learned_again_for_other_labels(classifier, tmp_path, monkeypatch):
+    before = classifier.adapt(own_graph.examples()).predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "open_world", lambda *_: pytest.fail("learned again"))
+        patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded"))
+        after = loaded.adapt(own_graph.examples()).predict_proba().probabilities
+    assert torch.allclose(before, after, atol=1e-6)
+    edges, x, y = own_graph.arrays()
+    known = np.where((y < 6) & (np.arange(240) % 4 > 0), y, -1)
+    fewer = Graph.from_edges(edges, x, known, class_names=own_graph.TRADES, feature_names=own_graph.COLUMNS)
+    assert (loaded.attach(fewer).adapt({"mule": [6]}).question.model.y < 0).sum() == (known < 0).sum()
+
+
+def test_unchanged_files_are_told_from_changed_ones_by_their_bytes(tmp_path):
+    own_graph.write_tables(tmp_path)
+    source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv")
+    classifier = FewShotClassifier("probe", k_shot=3).fit(source.read(), source=source)
+    classifier.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m")
+    graph = loaded.read()
+    assert loaded.inputs == loaded.source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
+    nudged = graph.with_features(graph.features * (1 + 1e-6), graph.feature_names)
+    assert not loaded.unchanged(nudged) and not loaded.attach(nudged).on_own_graph()
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("n0,n9\n")
+    again = loaded.read()
+    assert not loaded.unchanged(again) and not loaded.attach(again).on_own_graph()
+
+
+@pytest.mark.parametrize("method", ["probe", "vantage"])
+def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeypatch, method):
+    monkeypatch.setattr(persistence, "LARGE", 100)
+    options = {} if method == "probe" else {"steps": 1, "check_every": 1}
+    classifier = FewShotClassifier(method, k_shot=2, **options).fit(own_graph.graph())
+    before = classifier.adapt(own_graph.examples(), among="new").predict_proba().probabilities
+    classifier.save(tmp_path / "m")
+    with monkeypatch.context() as patch:
+        patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded again"))
+        loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
+        assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
+    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])
+    (tmp_path / "m" / persistence.EMBEDDING).write_bytes(b"torn")
+    with pytest.raises(InputError, match="is damaged"):
+        loaded.attach(own_graph.graph()).adapt(own_graph.examples(), among="new")
+
+
+def test_a_model_of_fewnode_train_can_be_attached(tmp_path):
+    edges, x, y = own_graph.arrays()
+    graph = Graph.from_edges(edges, x, y)
+    fewnode.save(
+        fewnode.fit("probe", graph, ClassSplit([0, 1, 2], [3, 4, 5], [6, 7]), n_way=2, k_shot=2), tmp_path / "m"
+    )
+    classifier = FewShotClassifier.load(tmp_path / "m").attach(graph)
+    assert classifier.known.base == ("0", "1", "2")
+    assert classifier.adapt({"a": [6], "b": [7]}, among="new").calibration.source == "validation"
+    assert classifier.attach(Graph.from_edges(edges[:, 1:], x)).known == KnownClasses()
+
+
+def test_an_existing_folder_is_refused_and_an_old_model_survives_a_full_disk(classifier, tmp_path, monkeypatch):
+    target = tmp_path / "m"
+    classifier.save(target)
+    with pytest.raises(InputError, match="holds a model already"):
+        classifier.save(target)
+    old = {file.name: file.read_bytes() for file in target.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(persistence, "write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        classifier.save(target, force=True)
+    with pytest.raises(OSError, match="No space left"):
+        classifier.save(tmp_path / "new")
+    assert {file.name: file.read_bytes() for file in target.iterdir()} == old
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    monkeypatch.undo()
+    classifier.save(target, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_folders_that_are_no_models(classifier, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        classifier.save(tmp_path, force=True)
+    with pytest.raises(InputError, match="is a file"):
+        classifier.save(tmp_path / "notes.txt")
+    classifier.save(tmp_path / "m")
+    (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
+    with pytest.raises(InputError, match=r"own\.json is damaged: it has 13 bytes"):
+        FewShotClassifier.load(tmp_path / "m")
+    Manifest.write(tmp_path / "m")
+    with pytest.raises(InputError, match=r"own\.json is damaged or of another kind: Object missing required field"):
+        FewShotClassifier.load(tmp_path / "m")
+    (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')
+    Manifest.write(tmp_path / "m")
+    with pytest.raises(InputError, match="not of format"):
+        FewShotClassifier.load(tmp_path / "m")
+    (tmp_path / "m" / checkpoint.CARD).unlink()
+    with pytest.raises(InputError, match="not a saved model"):
+        FewShotClassifier.load(tmp_path / "m")
+
+
+def test_words_of_a_text_column_are_kept_and_used_on_the_next_table(tmp_path):
+    words = ["red cats run", "blue dogs sleep", "green birds sing", "grey fish swim"]
+    for name, order in (("a", words), ("b", ["red birds whistle", "blue cats sleep", "dogs sing", "swim fish red"])):
+        rows = [f"v{i},{'' if i % 5 == 0 else i % 4},{order[i % 4]}" for i in range(80)]
+        own_graph.write(tmp_path / f"{name}.csv", ["id,label,text", *rows])
+        own_graph.write(
+            tmp_path / f"{name}_edges.csv", ["source,target", *(f"v{i},v{(i + 4) % 80}" for i in range(80))]
+        )
+    source = TableSource.of(tmp_path / "a_edges.csv", tmp_path / "a.csv", text_column="text")
+    graph = source.read()
+    FewShotClassifier("probe", k_shot=3).fit(graph, source=source).save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m")
+    assert loaded.read().feature_names == graph.feature_names
+    difference = loaded.read().features_scipy() - graph.features_scipy()
+    assert abs(difference).max() < 1e-6
+    other = loaded.read(edges=tmp_path / "b_edges.csv", nodes=tmp_path / "b.csv")
+    assert other.feature_names == graph.feature_names and "whistle" not in other.feature_names
+    assert loaded.attach(other)
+
+
+def test_compare_says_what_training_is_worth_and_whether_the_tasks_can_tell():
+    graph, split = fewnode.planted(300, 12, features=60, difficulty=0.7, seed=1)
+    options = {"n_way": 3, "k_shot": 1, "steps": 0, "rank": 16}
+    model = FewShotClassifier(**options).fit(graph, split)
+    found = model.compare("probe", smooth=False)
+    assert 0.3 < found.other < found.own - found.interval < found.own < 1 and found.interval > 0
+    itself = model.compare("vantage", steps=0, rank=16)
+    assert itself.own == itself.other == found.own and itself.interval == 0
+
+
+def test_examples_of_known_classes_and_of_other_are_labels_in_the_open_question(classifier):
+    examples = own_graph.examples()
+    classifier.adapt(examples)
+    before = classifier.predict_proba(["n15", "n23"])
+    classifier.adapt({"baker": ["n6"], **examples, "other": ["n14"]} | {"mule": ["n22", "n30"]})
+    assert classifier.support.n_new == 2 and classifier.support.classes == ("mule", "phisher", "baker", "other")
+    assert not {6, 14} & set(classifier.unlabelled().tolist())
+    assert classifier.classes_ == before.classes  # nothing is offered twice
+    assert classifier.partial_adapt(remove={"baker": ["n6"], "other": ["n14"]}).support.classes == ("mule", "phisher")
+    assert classifier.adapt({}).classes_ == (*own_graph.TRADES, "other")

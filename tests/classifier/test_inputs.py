@@ -1,0 +1,138 @@
+"""What people hand over in Python: DataFrames, graphs of other libraries, ids of any kind."""
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from scipy import sparse as sp
+
+import fewnode
+from fewnode import FewShotClassifier, Graph
+from fewnode.classifier.inputs import examples_of
+from fewnode.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def made():
+    graph, split = fewnode.planted(150, 6, difficulty=0.2, seed=3)
+    novel = torch.isin(graph.y, torch.tensor(split.novel))
+    names = [f"class {y}" if not hide else None for y, hide in zip(graph.y.tolist(), novel.tolist(), strict=True)]
+    shown = [(graph.y == c).nonzero().flatten()[:4].tolist() for c in split.novel]
+    return graph, names, {f"new {c}": nodes for c, nodes in zip(split.novel, shown, strict=True)}
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frame(request):
+    return pytest.importorskip(request.param, reason=f"{request.param} is not installed").DataFrame
+
+
+def tables(graph, names, frame, first=0):
+    """The graph as two tables with words as text; ids are whole numbers that are not 0, 1, 2, ..."""
+    words = graph.features_scipy()
+    ids = [1000 + 3 * i for i in range(first, first + graph.num_nodes)]
+    texts = [" ".join(f"word{w}" for w in words[i].indices) for i in range(graph.num_nodes)]
+    a, b = graph.edge_arrays()["edge_index"].tolist()
+    edges = frame({"source": [ids[i] for i in a], "target": [ids[i] for i in b], "strength": [1.0 + i % 3 for i in a]})
+    return edges, frame({"paper_id": ids, "title": texts, "category": names})
+
+
+def test_frames_are_fitted_adapted_and_attached(made, frame, tmp_path, monkeypatch):
+    monkeypatch.setattr(FewShotClassifier, "_with_relay", lambda *_: None)  # which takes seconds and is not asked here
+    graph, names, shown = made
+    edges, nodes = tables(graph, names, frame)
+    model = FewShotClassifier("probe").fit(edges=edges, nodes=nodes, weight_column="strength")
+    assert model.graph.weights is not None and "class" in model.known.base[0]
+    examples = frame(
+        {
+            "node": [1000 + 3 * i for part in shown.values() for i in part],
+            "label": [name for name, part in shown.items() for _ in part],
+        }
+    )
+    found = model.adapt(examples, among="new").predict_proba([1000, 1003])
+    assert found.names == ["1000", "1003"] and found.nodes.tolist() == [0, 1]
+    model.save(tmp_path / "model")
+    again = FewShotClassifier.load(tmp_path / "model").attach(edges=edges, nodes=nodes)
+    assert torch.equal(again.graph.x.to_dense(), model.graph.x.to_dense())
+    ids = {name: [1000 + 3 * i for i in part] for name, part in shown.items()}
+    assert torch.equal(again.adapt(ids, among="new").predict_proba([1000, 1003]).probabilities, found.probabilities)
+    with pytest.raises(InputError, match="no node 7 in the graph"):
+        again.predict([7])
+    with pytest.raises(InputError, match="does not remember any tables"):
+        again.read()
+
+
+def test_networkx_with_ids_of_any_kind(made):
+    graph, names, shown = made
+    source = networkx.Graph()
+    x = graph.features_scipy().toarray()
+    for i, name in enumerate(names):
+        source.add_node(("node", i), x=x[i], **({} if name is None else {"label": name}))
+    source.add_edges_from((("node", a), ("node", b)) for a, b in graph.edge_arrays()["edge_index"].T.tolist())
+    model = FewShotClassifier("probe").fit(source)
+    model.adapt({name: [("node", i) for i in part] for name, part in shown.items()}, among="new")
+    assert model.predict_proba([("node", 5)]).nodes.tolist() == [5]
+
+
+def test_arrays_and_adjacencies(made):
+    graph, names, shown = made
+    models = [
+        FewShotClassifier("probe").fit(given, x=graph.features_scipy(), y=names)
+        for given in (graph.to_scipy(), graph.edge_arrays()["edge_index"])
+    ]
+    first, second = (model.adapt(shown, among="new").predict_proba().probabilities for model in models)
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give either a graph or edges="),
+        ((7,), "a value of type int is no graph"),
+        ((np.ones((3, 3)), [0, 1, 2]), "split is a list; give a ClassSplit, and a table of nodes as nodes="),
+        ((sp.eye_array(3), None), "labelled|classes|nothing"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(arguments, message):
+    with pytest.raises(InputError, match=message):
+        FewShotClassifier("vantage").fit(*arguments).adapt({"a": [0], "b": [1]})
+
+
+def test_frames_that_cannot_be_used_are_named(frame):
+    edges = frame({"source": ["a", "b"], "target": ["b", "c"]})
+    model = FewShotClassifier("probe")
+    with pytest.raises(InputError, match="x= belongs to arrays"):
+        model.fit(edges, x=np.ones((3, 1)))
+    with pytest.raises(InputError, match="nodes is a list"):
+        model.fit(edges, nodes=["a"])
+    with pytest.raises(InputError, match="unknown option 'weigth_column'"):
+        model.fit(edges, weigth_column="w")
+    with pytest.raises(InputError, match=r"the examples have the columns 'a', 'b', 'c'; call that of the nodes 'id'"):
+        examples_of(frame({"a": [1], "b": [2], "c": [3]}))
+    with pytest.raises(InputError, match="has no class"):
+        examples_of(frame({"id": ["n"], "label": [None]}))
+
+
+def test_examples_of_other_forms():
+    with pytest.raises(InputError, match=r"examples are \{class: \[nodes\]\}.*not list"):
+        examples_of(["a"])
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    series = pandas.Series(["u", "v", "u"], index=[4, 5, 6])
+    assert examples_of(series) == {"u": [4, 6], "v": [5]}
+
+
+def test_numbers_of_nodes_and_ids_that_are_numbers():
+    graph = Graph.from_edges([[0, 1], [1, 2]], node_names=["2", "1", "0"])
+    find = fewnode.classifier.inputs.find_nodes
+    assert find(graph, [2, 1], "here").tolist() == [0, 1]  # ids, because the graph's ids are whole numbers
+    assert find(graph, torch.tensor([2, 1]), "here").tolist() == [2, 1]  # numbers of nodes, as predictions name them
+    named = Graph.from_edges([[0, 1], [1, 2]], node_names=["a", "b", "c"])
+    assert find(named, [2, "b"], "here").tolist() == [2, 1]
+    for wrong, message in (
+        ("abc", "give a list of nodes, not a str"),
+        (5, "give a list of nodes, not 5"),
+        ([9], "no node 9; ids are 0..2"),
+        ([True], "no node True"),
+        ({"a": 1}, "give a list of nodes, not a dict"),
+    ):
+        with pytest.raises(InputError, match=message):
+            find(named, wrong, "here")

@@ -1,0 +1,294 @@
+"""A user's tables: what is read, and the words for everything that can be wrong with them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import issparse, random_array
+
+from fewnode import tables
+from fewnode.errors import InputError
+from fewnode.files import write_npz
+from fewnode.tables.columns import LIKELY, close_name
+
+EDGES = "source,target\na,b\nb,c\nc,a\nd,a\n"
+NODES = "id,label,size,age\na,cat,1.5,2\nb,dog,0,-1\nc,,3e-2,7\nd,cat,4,0\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def _write(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return _write
+
+
+def test_edges_and_nodes_become_arguments_of_from_edges(write):
+    made = tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES))
+    assert made["edge_index"].tolist() == [[0, 1, 2, 3], [1, 2, 0, 0]]
+    assert made["num_nodes"] == 4
+    assert made["node_names"] == ("a", "b", "c", "d")
+    assert made["y"].tolist() == [0, 1, -1, 0] and made["class_names"] == ("cat", "dog")
+    assert made["feature_names"] == ("size", "age")
+    assert made["x"].dtype == np.float32
+    np.testing.assert_allclose(made["x"], [[1.5, 2], [0, -1], [0.03, 7], [4, 0]])
+
+
+def test_from_files_builds_the_graph(write):
+    graph_module = pytest.importorskip("fewnode.graph")
+    graph = graph_module.Graph.from_files(write("edges.csv", EDGES), write("nodes.csv", NODES))
+    assert (graph.num_nodes, graph.num_edges, graph.num_classes) == (4, 4, 2)
+    assert graph.y.tolist() == [0, 1, -1, 0]
+
+
+def test_without_nodes_the_ids_come_from_the_edges_in_order(write):
+    made = tables.graph_tables(write("edges.csv", EDGES))
+    assert made["node_names"] == ("a", "b", "c", "d")
+    assert made["x"] is None and "y" not in made
+
+
+@pytest.mark.parametrize("form", ["\ufeff{}", "{}\r\n", "\n{}\n\n"])
+def test_byte_order_mark_windows_line_ends_and_blank_lines_change_nothing(write, form):
+    text = form.format(EDGES)
+    text = text.replace("\n", "\r\n") if "\r" in form else text
+    assert tables.graph_tables(write("edges.csv", text))["edge_index"].tolist() == [
+        [0, 1, 2, 3],
+        [1, 2, 0, 0],
+    ]
+
+
+def test_quoted_values_spaces_and_other_columns(write):
+    edges = write("edges.csv", 'weight, source ,target\n1,"x, y", z\n2,z,"x, y"\n')
+    assert tables.graph_tables(edges)["node_names"] == ("x, y", "z")
+
+
+def test_tabs_in_a_tsv(write):
+    assert tables.graph_tables(write("edges.tsv", EDGES.replace(",", "\t")))["num_nodes"] == 4
+
+
+def test_columns_may_have_other_names(write):
+    made = tables.graph_tables(
+        write("edges.csv", EDGES.replace("source,target", "from,to")),
+        write("nodes.csv", NODES.replace("id,label", "key,kind")),
+        source_column="from",
+        target_column="to",
+        id_column="key",
+        label_column="kind",
+    )
+    assert made["class_names"] == ("cat", "dog") and made["feature_names"] == ("size", "age")
+
+
+def test_whole_number_labels_sort_as_numbers_and_minus_one_is_unknown(write):
+    nodes = write("nodes.csv", "id,label\na,10\nb,9\nc,-1\nd,\n")
+    made = tables.graph_tables(write("edges.csv", EDGES), nodes)
+    assert made["class_names"] == ("9", "10") and made["y"].tolist() == [1, 0, -1, -1]
+    assert made["x"] is None
+
+
+def test_text_column_becomes_counts_of_words(write):
+    nodes = write("nodes.csv", "id,label,title\na,1,red wolf\nb,1,the grey wolf\nc,2,blue whale blue\nd,2,\n")
+    made = tables.graph_tables(write("edges.csv", EDGES), nodes, text_column="title")
+    assert issparse(made["x"]) and made["x"].dtype == np.float32
+    assert made["feature_names"] == ("blue", "grey", "red", "whale", "wolf")
+    dense = made["x"].toarray()
+    assert dense.tolist() == [[0, 0, 1, 0, 1], [0, 1, 0, 0, 1], [2, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
+    again = tables.graph_tables(write("edges.csv", EDGES), nodes, text_column="title", vocabulary=("wolf", "fox"))
+    assert again["feature_names"] == ("wolf", "fox")
+    assert again["x"].toarray().tolist() == [[1, 0], [1, 0], [0, 0], [0, 0]]
+
+
+def test_features_as_triples(write):
+    features = write("features.csv", "id,feature,value\nb,wolf,2\na,wolf,1\nb,fox,0.5\nb,fox,0.5\n")
+    made = tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), features)
+    assert made["feature_names"] == ("fox", "wolf")
+    assert made["x"].toarray().tolist() == [[0, 1], [1, 2], [0, 0], [0, 0]]
+
+
+def test_features_as_a_dense_table_in_another_order_without_nodes(write):
+    features = write("features.csv", "id,p,q\nd,4,40\nc,3,30\nb,2,20\na,1,10\ne,5,50\n")
+    made = tables.graph_tables(write("edges.csv", EDGES), features=features)
+    assert made["node_names"] == ("a", "b", "c", "d", "e")
+    assert made["x"].tolist() == [[1, 10], [2, 20], [3, 30], [4, 40], [5, 50]]
+
+
+def test_features_as_csr_parts(write, tmp_path):
+    matrix = random_array((4, 6), density=0.5, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    write_npz(tmp_path / "x.npz", csr_parts(matrix))
+    made = tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz")
+    assert (made["x"] != matrix).nnz == 0
+
+
+def csr_parts(matrix) -> dict[str, np.ndarray]:
+    return {
+        "x_data": matrix.data,
+        "x_indices": matrix.indices,
+        "x_indptr": matrix.indptr,
+        "x_shape": np.array(matrix.shape),
+    }
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "words"),
+    [
+        (EDGES + "b,x9\n", NODES, ["edges.csv", "row 5 (line 6)", "target 'x9'", "nodes.csv", "Add"]),
+        (EDGES + "\n\nx,b\n", NODES, ["row 5 (line 8)", "source 'x'"]),
+        (EDGES + ",b\n", NODES, ["row 5", "'source'", "missing"]),
+        (EDGES + "b,c,d\n", NODES, ["row 5 (line 6)", "3 values", "2 columns"]),
+        (EDGES, NODES + "e,cat,1\n", ["nodes.csv", "row 5", "3 values", "4 columns"]),
+        (
+            EDGES,
+            NODES + "e,cat,big,2\n",
+            ["nodes.csv", "row 5", "'size'", "'big' is not a number", "--text-column size", "--ignore-column size"],
+        ),
+        (EDGES, NODES + "e,cat,-inf,1\n", ["row 5", "'size'", "-inf", "finite"]),
+        (EDGES, NODES + "e,cat,1e300,1\n", ["row 5", "'size'", "1e300", "float32"]),
+        (EDGES, NODES + "b,cat,1,2\n", ["row 5", "'b'", "already used in row 2", "--id-column"]),
+        (EDGES, NODES + ",cat,1,2\n", ["row 5", "'id'", "missing"]),
+        ("", NODES, ["edges.csv", "empty", "0 bytes"]),
+        ("\n\n", NODES, ["edges.csv", "blank lines"]),
+        ("source,target\n", NODES, ["edges.csv", "no rows"]),
+        (EDGES.replace("source", "target"), NODES, ["two columns called 'target'"]),
+        ("a,b\nb,c\n", NODES, ["edges.csv", "'a', 'b'", "no column names", "source,target"]),
+        ("p,q,r\n1,2,3\n4,5,6\n", NODES, ["edges.csv", "'p', 'q', 'r'", "--source-column", "--target-column"]),
+        (EDGES, NODES.replace("id,", "sort,").replace("\nb,", "\na,"), ["nodes.csv", "no column 'id'", "--id-column"]),
+        (EDGES.encode() + b"\0\n", NODES, ["NUL", "UTF-8"]),
+        (EDGES + 'a,"b\nb,c\n', NODES, ["edges.csv, line", "quote"]),
+    ],
+)
+def test_bad_tables_are_named(write, edges, nodes, words):
+    edges, nodes = write("edges.csv", edges), write("nodes.csv", nodes)
+    with pytest.raises(InputError) as caught:
+        tables.graph_tables(edges, nodes, strict=True)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        ("id,feature,value\na,wolf,1\nx,fox,1\n", ["features.csv", "row 2", "'x'"]),
+        ("id,feature,value\na,wolf,much\n", ["row 1", "'value'", "'much'"]),
+        ("id,p\na,1\nb,1\nc,1\n", ["features.csv", "'d' has no row"]),
+        ("id,p\na,1\nb,1\nc,1\nd,1\na,2\n", ["'a' has 2 rows"]),
+    ],
+)
+def test_bad_feature_tables_are_named(write, features, words):
+    with pytest.raises(InputError) as caught:
+        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), write("features.csv", features))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x_shape": np.array([3, 6]), "x_indptr": np.array([0, 0, 1, 1])}, ["3 feature rows", "4 nodes"]),
+        ({"x_indices": np.array([9], np.int32)}, ["do not fit together"]),
+        ({"x_data": np.array([np.nan], np.float32)}, ["row 2", "NaN"]),
+        ({"x_indptr": None}, ["lacks x_indptr"]),
+    ],
+)
+def test_bad_csr_parts_are_named(write, tmp_path, change, words):
+    parts = {
+        "x_data": np.ones(1, np.float32),
+        "x_indices": np.array([2], np.int32),
+        "x_indptr": np.array([0, 0, 1, 1, 1]),
+        "x_shape": np.array([4, 6]),
+    } | change
+    write_npz(tmp_path / "x.npz", {name: part for name, part in parts.items() if part is not None})
+    with pytest.raises(InputError) as caught:
+        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz")
+    for word in ["x.npz", *words]:
+        assert word in str(caught.value)
+
+
+def test_row_numbered_features_need_a_node_table(write, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((4, 2)))
+    with pytest.raises(InputError, match="node table"):
+        tables.graph_tables(write("edges.csv", EDGES), features=tmp_path / "x.npy")
+
+
+def test_missing_file_unknown_kind_and_wordless_text(write, tmp_path):
+    with pytest.raises(InputError, match=r"no file .*edges\.csv"):
+        tables.graph_tables(tmp_path / "edges.csv")
+    with pytest.raises(InputError, match=r"edges\.xlsx is not a readable"):
+        tables.graph_tables(write("edges.xlsx", "PK"))
+    with pytest.raises(InputError, match=r"must end in .*\.xlsx.*not '\.doc'"):
+        tables.graph_tables(write("edges.doc", "PK"))
+    nodes = write("nodes.csv", "id,title\na,the\nb,\nc,\nd,\n")
+    with pytest.raises(InputError, match="no usable words"):
+        tables.graph_tables(write("edges.csv", EDGES), nodes, text_column="title")
+    with pytest.raises(InputError, match="text_column"):
+        tables.graph_tables(write("edges.csv", EDGES), text_column="title")
+
+
+def test_parquet_gives_the_same_graph_as_csv(write, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    columns = {
+        "id": ["a", "b", "c", "d"],
+        "label": arrow.array([3, 1, None, 3]),
+        "size": arrow.array([1, 0, 5, 4], arrow.int8()),
+        "age": [2.0, -1.0, 7.0, 0.0],
+    }
+    pyarrow.parquet.write_table(arrow.table(columns), tmp_path / "nodes.parquet")
+    made = tables.graph_tables(write("edges.csv", EDGES), tmp_path / "nodes.parquet")
+    assert made["class_names"] == ("1", "3") and made["y"].tolist() == [1, 0, -1, 1]
+    np.testing.assert_allclose(made["x"], [[1, 2], [0, -1], [5, 7], [4, 0]])
+
+
+def test_bad_parquet_is_named(write, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    with pytest.raises(InputError, match="not a readable Parquet"):
+        tables.read_columns(write("edges.parquet", "source,target\n"))
+    nodes = {"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, None, 3.0]}
+    pyarrow.parquet.write_table(arrow.table(nodes), tmp_path / "nodes.parquet")
+    made = tables.graph_tables(write("edges.csv", EDGES), tmp_path / "nodes.parquet")
+    assert made["feature_names"] == ("x", "x missing")
+    assert made["x"].tolist() == [[1, 0], [2, 0], [2, 1], [3, 0]]  # the median where it is missing
+    pyarrow.parquet.write_table(arrow.table({"id": ["a"], "x": [{"p": 1.0}]}), tmp_path / "nodes.parquet")
+    with pytest.raises(InputError, match="one column per value"):
+        tables.read_columns(tmp_path / "nodes.parquet")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(InputError, match=r"fewnode\[tables\]"):
+        tables.read_columns(write("edges.parquet", "PAR1"))
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet"])
+def test_written_columns_are_read_back_and_never_overwritten_unasked(tmp_path, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    columns = {"node": ["a", 'b, "c"'], "class": np.array(["x", "y"]), "probability": np.array([0.25, 1.0])}
+    tables.write_columns(tmp_path / name, columns)
+    table = tables.read_columns(tmp_path / name)
+    assert table.text("node", "ids") == ["a", 'b, "c"'] and table.text("class", "labels") == ["x", "y"]
+    assert [float(value) for value in table.columns["probability"]] == [0.25, 1.0]
+    with pytest.raises(InputError, match="exists already"):
+        tables.write_columns(tmp_path / name, {"node": ["z"]})
+    tables.write_columns(tmp_path / name, {"node": ["z"]}, force=True)
+    assert tables.read_columns(tmp_path / name).text("node", "ids") == ["z"]
+
+
+def test_writing_refuses_nan_unequal_lengths_and_unknown_kinds(tmp_path):
+    for columns, word in [({"p": [0.5, np.nan]}, "row 2"), ({"a": [1], "b": [1, 2]}, "length")]:
+        with pytest.raises(InputError, match=word):
+            tables.write_columns(tmp_path / "out.csv", columns)
+    with pytest.raises(InputError, match=r"\.xls"):
+        tables.write_columns(tmp_path / "out.xls", {"a": [1]})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_misspelt_name_is_found_among_very_many():
+    names = [f"lib{a}{b}{i}" for a in "abcdefghij" for b in "klmnopqrst" for i in range(60)] + ["python3-numpy"]
+    assert len(names) > 10 * LIKELY
+    for written, meant in (("pyhton3-numpy", "python3-numpy"), ("LIBAK7", "libak7"), ("libdq-33", "libdq33")):
+        assert close_name(written, names) == meant
+    assert close_name("zzzzzz", names) is None
