@@ -63,7 +63,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         for method in ("tent", "vantage", "pn")
     }
     return {
-        "fit-own": ["fit-own", *own, "--out", f"{folder}/own", "--force"],
+        "fit": ["fit", *own, "--out", f"{folder}/own", "--force"],
         "predict": ["predict", f"{folder}/own", *examples, "--out", f"{folder}/p.csv", "--force"],
         **training,
         "evaluate": ["evaluate", f"{folder}/model"],

@@ -30,7 +30,7 @@ import fewnode
 from fewnode import Graph
 from fewnode import tables as io
 from fewnode.classifier.inputs import choose_split
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.files import read_npz
 from fewnode.graph.convert import graph_arguments
 from fewnode.graph.edge_types import EdgeUse, weights_tell
@@ -190,7 +190,7 @@ def answered(graph: Graph, use: EdgeUse, truth: torch.Tensor, draw: dict[str, An
     number[ids] = torch.arange(len(ids))
     with torch.no_grad():
         views = Views(graph.num_features, use=use).fit(graph)(graph)
-    model = OpenWorldModel.fit(graph, views, number[left], tuple(map(str, ids.tolist())), use=use)
+    model = OpenSetModel.fit(graph, views, number[left], tuple(map(str, ids.tolist())), use=use)
     examples = {f"new {c}": torch.from_numpy(nodes[:OPEN_SHOTS]) for c, nodes in draw["new"].items()}
     asked = (left < 0) & (truth >= 0)
     asked[torch.cat(list(examples.values()))] = False

@@ -1,7 +1,7 @@
 """How long one explanation takes on a graph of tens of thousands of nodes, beyond loading.
 
 python benchmarks/explain.py [dataset]                   a data set of the catalogue (nell_partial)
-python benchmarks/explain.py --model DIR --support FILE  a model of `fewnode fit-own`, on its tables
+python benchmarks/explain.py --model DIR --support FILE  a model of `fewnode fit`, on its tables
 
 Loading is reading the graph and the model that was kept; then come adapting to two new classes and explaining nodes: a
 hub, and nodes drawn at random among those without a label. Seconds are of the clock and, in brackets, of the processor.

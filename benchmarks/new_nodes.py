@@ -28,7 +28,7 @@ from torch import Tensor
 
 import fewnode
 from fewnode.classifier.novelty import node_facts, spread_mass
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, neighbour_lists
@@ -73,7 +73,7 @@ def drawn(graph: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 @torch.no_grad()
-def whole_pass(graph: Any, world: OpenWorldModel, y: Tensor) -> OpenWorldModel:
+def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
     """All rows of the graph made again with what the model knows: bases, means, frame and head."""
     recipe, sources = world.recipe, world.recipe.sources
     normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
@@ -114,7 +114,7 @@ def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
     row["relay_mb"] = (model / "relay.safetensors").stat().st_size / 2**20
     seconds = []
     for _ in range(REPEATS):  # the first reads what it needs from the disk
-        classifier.newcomers = None
+        classifier.new_nodes = None
         clock, busy = time.perf_counter(), time.process_time()
         found = classifier.append(arriving, edges)
         seconds.append((time.perf_counter() - clock, time.process_time() - busy))
@@ -160,7 +160,7 @@ def compared(
 
 def _learned_again(full: Any, y: Tensor, world: Any, question: Any, ids: Tensor, seed: int) -> Tensor:
     views = Views(full.num_features).fit(full)
-    model = OpenWorldModel.fit(full, views(full), y, world.classes, seed=seed)
+    model = OpenSetModel.fit(full, views(full), y, world.classes, seed=seed)
     return model.ask(question.examples).probabilities(ids).argmax(1)
 
 

@@ -29,7 +29,7 @@ import fewnode
 from fewnode.classifier import simulation as expectation
 from fewnode.classifier.calibration import expected_calibration_error
 from fewnode.classifier.novelty import NODE_FACTS, class_facts
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.arrays import to_tensor
 from fewnode.graph.operators import feature_operator, normalized_adjacency, ppr_smooth
 from fewnode.nn.views import Views
@@ -78,7 +78,7 @@ def model_rows(name: str, graph: Any, views: list[Tensor], seed: int, hidden: in
     number = torch.full((graph.num_classes + 1,), -1)
     number[ids] = torch.arange(len(ids))
     started = time.perf_counter()
-    model = OpenWorldModel.fit(graph, views, number[left], tuple(map(str, ids.tolist())))
+    model = OpenSetModel.fit(graph, views, number[left], tuple(map(str, ids.tolist())))
     seconds = time.perf_counter() - started
     rows = []
     for shots in SHOTS:
@@ -95,7 +95,7 @@ def model_rows(name: str, graph: Any, views: list[Tensor], seed: int, hidden: in
 
 
 def measured(
-    model: OpenWorldModel, examples: dict[str, Tensor], pool: Tensor, group: Tensor, known: Tensor, views: list[Tensor]
+    model: OpenSetModel, examples: dict[str, Tensor], pool: Tensor, group: Tensor, known: Tensor, views: list[Tensor]
 ) -> dict[str, Any]:
     """Everything about one question; ``group`` is 0 for known, 1.. for the new classes, then other."""
     started = time.perf_counter()
@@ -129,7 +129,7 @@ def measured(
 
 
 def ranked(
-    model: OpenWorldModel, examples: dict[str, Tensor], pool: Tensor, group: Tensor, views: list[Tensor], p: Tensor
+    model: OpenSetModel, examples: dict[str, Tensor], pool: Tensor, group: Tensor, views: list[Tensor], p: Tensor
 ) -> dict[str, float]:
     """Average precision of ranking the members of a new class among all rows, by the model and by single scores."""
     found = defaultdict(list)
@@ -156,7 +156,7 @@ def ranked(
     return {name: float(np.mean(part)) for name, part in found.items()}
 
 
-def unknown(model: OpenWorldModel, pool: Tensor, group: Tensor, n_new: int, p: Tensor) -> dict[str, float]:
+def unknown(model: OpenSetModel, pool: Tensor, group: Tensor, n_new: int, p: Tensor) -> dict[str, float]:
     """Area under the curve that tells nodes of the class nobody named from known ones."""
     of = (group == 0) | (group > n_new)
     facts, positive = model.facts[pool][of], group[of] > n_new
@@ -428,7 +428,7 @@ def speed(nodes: int = 170_000, classes: int = 45) -> None:
     with torch.no_grad():
         views = Views(64).fit(graph)(graph)
     started = time.perf_counter()
-    model = OpenWorldModel.fit(graph, views, left, tuple(map(str, range(classes - 2))))
+    model = OpenSetModel.fit(graph, views, left, tuple(map(str, range(classes - 2))))
     row = {"kind": "speed", "nodes": nodes, "draw": -1, "graph": "planted", "fit_s": time.perf_counter() - started}
     for shots in SHOTS:
         started = time.perf_counter()

@@ -37,7 +37,7 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
 from fewnode.nn.view_blocks import COPIES
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
-from fewnode.store import CHUNK, PER_NODE, RUNTIME, Facts, Space, matrix, parsed_memory, said
+from fewnode.store import CHUNK, PER_NODE, RUNTIME, Facts, Space, format_bytes, matrix, parsed_memory
 from fewnode.tables.arcs import Buckets
 from fewnode.tables.growing import Growing
 
@@ -185,7 +185,7 @@ def agree(folder: Path, names: list[str]) -> None:
         if not graph.has_features:
             space = max(space, Space.memory_for(wordless_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
         found = [answers(one, examples) for one in (graph, open_store(path, space))]
-        row = {"graph": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "memory": said(space)}
+        row = {"graph": name, "nodes": graph.num_nodes, "edges": graph.num_edges, "memory": format_bytes(space)}
         keep({**row, "same": same(*found), "furthest": float((found[0] - found[1]).abs().max())})
         shutil.rmtree(path)
 

@@ -1,4 +1,4 @@
-"""From two CSV files to a labelled table: the whole way of `fewnode fit-own`, `predict` and `explain`, in Python.
+"""From two CSV files to a labelled table: the whole way of `fewnode fit`, `predict` and `explain`, in Python.
 
 The files are written here first: people who send each other money, nine known trades, and two new kinds of account
 that only a handful of examples exist of. Give a folder to keep them: python examples/own_graph.py my_folder
@@ -62,7 +62,7 @@ def main(folder: Path) -> None:
     made = folder / "python"
     made.mkdir(exist_ok=True)
 
-    # fewnode fit-own --edges edges.csv --nodes nodes.csv --out model
+    # fewnode fit --edges edges.csv --nodes nodes.csv --out model
     source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
     classifier = fewnode.FewShotClassifier("vantage", seed=0).fit(source.read(), source=source)
     print("learned from", ", ".join(classifier.known.base), "| checked on", ", ".join(classifier.known.validation))

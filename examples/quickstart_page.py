@@ -41,7 +41,7 @@ TERMS = {
     "probe": "a classifier that is not trained at all; what training is worth is the distance to it",
     "view": "one way to see a word, made without labels: its own words or its links, from near or far",
 }
-NEXT = """fewnode fit-own --edges edges.csv --nodes nodes.csv --out runs/own
+NEXT = """fewnode fit --edges edges.csv --nodes nodes.csv --out runs/own
 fewnode predict runs/own --support examples.csv --out predictions.csv --report page.html"""
 
 

@@ -200,10 +200,10 @@ def soak_training(soak: Soak) -> Callable[[], None]:
 
 
 def soak_own(soak: Soak) -> Callable[[], None]:
-    """``fit-own --force`` and ``predict``: there is a whole model at every instant, and predictions are never torn."""
+    """``fit --force`` and ``predict``: there is a whole model at every instant, and predictions are never torn."""
     own_graph.write_tables(Path())
     tables = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--n-way", 2, "--k-shot", 2, "--set", "steps=5")
-    fit = ("fit-own", *tables, "--out", "own", "--force")
+    fit = ("fit", *tables, "--out", "own", "--force")
     predict = ("predict", "own", "--support", "support.csv", "--out", "predictions.csv", "--force")
     soak.run(*fit)
     soak.run(*predict)

@@ -16,7 +16,7 @@ import own_graph
 from fewnode import ClassSplit, Graph, planted
 from fewnode.classifier.commands import fit_tables
 from fewnode.classifier.inputs import TableSource
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
@@ -63,13 +63,13 @@ def home(tmp_path_factory) -> Path:
     return folder
 
 
-_WORLDS: dict[tuple[object, ...], OpenWorldModel] = {}
+_WORLDS: dict[tuple[object, ...], OpenSetModel] = {}
 
 
 @pytest.fixture
 def worlds_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of a graph is learned once for all tests that ask for this: half a second each time."""
-    learn = OpenWorldModel.fit
+    learn = OpenSetModel.fit
 
     def once(graph: Graph, views: Sequence[Tensor], y: Tensor, classes: tuple[str, ...], **options: Any) -> Any:
         if options.get("space") is not None:
@@ -80,7 +80,7 @@ def worlds_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _WORLDS[key] = learn(graph, views, y, classes, **options)
         return _WORLDS[key]
 
-    monkeypatch.setattr(OpenWorldModel, "fit", once)
+    monkeypatch.setattr(OpenSetModel, "fit", once)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_the_first_sentence_says_what_was_found(page):
 def test_every_part_is_there_and_names_are_escaped(page):
     for title in ("The examples that were given", "What was found, beside the truth", "Hits and mistakes"):
         assert f"<h2>{title}</h2>" in page
-    for words in ("What training is worth", "Words on this page", "Next: your own files", "fewnode fit-own"):
+    for words in ("What training is worth", "Words on this page", "Next: your own files", "fewnode fit"):
         assert words in page
     assert "field &lt;" in page and "field <" not in page
     assert page.count("<svg") == 5

@@ -15,15 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
-import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # --- Single files: written whole or not at all, read without ever running what is in them.
 fcntl: Any  # None on Windows: there, what a killed writer left stays until it is removed by hand
@@ -514,8 +514,10 @@ def unguarded(text: str) -> str:
 
 
 # --- Tensors in safetensors files.
-def write_tensors(path: PathLike, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+def write_tensors(path: PathLike, tensors: Mapping[str, "Tensor"], metadata: dict[str, str] | None = None) -> None:
     """Write torch tensors as safetensors, whole or not at all."""
+    from safetensors.torch import save_file
+
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
@@ -528,8 +530,10 @@ def write_tensors(path: PathLike, tensors: Mapping[str, Tensor], metadata: dict[
         temporary.unlink(missing_ok=True)
 
 
-def check_finite(tensors: Mapping[Any, Tensor]) -> None:
+def check_finite(tensors: Mapping[Any, "Tensor"]) -> None:
     """Refuse numbers that are none: whatever a model made of them would be nonsense."""
+    import torch
+
     for name, part in tensors.items():
         if part.is_floating_point() and not bool(torch.isfinite(part).all()):
             raise InputError(f"{name} holds NaN or infinity: these are no usable weights. Train or fit the model again")

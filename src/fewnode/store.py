@@ -667,12 +667,13 @@ def _tensor(remote: Remote | None, path: str) -> Tensor:
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def room(folder: Path, needed: int) -> None:
+def check_disk(folder: Path, needed: int) -> None:
     """Refuse to begin an array for which the disk has no room."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise InputError(
-            f"the disk of {folder} has {said(free)} free, {said(needed)} are needed: {said(needed - free)} are missing"
+            f"the disk of {folder} has {format_bytes(free)} free, {format_bytes(needed)} are needed: "
+            f"{format_bytes(needed - free)} are missing"
         )
 
 
@@ -684,8 +685,8 @@ def full_disk(folder: Path, needed: int) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        room(folder, needed)
-        raise InputError(f"the disk of {folder} became full: make room for {said(needed)}") from error
+        check_disk(folder, needed)
+        raise InputError(f"the disk of {folder} became full: make room for {format_bytes(needed)}") from error
 
 
 def parsed_memory(text: str) -> int:
@@ -706,7 +707,7 @@ def free_memory() -> int:
         return 8 << 30
 
 
-def said(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Bytes for people, and for ``--memory``; rounded up."""
     for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if size >= scale:
@@ -862,7 +863,7 @@ class Space:
         """A file to be filled for an array of so many bytes, which gets its name once everything is in it."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        room(target.parent, needed)
+        check_disk(target.parent, needed)
         with atomic_path(target) as temporary:
             yield temporary, needed
             if self.remote is not None:
@@ -924,7 +925,7 @@ class Space:
             yield rows
             self.release()
 
-    def has_room(self, needed: int, n: int) -> bool:
+    def fits(self, needed: int, n: int) -> bool:
         """Whether so many bytes fit into the memory, beside what is kept of every one of ``n`` nodes."""
         return self.memory_for(needed, n) <= self.memory
 
@@ -942,8 +943,8 @@ class Space:
         """That least memory; refuse if there is not even so much."""
         if self.memory < (least := self.least(n, copies)):
             raise InputError(
-                f"{said(self.memory)} of memory are too few for {n:,} nodes: one column at a time takes {said(least)}. "
-                f"Give --memory {said(least)} or more"
+                f"{format_bytes(self.memory)} of memory are too few for {n:,} nodes: one column at a time takes "
+                f"{format_bytes(least)}. Give --memory {format_bytes(least)} or more"
             )
         return least
 
@@ -995,7 +996,7 @@ def rows_at(x: Tensor, nodes: Tensor, space: Space | None) -> Tensor:
 def scratch(space: Space, rows: int, width: int) -> Tensor:
     """A matrix of zeros in single precision, on disk, that nobody else sees and that goes with its last user."""
     space.folder.mkdir(parents=True, exist_ok=True)
-    room(space.folder, 4 * rows * width)
+    check_disk(space.folder, 4 * rows * width)
     with tempfile.TemporaryFile(dir=space.folder) as file:
         file.truncate(4 * max(rows * width, 1))
         return space.mapped(np.memmap(file, np.float32, "r+", shape=(rows, width)))

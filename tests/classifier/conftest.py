@@ -9,7 +9,7 @@ import torch
 
 import own_graph
 from fewnode.classifier.classifier import FewShotClassifier
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph import Graph
 from fewnode.nn.views import Views
 
@@ -22,7 +22,7 @@ class Planted:
     truth: torch.Tensor
     y: torch.Tensor  # labels that are left: known classes 0..8, a third of them blanked
     views: list[torch.Tensor]
-    model: OpenWorldModel
+    model: OpenSetModel
 
     def examples(self, number: int, shots: int = 3) -> torch.Tensor:
         return (self.truth == KNOWN + number).nonzero().flatten()[:shots]
@@ -62,5 +62,5 @@ def planted() -> Planted:
     left = torch.where((truth >= KNOWN) | blanked, -1, truth)
     with torch.no_grad():
         views = Views(graph.num_features).fit(graph)(graph)
-    model = OpenWorldModel.fit(graph, views, left, tuple("abcdefghi"))
+    model = OpenSetModel.fit(graph, views, left, tuple("abcdefghi"))
     return Planted(graph, truth, left, views, model)

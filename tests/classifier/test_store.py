@@ -1,4 +1,4 @@
-"""fit-own, predict, find and explain on a store."""
+"""fit, predict, find and explain on a store."""
 
 import copy
 import csv
@@ -165,7 +165,7 @@ def test_the_commands_from_tables_to_predictions(tmp_path, capsys):
     assert main(["import", *tables, "--out", store, "--json"]) == 0
     imported = json.loads(capsys.readouterr().out)
     assert (imported["nodes"], imported["edges"], imported["columns"]) == (300, graph.num_edges, 30)
-    fit = ["fit-own", "--edges", store, "--out", model, "--memory", "2GB", "--set", "steps=25", "--json"]
+    fit = ["fit", "--edges", store, "--out", model, "--memory", "2GB", "--set", "steps=25", "--json"]
     assert main(fit) == 0
     asked = ["predict", model, "--support", str(support), "--memory", "2GB", "--json"]
     capsys.readouterr()
@@ -175,13 +175,13 @@ def test_the_commands_from_tables_to_predictions(tmp_path, capsys):
     assert told["nodes"] == len(rows) == len(members) - 4
     assert sum(row["label"] == "new" for row in rows) > 0.8 * len(rows)
     assert main([*asked[:4], "--memory", "10MB", "--out", str(tmp_path / "q.csv")]) == 0  # nothing is left to make
-    assert main(["fit-own", *tables, "--memory", "1GB", "--out", str(tmp_path / "m")]) == 2
+    assert main(["fit", *tables, "--memory", "1GB", "--out", str(tmp_path / "m")]) == 2
     assert "--memory bounds the work on a store" in capsys.readouterr().err
-    assert main(["fit-own", "--edges", store, "--nodes", tables[3], "--out", str(tmp_path / "m")]) == 2
+    assert main(["fit", "--edges", store, "--nodes", tables[3], "--out", str(tmp_path / "m")]) == 2
     assert "give --edges alone" in capsys.readouterr().err
-    assert main(["fit-own", "--edges", store, "--directed", "--out", str(tmp_path / "m")]) == 2
+    assert main(["fit", "--edges", store, "--directed", "--out", str(tmp_path / "m")]) == 2
     assert "--directed is about tables" in capsys.readouterr().err
-    assert main(["fit-own", "--edges", str(tmp_path / "no.store"), "--out", str(tmp_path / "m")]) == 2
+    assert main(["fit", "--edges", str(tmp_path / "no.store"), "--out", str(tmp_path / "m")]) == 2
     assert "make one with `fewnode import" in capsys.readouterr().err
 
 

@@ -136,7 +136,7 @@ def test_a_report_of_nothing_is_refused(run, tmp_path):
 def test_the_live_table_shows_what_runs_and_what_is_left(tiny):
     from rich.console import Console
 
-    from fewnode.cli.output import RunTable
+    from fewnode.cli.run_table import RunTable
     from fewnode.experiments.runners import Plan
 
     runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]

@@ -22,7 +22,7 @@ def predict(home: Path, *more: object) -> list[object]:
 
 def test_fit_own_says_what_it_understood_and_what_comes_next(run, home):
     code, out, _ = run(
-        "fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2,
+        "fit", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2,
         "--set", "steps=2", "--set", "check_every=2", "--out", "m",
     )  # fmt: skip
     assert code == 0 and "240 nodes (120 labelled" in out and "6 numeric columns" in out
@@ -32,7 +32,7 @@ def test_fit_own_says_what_it_understood_and_what_comes_next(run, home):
 
 
 def test_fit_own_as_json_and_a_second_time(run, home):
-    words = ["fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--method", "probe", "--out", "m"]
+    words = ["fit", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--method", "probe", "--out", "m"]
     code, out, _ = run(*words, "--min-size", 40, "--json")
     document = json.loads(out)
     assert (
@@ -245,7 +245,7 @@ def test_a_wrong_threshold_and_lost_or_incomplete_tables(run, home, tmp_path):
     assert "from 0 to 1" in run(*predict(home, "--threshold", 7))[2]
     assert "needs its edges" in run(*predict(home, "--nodes", home / "nodes.csv"))[2]
     own_graph.write_tables(tmp_path)
-    fit = ["fit-own", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m"]
+    fit = ["fit", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m"]
     assert run(*fit)[0] == 0
     words = ["predict", "m", "--support", "support.csv", "--out", "p.csv"]
     with Path("edges.csv").open("a") as file:
@@ -259,7 +259,7 @@ def test_a_wrong_threshold_and_lost_or_incomplete_tables(run, home, tmp_path):
 
 def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
     own_graph.write_tables(tmp_path)
-    code, out, err = run("fit-own", "--edges", "edges.csv", "--out", "m")
+    code, out, err = run("fit", "--edges", "edges.csv", "--out", "m")
     assert code == 0 and "training-free probe" in err and "probe: nothing to train" in out
     code, out, err = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
     assert code == 0 and "recognised when left out" in " ".join(out.split())
@@ -267,7 +267,7 @@ def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
 
 
 def test_a_killed_fit_own_goes_on_where_it_was(run, home, tmp_path, monkeypatch):
-    words = ["fit-own", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2]
+    words = ["fit", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2]
     words += ["--set", "steps=6", "--set", "check_every=2"]
     assert run(*words, "--out", "whole")[0] == 0 and not (tmp_path / "whole.training").exists()
     code, _, err = run(*words, "--out", "m", "--resume")

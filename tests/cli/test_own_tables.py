@@ -39,7 +39,7 @@ def write_strange(folder: Path, new_labels: bool = False) -> None:
 
 
 FIT = (
-    "fit-own",
+    "fit",
     "--edges",
     "payments.csv",
     "--nodes",
@@ -100,13 +100,13 @@ def test_nodes_alone_and_labels_apart(run, tmp_path):
     Path("labels.tsv").write_text("".join(f"{row[0]}\t{row[1]}\n" for row in rows if row[1]))
     Path("people.csv").write_text("".join(";".join([row[0], *row[2:]]) + "\n" for row in rows))
     words = ["--knn", "5", "--labels", "labels.tsv", "--ignore-column", "town"]
-    code, out, err = run("fit-own", "--nodes", "people.csv", *words, "--method", "probe", "--k-shot", "3", "--out", "m")
+    code, out, err = run("fit", "--nodes", "people.csv", *words, "--method", "probe", "--k-shot", "3", "--out", "m")
     assert code == 0, err
     assert "240 nodes (120 labelled" in out
     code, out, err = run("predict", "m", "--support", "shown.csv", "--out", "p.csv")
     assert code == 0, err
     assert "115 predictions" in out
-    code, _, err = run("fit-own", "--nodes", "people.csv", "--out", "k")
+    code, _, err = run("fit", "--nodes", "people.csv", "--out", "k")
     assert code == 2 and "--edges" in err and "--knn" in err
 
 

@@ -32,14 +32,14 @@ def test_a_complaint_holds_no_escape_sequences(capsys):
     assert "\x1b" not in err and "no\\x1b[31mwhere does not exist" in err
 
 
-@pytest.mark.parametrize("command", ["train", "fit-own", "predict"])
+@pytest.mark.parametrize("command", ["train", "fit", "predict"])
 def test_a_place_that_cannot_be_written_is_told_before_the_work(command, tmp_path, capsys, monkeypatch):
     own_graph.write_tables(tmp_path)
     monkeypatch.setattr(folders.os, "access", lambda *_: False)  # as for a read-only folder; root may write anywhere
     tables = ["--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv")]
     words = {
         "train": ["train", "probe", "wordnet", "--out", str(tmp_path / "new" / "m")],
-        "fit-own": ["fit-own", *tables, "--out", str(tmp_path / "new" / "m")],
+        "fit": ["fit", *tables, "--out", str(tmp_path / "new" / "m")],
         "predict": ["predict", "m", "--support", "s.csv", "--out", str(tmp_path / "new" / "p.csv")],
     }
     before = sorted(tmp_path.iterdir())

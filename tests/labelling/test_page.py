@@ -144,12 +144,12 @@ def window(browser):
         context.close()
 
 
-def settle(page):
+def after_fit(page):
     page.wait_for_function("() => fewnode.busy === 0")
 
 
 def examples(page):
-    settle(page)
+    after_fit(page)
     return page.evaluate("Object.fromEntries(fewnode.state.classes.filter(c => c.count).map(c => [c.name, c.count]))")
 
 
@@ -167,7 +167,7 @@ def name_class(page, name):
     page.keyboard.press("c")
     page.locator("#dialog input").fill(name)
     page.keyboard.press("Enter")
-    settle(page)
+    after_fit(page)
 
 
 def test_the_whole_conversation_by_keys_alone(window, serve, folder, tmp_path):
@@ -186,20 +186,20 @@ def test_the_whole_conversation_by_keys_alone(window, serve, folder, tmp_path):
     page.keyboard.press("a")  # be asked; the answer is the truth
     for _ in range(3):
         page.wait_for_selector(".question")
-        settle(page)
+        after_fit(page)
         asked = page.evaluate("fewnode.rows[0].name")
         page.keyboard.press("1" if asked in mule else "2" if asked in phisher else "0")
         page.wait_for_function("name => fewnode.rows[0]?.name !== name", arg=asked)
     assert sum(examples(page).values()) == 6
     page.keyboard.press("s")
-    settle(page)
+    after_fit(page)
     assert page.evaluate("fewnode.state.skipped") == 1
     for _ in range(2):
         page.keyboard.press("z")
-    settle(page)
+    after_fit(page)
     assert sum(examples(page).values()) == 5
     page.keyboard.press("Shift+Z")
-    settle(page)
+    after_fit(page)
     taught = examples(page)
     assert sum(taught.values()) == 6 and "6 answers" in page.locator("#verdict").inner_text()
     for name in ("support.csv", "predictions.csv"):

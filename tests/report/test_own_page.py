@@ -335,7 +335,7 @@ def test_nothing_predicted_and_nothing_asked_are_refused(asked, tmp_path):
 def test_predict_writes_the_page_and_asks_for_its_place_first(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     own_graph.write_tables(tmp_path)
-    fit = "fit-own --edges edges.csv --nodes nodes.csv --method probe --k-shot 3 --out m"
+    fit = "fit --edges edges.csv --nodes nodes.csv --method probe --k-shot 3 --out m"
     predict = "predict m --support support.csv --out p.csv --report page.html --threshold 0.3"
     assert cli.main(fit.split()) == 0 and cli.main(predict.split()) == 0
     assert "What was found" in (tmp_path / "page.html").read_text() and "page.html" in capsys.readouterr().err

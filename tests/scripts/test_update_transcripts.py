@@ -37,7 +37,7 @@ def test_words_must_agree_and_numbers_nearly(old, new, same):
 
 def test_a_command_that_fails_says_so_without_the_folder():
     with script.session():
-        text = script.printed("fewnode fit-own --edges edges.csv --nodes nobody.csv --out m")
+        text = script.printed("fewnode fit --edges edges.csv --nodes nobody.csv --out m")
         assert text.startswith("fewnode: ") and "nobody.csv" in text and "/tmp" not in text
         assert script.printed("head -1 edges.csv") == "source,target\n"
         with pytest.raises(SystemExit, match="only fewnode and head"):

@@ -12,7 +12,7 @@ import torch
 from fewnode import InputError
 from fewnode import store as row_making
 from fewnode import store as spaces
-from fewnode.store import Columns, Space, StoredNames, by_rows, name_arrays, parsed_memory, said
+from fewnode.store import Columns, Space, StoredNames, by_rows, format_bytes, name_arrays, parsed_memory
 
 
 def test_an_array_is_there_once_it_is_whole(tmp_path):
@@ -78,7 +78,7 @@ def test_sizes_are_read(text, size):
 def test_no_size_is_refused():
     with pytest.raises(InputError, match="--memory 'much': write a size, for example 4GB"):
         parsed_memory("much")
-    assert said(3 << 29) == "1.5GB" and said(10 << 20) == "10MB"
+    assert format_bytes(3 << 29) == "1.5GB" and format_bytes(10 << 20) == "10MB"
 
 
 def test_rows_are_made_at_once_or_by_chunks(tmp_path, monkeypatch):

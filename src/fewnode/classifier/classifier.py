@@ -15,7 +15,7 @@ from ..files import Manifest, PathLike
 from ..graph import Graph
 from ..methods.base import Method
 from ..nn.landmarks import wordless_bytes
-from ..store import Engine, Space, said
+from ..store import Engine, Space, format_bytes
 from ..tasks import ClassSplit
 from ..training import evaluate as inference
 from ..training import loop
@@ -41,9 +41,9 @@ from .inputs import (
     resolve,
 )
 from .known_classes import COPIES
-from .new_nodes import Newcomers, read_later
+from .new_nodes import NewNodes, read_later
 from .novelty import checked_priors
-from .open_set import BATCH, OpenQuestion, OpenWorldModel
+from .open_set import BATCH, OpenQuestion, OpenSetModel
 from .predictions import Candidates, Predictions
 from .simulation import Expectation, Progress
 from .suggest import Suggester, Suggestions
@@ -79,12 +79,12 @@ class AttachedModel:
         self.support: Support | None = None
         self.calibration: Calibration | None = None
         self.question: OpenQuestion | None = None
-        self.newcomers: Newcomers | None = None
+        self.new_nodes: NewNodes | None = None
         self.folder: Path | None = None
         self.manifest: Manifest | None = None
         self.inputs: str | None = None
         self._state: Any = None
-        self._open: OpenWorldModel | None = None
+        self._open: OpenSetModel | None = None
         self._unchanged: Graph | None = None  # read from the very files the model was fitted on
         self._own = False
 
@@ -103,9 +103,9 @@ class AttachedModel:
 
     def _take(self, graph: Graph) -> None:
         model, _ = self._fitted()
-        model.rehead()  # the user's classes may be any number
+        model.reset_head()  # the user's classes may be any number
         self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
-        self.support = self.calibration = self.question = self.newcomers = self._state = self._open = None
+        self.support = self.calibration = self.question = self.new_nodes = self._state = self._open = None
         self._own = False
 
     def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
@@ -150,20 +150,20 @@ class AttachedModel:
         """Whether the attached graph is the one the model was fitted on: by its files, or to the last feature."""
         return self._own or (self.graph is not None and self.graph.fingerprint == self._fitted()[0].card.graph)
 
-    def _open_world(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+    def _open_world(self, progress: Progress = lambda what, part: None) -> OpenSetModel:
         """The open-world model of the attached graph: as it was kept for these very labels, or made now."""
         if self._open is None:
             graph = self._graph()
             y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
             if graph.space is not None:
-                self._open = opening.open_world_on_disk(self._fitted()[0], graph, y, classes, progress)
+                self._open = opening.open_set_on_disk(self._fitted()[0], graph, y, classes, progress)
             elif (kept := self._kept()) is not None:
                 self._open = opening.load(*kept, y, classes)
             if self._open is None:
                 self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
         return self._open
 
-    def _with_relay(self, progress: Progress = lambda what, part: None) -> OpenWorldModel:
+    def _with_relay(self, progress: Progress = lambda what, part: None) -> OpenSetModel:
         """The open-world model with what nodes that arrive later need."""
         world = self._open_world(progress)
         if world.relay is None and world.recipe is not None:
@@ -288,7 +288,7 @@ class FittedModel(AttachedModel):
         if not graph.has_features and graph.space.memory < needed:
             raise InputError(
                 "a graph without feature columns gets structural ones, which are made in memory: give --memory "
-                f"{said(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
+                f"{format_bytes(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
             )
         graph.space.check(n, COPIES)  # before hours of views: what neighbours say takes the most
         self.device = "cpu"
@@ -509,8 +509,8 @@ class FewShotClassifier(FittedModel):
         count = None
         if not isinstance(nodes, Graph):
             (nodes, count), edges = read_later(self.source, self.vocabulary, graph, nodes, edges), ()
-        came = Newcomers.of(graph, self._fitted()[1], world, nodes, edges, self.newcomers, count)
-        count, self.newcomers = nodes.num_nodes if count is None else count, came
+        came = NewNodes.of(graph, self._fitted()[1], world, nodes, edges, self.new_nodes, count)
+        count, self.new_nodes = nodes.num_nodes if count is None else count, came
         return came.predicted(graph, world, self.question, count)
 
     def find(self, label: str, top: int = 100) -> Candidates:

@@ -156,7 +156,7 @@ def remembered_graph(
     return graph
 
 
-# --- How good a user's model is on tasks of its own graph: ``fewnode evaluate`` of what ``fewnode fit-own`` wrote.
+# --- How good a user's model is on tasks of its own graph: ``fewnode evaluate`` of what ``fewnode fit`` wrote.
 @dataclass(frozen=True)
 class EvaluatedTables:
     """What ``evaluate_tables`` measured, and on tasks of which classes: ``unseen`` by the training or not."""

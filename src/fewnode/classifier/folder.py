@@ -28,7 +28,7 @@ from . import open_set as opening
 from .calibration import Calibration
 from .features import FeatureSchema
 from .inputs import KnownClasses, TableSource
-from .open_set import OpenWorldModel
+from .open_set import OpenSetModel
 
 # --- A fitted classifier as a folder: the model, and beside it what it knows of classes, features and files.
 FORMAT = 2  # 1 held texts weighted by rarity, which were then weighted again
@@ -53,7 +53,7 @@ class SavedClassifier:
 
 
 def save(
-    saved: SavedClassifier, folder: PathLike, force: bool, embedding: Any = None, world: OpenWorldModel | None = None
+    saved: SavedClassifier, folder: PathLike, force: bool, embedding: Any = None, world: OpenSetModel | None = None
 ) -> None:
     """Write a new folder beside the target and put it in its place when it is whole; until then the old one stays.
 

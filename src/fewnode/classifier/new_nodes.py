@@ -20,7 +20,7 @@ from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, node_name, unknown_node
 from .known_classes import FAINT, SPREADS, label_matrix, scores
 from .novelty import node_facts
-from .open_set import OpenQuestion, OpenWorldModel, Relay
+from .open_set import OpenQuestion, OpenSetModel, Relay
 from .predictions import Predictions
 
 # --- Nodes that arrive later: their rows in the open-world model, from what their neighbours hand on to them.
@@ -108,7 +108,7 @@ class Neighbourhood:
 
 
 @torch.no_grad()
-def arrived(graph: Graph, model: OpenWorldModel, arrivals: Arrivals) -> OpenWorldModel:
+def arrived(graph: Graph, model: OpenSetModel, arrivals: Arrivals) -> OpenSetModel:
     """The open-world model with the rows of the new nodes in place of those of the graph."""
     if model.recipe is None or model.relay is None:
         raise InputError("this model was saved without what new nodes need; fit it again")
@@ -179,7 +179,7 @@ def _shares(y: Tensor, n_classes: int) -> Tensor:
 
 # --- Nodes that arrive later, as a user gives them: looked up, checked, and brought to the columns the model knows.
 @dataclass(frozen=True)
-class Newcomers:
+class NewNodes:
     """All nodes that have arrived at a graph so far, by name, in order."""
 
     names: tuple[str, ...]
@@ -190,12 +190,12 @@ class Newcomers:
         cls,
         graph: Graph,
         schema: FeatureSchema,
-        world: OpenWorldModel,
+        world: OpenSetModel,
         new: Graph,
         edges: Iterable[Sequence[Any]] = (),
-        before: "Newcomers | None" = None,
+        before: "NewNodes | None" = None,
         listed: int | None = None,
-    ) -> "Newcomers":
+    ) -> "NewNodes":
         """The nodes of ``new`` after those that came ``before``; ``edges`` are further pairs of names, old or new.
 
         Only the first ``listed`` nodes of ``new`` are new, by default all: the others are there already, and only stand
@@ -221,7 +221,7 @@ class Newcomers:
         found = Arrivals(x, y, arcs, weights, beside, kinds)
         return cls((*earlier, *names[:n]), found if before is None else _joined(before.arrivals, found))
 
-    def predicted(self, graph: Graph, world: OpenWorldModel, question: OpenQuestion, count: int) -> Predictions:
+    def predicted(self, graph: Graph, world: OpenSetModel, question: OpenQuestion, count: int) -> Predictions:
         """The answers of the last ``count`` of them; their numbers go on where those of the graph end."""
         rows = arrived(union(world.use.seen(graph)), world, self.arrivals)
         ids = torch.arange(len(rows.y), device=graph.device)[-count:]

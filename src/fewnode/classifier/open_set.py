@@ -151,7 +151,7 @@ ROWS = 1 << 12  # ... rows of coordinates copied at a time, which stay in the pr
 
 
 @dataclass(frozen=True)
-class OpenWorldModel:
+class OpenSetModel:
     """What is known of a graph before any new class is named.
 
     ``x [N, d]`` are coordinates of the nodes, ``y [N]`` their known classes (-1 where unknown), named by ``classes``;
@@ -184,7 +184,7 @@ class OpenWorldModel:
         space: Space | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
-    ) -> "OpenWorldModel":
+    ) -> "OpenSetModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
         ``sources`` of the views make explanations possible; ``use`` is what the views make of edges; ``space`` is where
@@ -248,7 +248,7 @@ class OpenQuestion:
     direction too, and a share before that of whatever else is of no class; the answer is the sum of both.
     """
 
-    model: OpenWorldModel
+    model: OpenSetModel
     examples: dict[str, Tensor]
     directions: dict[str, Direction]
     other: str
@@ -398,12 +398,12 @@ def other_name(classes: Sequence[str]) -> str:
 
 
 @torch.no_grad()
-def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenWorldModel:
+def open_world(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenSetModel:
     """The open-world model of a graph, on the views of the method, if it has any, else on fresh ones."""
     progress("making the views", 0.0)
     views = _views(model, graph)
     sources = views.sources(graph)
-    return OpenWorldModel.fit(graph, views(graph), y, classes, sources=sources, use=views.use, progress=progress)
+    return OpenSetModel.fit(graph, views(graph), y, classes, sources=sources, use=views.use, progress=progress)
 
 
 def _views(model: Method, graph: Graph) -> Views:
@@ -411,7 +411,7 @@ def _views(model: Method, graph: Graph) -> Views:
     return own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
 
 
-def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
+def relay_of(model: Method, graph: Graph, world: OpenSetModel) -> Relay:
     """What the nodes of the graph hand on to nodes that arrive later."""
     assert world.recipe is not None
     views = _views(model, graph)
@@ -420,9 +420,9 @@ def relay_of(model: Method, graph: Graph, world: OpenWorldModel) -> Relay:
 
 
 @torch.no_grad()
-def open_world_on_disk(
+def open_set_on_disk(
     model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress
-) -> OpenWorldModel:
+) -> OpenSetModel:
     """The same for a graph on disk: kept in its store, under a name that belongs to the views and the labels."""
     own = getattr(model, "views", None)
     assert graph.space is not None and isinstance(own, Views)
@@ -437,7 +437,7 @@ def open_world_on_disk(
         x, log_known, facts = (space.open(name) for name in ("x", "log_known", "facts"))
         return replace(found, x=x, log_known=log_known, facts=facts, recipe=recipe)
     progress("making the views", 0.0)
-    made = OpenWorldModel.fit(graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress)
+    made = OpenSetModel.fit(graph, own(graph), y, classes, sources=own.sources(graph), space=space, progress=progress)
     graph.space.within("scratch").clear()
     assert made.recipe is not None
     none, links = made.facts.new_zeros(0), made.recipe.sources.links[:0]
@@ -448,7 +448,7 @@ def open_world_on_disk(
     return made
 
 
-def save(model: OpenWorldModel, folder: Path) -> None:
+def save(model: OpenSetModel, folder: Path) -> None:
     """Write the model so that nothing has to be made again; the relay in a file that is read only when it is needed."""
     if model.relay is not None:
         write_tensors(folder / RELAY, model.relay.tensors())
@@ -469,7 +469,7 @@ class Document(msgspec.Struct, frozen=True):
     edges: EdgeUse = msgspec.field(default_factory=EdgeUse)
 
 
-def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> OpenWorldModel | None:
+def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> OpenSetModel | None:
     """The model that was kept for these labels, or None if there is none or the labels have changed."""
     if MODEL not in manifest:
         return None
@@ -485,7 +485,7 @@ def load(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) 
         kept = {name.removeprefix("recipe."): part for name, part in parts.items() if name.startswith("recipe.")}
         recipe = Recipe.from_tensors(kept) if kept else None
         x, log_known, facts = parts["x"].float(), parts["log_known"], parts["facts"]
-        return OpenWorldModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe, use=document.edges)
+        return OpenSetModel(classes, x, y, log_known, facts, moments, document.rehearsed, recipe, use=document.edges)
 
 
 def changed_labels(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> str | None:

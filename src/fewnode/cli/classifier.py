@@ -11,7 +11,7 @@ from . import output as own_output
 from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
 from .stores import add_engine, given_engine, given_memory
 
-# --- ``fewnode fit-own``: learn from the labelled classes of a user's own graph.
+# --- ``fewnode fit``: learn from the labelled classes of a user's own graph.
 if TYPE_CHECKING:
     from ..classifier.inputs import TableSource
     from ..graph import Graph
@@ -35,7 +35,7 @@ OPTIONS = ("strict", "knn", "directed", "kind_per_file", "multi_label", "decimal
 
 
 def add_commands(commands: Any) -> None:
-    fit = commands.add_parser("fit-own", help="learn from the labelled classes of your own graph")
+    fit = commands.add_parser("fit", help="learn from the labelled classes of your own graph")
     add_tables(fit, needed=True)
     _add_columns(fit)
     fit.add_argument("--method", default="vantage", help="a name of `fewnode ls methods` (vantage)")
@@ -195,7 +195,7 @@ def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_adapted(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="what `fewnode fit-own --out` wrote")
+    parser.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote")
     parser.add_argument(
         "--support", required=True, metavar="FILE", help="table: id, label; the examples of new classes"
     )
@@ -357,7 +357,7 @@ def explain_node(args: argparse.Namespace) -> None:
 # --- ``fewnode label``: name new classes by example in the browser.
 def add_commands_labelling(commands: Any) -> None:
     parser = commands.add_parser("label", help="name new classes by example, in the browser")
-    parser.add_argument("folder", metavar="DIR", help="what `fewnode fit-own --out` wrote; the labels are kept in it")
+    parser.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote; the labels are kept in it")
     parser.add_argument("--support", metavar="FILE", help="table: id, label; examples to start from")
     parser.add_argument("--port", type=int, default=0, metavar="P", help="where the page is served (0: any free port)")
     parser.add_argument("--no-browser", action="store_true", help="print the address only")

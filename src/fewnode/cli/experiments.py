@@ -93,7 +93,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Path) -> int:
     from ..experiments.runners import Session
-    from .output import RunTable
+    from .run_table import RunTable
 
     session = Session(path, plan.todo)
     try:

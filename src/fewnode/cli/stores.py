@@ -23,13 +23,13 @@ def add_commands(commands: Any) -> None:
     told = "array [nodes, columns] in the order of the node table (.npy), instead of its columns"
     imported.add_argument("--features", metavar="FILE", help=told)
     for name in ("id-column", "label-column", "source-column", "target-column"):
-        imported.add_argument(f"--{name}", metavar="NAME", help="(found by name and content, as in fit-own)")
+        imported.add_argument(f"--{name}", metavar="NAME", help="(found by name and content, as in fit)")
     for use in USES:
         told = "columns not to use" if use == "ignore" else f"columns to be taken for {use} (found by content)"
         imported.add_argument(f"--{use}-column", action="append", default=[], metavar="NAME", help=told)
     imported.add_argument("--decimal", choices=(".", ","), help="the decimal mark, where it cannot be told")
     imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
-    told = "as in fit-own; not kept, all edges count alike"
+    told = "as in fit; not kept, all edges count alike"
     imported.add_argument("--directed", action="store_true", help=told)
     imported.add_argument("--edge-kind-column", metavar="NAME", help=told)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
@@ -93,13 +93,13 @@ def import_graph(args: argparse.Namespace) -> None:
         "classes": len(store.facts.class_names or ()),
         "bytes": sum(path.stat().st_size for path in out.iterdir()),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": f"fewnode fit-own --edges {out} --out runs/model",
+        "next": f"fewnode fit --edges {out} --out runs/model",
     }
     emit(args, document, draw_imported)
 
 
 def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
-    from ..store import said
+    from ..store import format_bytes
 
     console.print(
         f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['classes']} classes, {facts['columns']} "
@@ -108,7 +108,7 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
     )
     for note in facts["notes"]:
         console.print(f"note: {note}", markup=False)
-    console.print(f"Store in {facts['out']}, {said(facts['bytes'])}; next:", markup=False)
+    console.print(f"Store in {facts['out']}, {format_bytes(facts['bytes'])}; next:", markup=False)
     console.print(f"  {facts['next']}", soft_wrap=True, markup=False)
 
 
@@ -125,7 +125,7 @@ def plan_work(args: argparse.Namespace) -> None:
 
 
 def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
-    from ..store import said
+    from ..store import format_bytes
 
     for what in ("views", "known", "predict"):
         label = {"views": "views", "known": "known classes", "predict": "predict all nodes"}[what]
@@ -133,8 +133,8 @@ def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
     fits = facts["memory"] >= facts["least_memory"]
     blocks = f", columns in {facts['blocks']} blocks" if facts["blocks"] > 1 else ", all columns at once"
     blocks = blocks if fits else ": too little"
-    console.print(f"memory: {said(facts['memory'])}{blocks}; at least {said(facts['least_memory'])}")
-    console.print(f"disk: {said(facts['disk'])}, while it is made {said(facts['disk_while_made'])}")
+    console.print(f"memory: {format_bytes(facts['memory'])}{blocks}; at least {format_bytes(facts['least_memory'])}")
+    console.print(f"disk: {format_bytes(facts['disk'])}, while it is made {format_bytes(facts['disk_while_made'])}")
     rates = facts["rates"]
     console.print(
         f"measured here: {1e9 * rates['arc']:.2f} ns for an arc and a column, {2e-9 / rates['product']:.0f} Gflop/s, "

@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
     train.set_defaults(run=train_method)
 
     test = commands.add_parser("evaluate", help="score a trained model on tasks of classes it did not learn")
-    test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` or `fewnode fit-own --out` wrote")
+    test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` or `fewnode fit --out` wrote")
     tasks = test.add_mutually_exclusive_group()
     tasks.add_argument("--tasks", default="500", metavar="N", help="how many tasks to draw (500)")
     tasks.add_argument("--pool", metavar="FILE", help="an .npz of tasks to take instead (Tasks.save)")

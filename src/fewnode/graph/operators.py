@@ -381,7 +381,7 @@ def bounding(x: Tensor, space: Space | None) -> Space | None:
         return None
     sparse = x.layout == torch.sparse_csr  # weighted, by rows and by columns; dense ones are read and centred
     features = 32 * x.values().numel() if sparse else 8 * x.numel()
-    return None if space.has_room(features + 4 * AT_ONCE * len(x), len(x)) else space
+    return None if space.fits(features + 4 * AT_ONCE * len(x), len(x)) else space
 
 
 def column_means(x: Tensor, space: Space | None) -> Tensor:

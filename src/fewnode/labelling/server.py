@@ -36,7 +36,7 @@ from ..classifier.inputs import Examples, read_examples
 from ..errors import InputError
 from ..files import PathLike
 from ..graph import Graph
-from ..store import said
+from ..store import format_bytes
 from .contents import Contents, kept_layout
 from .journal import Journal
 from .session import LabelSession
@@ -341,11 +341,11 @@ def session_of(
 def _check_room(graph: Graph) -> None:
     """Refuse a store whose nodes do not fit into its memory: coordinates and edges stay on disk, the rest does not."""
     needed = graph.num_nodes * (PER_NODE + PER_CLASS * graph.num_classes)
-    if graph.space is not None and not graph.space.has_room(needed, graph.num_nodes):
+    if graph.space is not None and not graph.space.fits(needed, graph.num_nodes):
         raise InputError(
             f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give --memory "
-            f"{said(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a table, with "
-            "`fewnode find` to look for more of them"
+            f"{format_bytes(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a "
+            "table, with `fewnode find` to look for more of them"
         )
 
 

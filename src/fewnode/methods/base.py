@@ -114,14 +114,14 @@ class Method(nn.Module):
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
 
-    def settle(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
+    def after_fit(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
         """Decide what is decided once, when training is over; called by ``fit``."""
 
-    def rehead(self, n_way: int | None = None) -> None:
+    def reset_head(self, n_way: int | None = None) -> None:
         """Get ready for tasks of ``n_way`` classes, or of any number. A head of one width is replaced by one that
         starts at zero, and so prefers no class; the card takes note. Other methods have nothing to do."""
         for module in self.modules():
-            if isinstance(module, TaskHead) and (changed := module.rehead(n_way)) and hasattr(self, "card"):
+            if isinstance(module, TaskHead) and (changed := module.reset_head(n_way)) and hasattr(self, "card"):
                 self.card = self.card.with_head(*changed)
 
 

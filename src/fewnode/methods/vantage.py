@@ -160,7 +160,7 @@ class Vantage(Method):
         return scores, regressed * self.sharpness.exp()
 
     @torch.no_grad()
-    def settle(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
+    def after_fit(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
         """Whether a ridge regression has half a say. A few validation classes cannot tell. So all known classes are
         asked, in tasks as large as those of the training, and seen without the views that they taught. Nor can a few
         shots, so that the answer is the same for all tasks that have no more than five."""

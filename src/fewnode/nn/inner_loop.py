@@ -81,11 +81,11 @@ class TaskHead(nn.Module):
         if n_way != self.n_way:
             raise InputError(
                 f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
-                f"rehead({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
+                f"reset_head({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
             )
         return dict(zip(HEAD, (self.linear.weight, self.linear.bias), strict=True))
 
-    def rehead(self, n_way: int | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def reset_head(self, n_way: int | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Become a head for another number of classes, or for any number, starting at zero. Returns what has changed
         among the options and the context of the model, or None."""
         if self.linear is None or n_way == self.n_way:

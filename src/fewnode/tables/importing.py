@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import PathLike, lock, write_json
-from ..store import Facts, Progress, default_memory, full_disk, room, said
+from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk
 from .arcs import Buckets
 from .column_names import with_columns
 from .keys import NodeKeys, keys_of, letters_of
@@ -50,7 +50,7 @@ def import_tables(
         state = _begun(work, tables)
         try:
             with full_disk(work, needed := _disk(tables)):
-                room(work, needed - sum(path.stat().st_size for path in work.iterdir()))
+                check_disk(work, needed - sum(path.stat().st_size for path in work.iterdir()))
                 if "nodes" not in state:
                     state["nodes"] = read_nodes(tables, work, progress)
                     write_json(work / STATE, state)
@@ -139,7 +139,9 @@ def _bucket(n: int, edges: Path, memory: int) -> int:
     """How many targets a bucket has, so that sorting its arcs stays within the memory."""
     least = LEAST + PER_NODE * n
     if memory < least:
-        raise InputError(f"--memory {said(memory)} is too little for {n:,} nodes: give {said(least)} or more")
+        raise InputError(
+            f"--memory {format_bytes(memory)} is too little for {n:,} nodes: give {format_bytes(least)} or more"
+        )
     arcs = 2 * max(1, Stream(edges).most_rows())
     parts = min(max(1, -(-arcs * PER_ARC // (memory - least + (64 << 20)))), 512, n)
     return -(-n // parts)

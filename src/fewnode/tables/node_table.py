@@ -18,7 +18,7 @@ from .vectors import read_vectors
 
 APART = (
     "directions and kinds of edges are not kept, all edges count alike; if the graph fits into memory, give the tables "
-    "to fit-own, which uses those that help"
+    "to fit, which uses those that help"
 )
 
 

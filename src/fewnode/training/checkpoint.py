@@ -107,7 +107,7 @@ def read_manifest(folder: PathLike) -> Manifest:
     if not (source / CARD).exists():
         what = f"is not a saved model: it has no {CARD}" if source.exists() else "does not exist"
         raise InputError(
-            f"{source} {what}. `fewnode fit-own ... --out {source}` makes a model of your own graph, "
+            f"{source} {what}. `fewnode fit ... --out {source}` makes a model of your own graph, "
             f"`fewnode train METHOD DATASET --out {source}` one of a data set"
         )
     return Manifest.read(source)

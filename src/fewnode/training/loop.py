@@ -436,7 +436,7 @@ def fit(
             episodes = Episodes(model.card, settings, view, seen, split)
             with shown(callback) as told:
                 _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
-            model.settle(seen, split, episodes.drawn)
+            model.after_fit(seen, split, episodes.drawn)
     return model.eval()
 
 

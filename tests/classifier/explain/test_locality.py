@@ -8,7 +8,7 @@ from scipy import sparse as sp
 from fewnode.classifier.explain import CutWalks, Locality
 from fewnode.classifier.known_classes import FAINT, SPREADS, label_matrix, scores
 from fewnode.classifier.novelty import node_facts, spread_mass
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph import Graph
 from fewnode.graph.edge_types import EdgeUse, union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
@@ -32,10 +32,10 @@ def random_graph(kind: str, seed: int = 0) -> Graph:
     return Graph.from_edges(edges, x, y, directed=kind in ("directed", "kinds"), edge_kind=kinds)
 
 
-def world_of(graph: Graph, use: EdgeUse | None = None) -> OpenWorldModel:
+def world_of(graph: Graph, use: EdgeUse | None = None) -> OpenSetModel:
     views = Views(graph.num_features, 16, use).fit(graph)
     names = tuple(map(str, range(CLASSES)))
-    return OpenWorldModel.fit(graph, views(graph), graph.y, names, sources=views.sources(graph), use=use)
+    return OpenSetModel.fit(graph, views(graph), graph.y, names, sources=views.sources(graph), use=use)
 
 
 def without(graph: Graph, node: int, others: list[int]) -> Graph:
@@ -49,7 +49,7 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
     )
 
 
-def rows_in_full(graph: Graph, cut: Graph, world: OpenWorldModel, node: int) -> tuple[torch.Tensor, ...]:
+def rows_in_full(graph: Graph, cut: Graph, world: OpenSetModel, node: int) -> tuple[torch.Tensor, ...]:
     """All views, opinions and facts on the cut graph, with the bases, means, head and others' answers of before."""
     apart, graph, cut = cut, union(graph), union(cut)  # smoothing looks at edges without their direction
     recipe, y = world.recipe, graph.y

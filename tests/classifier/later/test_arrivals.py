@@ -8,9 +8,9 @@ import torch
 from scipy import sparse as sp
 
 import fewnode
-from fewnode.classifier.new_nodes import Arrivals, Neighbourhood, Newcomers, arrived
+from fewnode.classifier.new_nodes import Arrivals, Neighbourhood, NewNodes, arrived
 from fewnode.classifier.novelty import node_facts, spread_mass
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.graph.arrays import GraphCache
@@ -49,7 +49,7 @@ def halves(graph: Graph) -> tuple[Graph, Graph, list[tuple[str, str]]]:
     return graph.subgraph(old), graph.subgraph(~old), edges
 
 
-def in_full(graph: Graph, world: OpenWorldModel) -> OpenWorldModel:
+def in_full(graph: Graph, world: OpenSetModel) -> OpenSetModel:
     """All rows of the whole graph, with the bases, means, frame and head of the model."""
     sources, head, y = world.recipe.sources, world.recipe.head, graph.y
     apart = world.use.seen(graph)
@@ -79,7 +79,7 @@ def fitted(request):
 
 def test_the_labels_are_those_of_a_pass_over_the_whole_graph(fitted):
     classifier, graph, new, edges = fitted
-    classifier.newcomers = None
+    classifier.new_nodes = None
     found = classifier.append(new, edges)
     assert found.names == [f"n{i}" for i in range(N - NEW, N)] and found.nodes[0] == N - NEW
     model = in_full(graph, classifier._open_world())
@@ -112,14 +112,14 @@ def test_two_steps_and_a_node_without_edges_are_exact(fitted):
 
 def test_more_may_arrive_and_be_joined_to_those_before(fitted):
     classifier, _, new, edges = fitted
-    classifier.newcomers = None
+    classifier.new_nodes = None
     at_once = classifier.append(new, edges).probabilities
     first, second = (new.subgraph(part) for part in (torch.arange(NEW) < 20, torch.arange(NEW) >= 20))
     arcs = new.to_scipy()[20:][:, :20].tocoo()
     between = [
         (second.node_names[a], first.node_names[b], w) for a, b, w in zip(arcs.row, arcs.col, arcs.data, strict=True)
     ]
-    classifier.newcomers = None
+    classifier.new_nodes = None
     classifier.append(first, [pair for pair in edges if pair[0] in first.node_names])
     later = classifier.append(second, between + [pair for pair in edges if pair[0] in second.node_names])
     torch.testing.assert_close(later.probabilities, at_once[20:], atol=1e-3, rtol=1e-3)
@@ -129,7 +129,7 @@ def test_more_may_arrive_and_be_joined_to_those_before(fitted):
 
 def test_a_saved_model_answers_the_same(fitted, tmp_path):
     classifier, _, new, edges = fitted
-    classifier.newcomers = None
+    classifier.new_nodes = None
     expected = classifier.append(new, edges).probabilities
     old = classifier.given
     classifier.save(tmp_path / "m")
@@ -147,7 +147,7 @@ def test_a_label_of_a_newcomer_counts_for_its_neighbours(fitted):
     y[neighbour] = 2
     answers = []
     for given in (unknown, unknown.with_labels(y)):
-        classifier.newcomers = None
+        classifier.new_nodes = None
         found = classifier.append(given, edges)
         answers.append(float(found.probabilities[other, found.classes.index("c2")]))
     assert answers[1] > answers[0]
@@ -155,7 +155,7 @@ def test_a_label_of_a_newcomer_counts_for_its_neighbours(fitted):
 
 def test_what_cannot_be_appended_is_refused_by_name(fitted):
     classifier, _, new, edges = fitted
-    classifier.newcomers = None
+    classifier.new_nodes = None
     refused = [
         (classifier.graph.subgraph(torch.arange(N - NEW) < 3), [], "new node 'n0' is in the graph already"),
         (new, [("n360", "nobody")], r"new edge 1 \(n360 - nobody\): .* there is no node 'nobody' in the graph"),
@@ -169,7 +169,7 @@ def test_what_cannot_be_appended_is_refused_by_name(fitted):
     named = Graph.from_edges(np.zeros((2, 0), int), new.features_scipy(), [0] * NEW, class_names=["wizard"])
     with pytest.raises(InputError, match="label 'wizard', which is no class of the fitted graph"):
         classifier.append(named, [])
-    assert classifier.newcomers is None
+    assert classifier.new_nodes is None
     question, classifier.question = classifier.question, None
     with pytest.raises(InputError, match="open question"):
         classifier.append(new, edges)
@@ -225,7 +225,7 @@ def test_directions_and_kinds_count_in_new_edges_in_explanations_and_after_loadi
     unlabelled = (old.y < 0).nonzero().flatten().tolist()
     examples = {"odd": unlabelled[:3], "even": unlabelled[3:5]}
     world = classifier.adapt(examples)._with_relay()
-    came = Newcomers.of(classifier.graph, classifier.schema, world, later(graph), listed=NEW)
+    came = NewNodes.of(classifier.graph, classifier.schema, world, later(graph), listed=NEW)
     rows = arrived(union(use.seen(classifier.graph)), world, came.arrivals)
     model = in_full(classifier.schema.fit(graph), world)
     assert torch.nn.functional.cosine_similarity(rows.x, model.x[N - NEW :]).min() > 0.97

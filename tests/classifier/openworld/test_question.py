@@ -10,7 +10,7 @@ from fewnode.classifier import open_set as opening
 from fewnode.classifier import open_set as openworld
 from fewnode.classifier import simulation as rehearsal
 from fewnode.classifier.novelty import USUAL, Episode, Membership
-from fewnode.classifier.open_set import OpenWorldModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.classifier.simulation import Rehearsed
 from fewnode.files import Manifest
 from fewnode.graph import Graph
@@ -114,7 +114,7 @@ def test_with_two_classes_nothing_can_be_rehearsed_and_what_is_usual_holds():
     left = torch.where(graph.y == 2, -1, graph.y)
     with torch.no_grad():
         views = Views(6).fit(graph)(graph)
-    model = OpenWorldModel.fit(graph, views, left, ("a", "b"))
+    model = OpenSetModel.fit(graph, views, left, ("a", "b"))
     assert model.rehearsed == (Rehearsed(3, USUAL, {}, 0),)
     p = model.ask({"c": torch.tensor([60, 61, 62])}).probabilities(torch.arange(90))
     assert float((p[63:, 0][:, None] > p[:60, 0]).float().mean()) > 0.9
@@ -130,7 +130,7 @@ def test_with_hardly_any_label_the_likest_nodes_still_come_first(labelled):
     with torch.no_grad():
         views = Views(6).fit(graph)(graph)
     p = (
-        OpenWorldModel.fit(graph, views, left, ("a",))
+        OpenSetModel.fit(graph, views, left, ("a",))
         .ask({"c": torch.tensor([60, 61, 62])})
         .probabilities(torch.arange(90))
     )
