@@ -2,7 +2,6 @@
 
     python benchmarks/scale.py make 169k DIR            the graph
     python benchmarks/scale_ray.py 169k DIR 3           three times each; keeps a row
-    python benchmarks/scale_ray.py papers 10            the plan for papers100M's size, rates measured ten times
     python benchmarks/scale_ray.py                      the tables of all rows
 
 Wall-clock seconds count only if nothing else runs on the machine. ``critical`` is what does not depend on that:
@@ -18,23 +17,18 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from fewnode.classifier import planning
-from fewnode.classifier.planning import Rates, machines
 from fewnode.graph.stored import open_store
 from fewnode.nn.views import Views
 from fewnode.store import RayPieces, parsed_memory
 
 ROWS = Path(__file__).parent / "rows" / "scale_ray.jsonl"
 MEMORY = "1GB"
-PAPERS, CLASSES, LABELLED = (111_000_000, 1_600_000_000, 128), 172, 1_500_000
 
 
 class Timed(RayPieces):
@@ -93,7 +87,6 @@ def once(store: Path, workers: int) -> dict[str, float]:
 
 
 def _import(number: int) -> None:
-    import torch
 
     torch.ones(1)
     time.sleep(1)  # so that every worker gets one
@@ -114,28 +107,6 @@ def compare(size: str, folder: Path, times: int) -> None:
     keep(row)
 
 
-def papers(times: int) -> None:
-    """The plan for papers100M's size: the seconds for an arc from the row of the largest graph of scale.py, the other
-    rates the best of several times; processor seconds, but for the disk."""
-    measured = [json.loads(line) for line in (ROWS.parent / "scale.jsonl").read_text(encoding="utf-8").splitlines()]
-    largest = max((row for row in measured if "rate" in row), key=lambda row: row["edges"])
-    count, edges, _ = PAPERS
-    disk = min(Rates.measured(count, 2 * edges / count).byte for _ in range(times))
-    planning.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
-    found = [Rates.measured(count, 2 * edges / count) for _ in range(times)]
-    best = Rates(*(min(getattr(one, part.name) for one in found) for part in fields(Rates)))
-    best = replace(best, arc=1e-9 * largest["rate"]["views"], byte=disk)
-    Rates.measured = classmethod(lambda cls, nodes, degree, folder=None: best)  # type: ignore[method-assign,assignment]
-    made = planning.plan(*PAPERS, classes=CLASSES, labelled=LABELLED / count, memory=32 << 30)
-    first = machines(made, *PAPERS, classes=CLASSES, target=2 * 3600)
-    longest = {
-        count: machines(made, *PAPERS, classes=CLASSES, target=seconds).bottleneck
-        for count, seconds in first.seconds.items()
-    }
-    row = {"papers": made.to_json(), "machines": first.to_json(), "longest": longest, "arc_of": largest["size"]}
-    keep({**row, "load": round(os.getloadavg()[0], 1), "threads": torch.get_num_threads()})
-
-
 def keep(row: dict[str, Any]) -> None:
     with ROWS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
@@ -153,20 +124,9 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def papers_table() -> str:
-    """The last plan, for the page."""
-    row, lines = rows("papers")[-1], ["| machines | all of it | what takes longest |", "|---|---|---|"]
-    for count, seconds in row["machines"]["seconds"].items():
-        lines.append(f"| {count} | {seconds / 3600:.1f} h | {row['longest'][count]} |")
-    return "\n".join(lines)
-
-
 def rows(kind: str) -> list[dict[str, Any]]:
     found = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
     return [row for row in found if kind in row]
-
-
-FURTHER = (papers_table,)
 
 
 if __name__ == "__main__":
@@ -175,8 +135,6 @@ if __name__ == "__main__":
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
     os.environ.setdefault("RAY_worker_niceness", "0")  # beside other work, as this program itself
     if len(sys.argv) < 2:
-        print(table(), papers_table(), sep="\n\n")
-    elif sys.argv[1] == "papers":
-        papers(int(sys.argv[2]))
+        print(table())
     else:
         compare(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

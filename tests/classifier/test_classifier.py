@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import sparse as sp
 
 import fewnode
 import own_graph
 from fewnode.classifier import folder as persistence
 from fewnode.classifier import open_set as opening
 from fewnode.classifier.classifier import FewShotClassifier
+from fewnode.classifier.features import FeatureSchema
 from fewnode.classifier.inputs import KnownClasses, TableSource, choose_split
 from fewnode.classifier.predictions import Predictions
 from fewnode.errors import InputError
@@ -331,16 +333,21 @@ def test_a_graph_without_features_only_knows_itself(classifier):
 
 
 def test_sparse_columns_that_never_occur_are_zero():
-    from scipy import sparse as sp
-
-    from fewnode.classifier.features import FeatureSchema
-
     schema = FeatureSchema(3, ("a", "b", "c"), sparse=True)
     x = sp.csr_matrix(np.array([[0, 2.0], [1, 0]], dtype=np.float32))
     graph = schema.fit(Graph.from_edges([[0], [1]], x, feature_names=["c", "a"]))
     assert graph.features_scipy().toarray().tolist() == [[2, 0, 0], [0, 0, 1]]
     with pytest.raises(InputError, match="has 1 others \\('z'\\)"):
         schema.fit(Graph.from_edges([[0], [1]], x, feature_names=["c", "z"]))
+
+
+def test_attaching_leaves_the_callers_graph_as_it_was():
+    x = sp.csr_matrix(np.array([[1, 2, 0], [0, 3, 4], [5, 0, 6]], dtype=np.float32))
+    graph = Graph.from_edges([[0, 1], [1, 2]], x, feature_names=["c", "a", "b"])
+    before = graph.features.to_dense().clone()
+    ordered = FeatureSchema(3, ("a", "b", "c"), sparse=True).fit(graph)
+    assert torch.equal(ordered.features.to_dense(), before[:, [1, 2, 0]])
+    assert torch.equal(graph.features.to_dense(), before)
 
 
 # --- keeping --------------------------------------------------------------------------------------------

@@ -1,27 +1,22 @@
-"""Scores as probabilities that can be believed: a temperature learned on tasks whose answers are known.
+"""Calibrated probabilities: a temperature learned on tasks whose answers are known.
 
 After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
 from ..methods.base import Method
-from ..nn.optimizers import LBFGS
 from ..tasks import ClassSplit, Tasks, TaskSampler
 from ..training import evaluate as inference
 from .inputs import Support
-
-SHOTS, WAYS = (1, 3, 5, 10), (2, 5)  # calibrated while fitting, for graphs that have no validation labels
-TASKS = 100
-SEED = 2 * 10**6  # another stream than training's and selection's
-QUERIES = 10
 
 
 @dataclass(frozen=True)
@@ -54,22 +49,19 @@ def calibrate(scores: Tensor, tasks: Tasks, source: str) -> Calibration:
     """Learn a calibration from the scores [T, M, N] of tasks; its error is measured on halves it did not learn from."""
     assert tasks.query_y is not None
     s, y = scores.double().cpu(), tasks.query_y.cpu()
-    before, after = [], []
-    for mine, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
-        if len(s) < 2:
-            break
-        learned = Calibration(_temperature(s[mine], y[mine]))
-        before.append(expected_calibration_error(s[other].softmax(-1), y[other]))
-        after.append(expected_calibration_error(learned.probabilities(s[other]), y[other]))
-    found = Calibration(_temperature(s, y))
-    right = found.probabilities(s).argmax(-1) == y
-    return replace(
-        found,
+    errors = []
+    for half, other in ((0, 1), (1, 0)) if len(s) > 1 else ():
+        learned = Calibration(_temperature(s[half::2], y[half::2]))
+        chances = s[other::2].softmax(-1), learned.probabilities(s[other::2])
+        errors.append([expected_calibration_error(p, y[other::2]) for p in chances])
+    before, after = [sum(pair) / 2 for pair in zip(*errors, strict=True)] or (None, None)
+    return Calibration(
+        temperature=_temperature(s, y),
         n_way=tasks.n_way,
         k_shot=float(tasks.shots().float().mean()),
-        accuracy=float(right.float().mean()),
-        ece_before=sum(before) / len(before) if before else None,
-        ece_after=sum(after) / len(after) if after else None,
+        accuracy=float((s.argmax(-1) == y).float().mean()),
+        ece_before=before,
+        ece_after=after,
         n_tasks=len(s),
         source=source,
     )
@@ -78,32 +70,22 @@ def calibrate(scores: Tensor, tasks: Tasks, source: str) -> Calibration:
 def _temperature(scores: Tensor, y: Tensor) -> float:
     """The temperature with the least Brier score.
 
-    It is bounded, so that a few tasks with huge scores do not decide for all, as they do with the cross-entropy. The
-    faint pull towards the scale of the scores keeps the temperature above zero where every answer is right.
+    The Brier score is bounded, so that a few tasks with huge scores do not decide for all, as they do with the
+    cross-entropy. A weak penalty keeps the temperature above zero where every answer is right.
     """
     s, target = scores.flatten(0, 1), F.one_hot(y.flatten(), scores.shape[-1])
     scale = max(float((s - s.mean(-1, keepdim=True)).square().mean().sqrt()), 1e-9)
 
-    def loss(p: Tensor) -> Tensor:
-        chance = (s / scale * p.exp()).softmax(-1)
-        return (chance - target).square().sum(-1).mean() + p.square() / (10 * len(s))
+    def loss(log_factor: float) -> float:
+        chance = (s / scale * math.exp(log_factor)).softmax(-1)
+        return float((chance - target).square().sum(-1).mean()) + log_factor**2 / (10 * len(s))
 
-    p = min(torch.linspace(-4, 5, 37, dtype=s.dtype), key=lambda start: float(loss(start))).clone().requires_grad_()
-    optimizer = LBFGS([p], max_iter=50, line_search_fn="strong_wolfe")
-
-    def closure() -> float:
-        optimizer.zero_grad()
-        value = loss(p)
-        value.backward()
-        return float(value.detach())
-
-    with torch.enable_grad():
-        optimizer.step(closure)
-    return scale * math.exp(-float(p.detach()))
+    start = min((i / 4 for i in range(-16, 21)), key=loss)  # there may be several local minima
+    return scale * math.exp(-minimize_scalar(loss, bounds=(start - 0.25, start + 0.25), method="bounded").x)
 
 
 def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
-    """How far stated confidence and share of right answers are apart, averaged over equal-width bins of confidence."""
+    """How far confidence and the share of right answers are apart, averaged over equal-width bins of confidence."""
     confidence, choice = p.flatten(0, -2).max(-1)
     right = (choice == y.flatten()).double()
     bin_of = (confidence.double() * bins).long().clamp(max=bins - 1)
@@ -112,7 +94,7 @@ def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
 
 
 def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Tasks | None:
-    """Tasks of validation classes that look like the user's: as many classes, the same ``shots`` for each.
+    """100 tasks of validation classes that look like the user's: as many classes, the same ``shots`` for each.
 
     What the classes cannot give is reduced: ways to the number of classes, shots to what leaves queries. None if there
     are no two validation classes.
@@ -123,9 +105,9 @@ def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Task
     if ways < 2:
         return None
     size = sizes[ways - 1]
-    queries = min(QUERIES, max(1, size // 2))
+    queries = min(10, max(1, size // 2))
     wanted = [min(shot, size - queries) for shot in sorted(shots, reverse=True)[:ways]]
-    tasks = sampler.draw(ways, wanted[0], queries, TASKS, SEED)
+    tasks = sampler.draw(ways, wanted[0], queries, 100, 2 * 10**6)  # another stream than training's and selection's
     keep = [c * wanted[0] + j for c, shot in enumerate(wanted) for j in range(shot)]
     return Tasks(tasks.support[:, keep], tasks.support_y[:, keep], tasks.query, tasks.query_y, ways)
 
@@ -145,31 +127,28 @@ def nearest(found: Sequence[Calibration], n_way: int, k_shot: float) -> Calibrat
 
 
 def calibrated(
-    model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, kept: Sequence[Calibration]
+    model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, saved: Sequence[Calibration]
 ) -> Calibration:
     """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
     shots = support.shots()
-    tasks = validation_tasks(graph.y, split, shots)
-    if tasks is not None:
-        return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, "validation")
-    if kept:
-        return nearest(kept, len(shots), sum(shots) / len(shots))
-    left = left_out_tasks(support)
-    if left is None:
+    tasks, source = validation_tasks(graph.y, split, shots), "validation"
+    if tasks is None and saved:
+        return nearest(saved, len(shots), sum(shots) / len(shots))
+    if tasks is None:
+        tasks, source = left_out_tasks(support), "examples"
+    if tasks is None:
         return Calibration()
-    return calibrate(inference.score_tasks(model, graph, left, state), left, "examples")
+    return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, source)
 
 
 def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSplit) -> list[Calibration]:
     """Calibrations for usual numbers of classes and examples, kept for graphs without validation labels."""
     found: dict[tuple[int, float], Calibration] = {}
-    for way in WAYS:
-        for shot in SHOTS:
-            tasks = validation_tasks(graph.y, split, [shot] * way)
-            if tasks is None:
-                return []
-            key = (tasks.n_way, float(tasks.shots().float().mean()))
-            if key not in found:
-                scores = inference.score_tasks(model, graph, tasks, state)
-                found[key] = calibrate(scores, tasks, "validation")
+    for shots in ([shot] * way for way in (2, 5) for shot in (1, 3, 5, 10)):
+        tasks = validation_tasks(graph.y, split, shots)
+        if tasks is None:
+            return []
+        key = (tasks.n_way, float(tasks.shots().float().mean()))
+        if key not in found:
+            found[key] = calibrate(inference.score_tasks(model, graph, tasks, state), tasks, "validation")
     return list(found.values())

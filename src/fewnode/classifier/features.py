@@ -1,4 +1,4 @@
-"""What a model expects of a graph's features, so that another graph is fitted to it or refused by name."""
+"""What a model expects of a graph's features: another graph is brought to the same columns, or refused by name."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse as sp
 
 from ..card import ModelCard
 from ..errors import InputError
@@ -14,15 +15,14 @@ from ..graph.arrays import to_tensor
 from ..graph.graph import FINGERPRINT
 from ..graph.operators import column_spread, standardised
 
-SHOWN = 8  # names in an error message
-
 
 @dataclass(frozen=True)
 class FeatureSchema:
     """The feature columns of the graph a model was fitted on.
 
-    Dense columns are measured in standard deviations from their mean (``centre``, ``scale``), because a user's columns
-    come in any unit; sparse ones are taken as they are. ``fingerprint`` is that of the graph as the user gave it.
+    Dense columns are standardised by the mean and the standard deviation of that graph (``centre``, ``scale``), because
+    a user's columns come in any unit; sparse ones are taken as they are. ``fingerprint`` is that of the graph as the
+    user gave it.
     """
 
     width: int
@@ -48,7 +48,7 @@ class FeatureSchema:
 
     @classmethod
     def of_card(cls, card: ModelCard) -> "FeatureSchema":
-        """What the card of a model trained on a data set tells: its columns are taken as they are."""
+        """Of a model that was trained on a data set: its columns are taken as they are."""
         return cls(card.context["in_channels"], card.feature_names or None, fingerprint=card.graph)
 
     def to_json(self) -> dict[str, Any]:
@@ -57,24 +57,23 @@ class FeatureSchema:
     def fit(self, graph: Graph) -> Graph:
         """The graph with the columns the model knows, in its order and units; refused if it has others."""
         if self.structural or not graph.has_features:
-            return self._same_structure(graph)
+            self._check_structure(graph)
+            return graph
         graph = self._ordered(graph)
         if self.centre is None or graph.features is None:
             return graph
         if graph.features.layout == torch.sparse_csr:
             raise InputError("this graph's features are sparse, but the model was fitted on dense columns")
-        centre, scale = (
-            torch.tensor(part, dtype=torch.float32, device=graph.device) for part in (self.centre, self.scale)
-        )
+        centre, scale = (torch.tensor(part, device=graph.device) for part in (self.centre, self.scale))
         if graph.space is not None:
             own = graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names)
             own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
             return own
         return graph.with_features((graph.features - centre).div_(scale), graph.feature_names)
 
-    def _same_structure(self, graph: Graph) -> Graph:
+    def _check_structure(self, graph: Graph) -> None:
         if graph.fingerprint == self.fingerprint:
-            return graph
+            return
         if graph.has_features:
             raise InputError(
                 f"this graph has {graph.num_features} feature columns, but the model was fitted on a graph without; "
@@ -90,6 +89,7 @@ class FeatureSchema:
         return f"{self.width} feature columns" + (f" ({_some(self.names)})" if self.names else "")
 
     def _ordered(self, graph: Graph) -> Graph:
+        """Columns in the model's order; in sparse features one that never occurs is zero everywhere."""
         names = graph.feature_names
         if self.names is None or names is None:
             if graph.num_features != self.width:
@@ -99,33 +99,24 @@ class FeatureSchema:
             return graph
         if names == self.names:
             return graph
-        have, want = set(names), set(self.names)
+        have, place = set(names), {name: i for i, name in enumerate(self.names)}
         wrong = []
         if (missing := [name for name in self.names if name not in have]) and not self.sparse:
             wrong.append(f"lacks {len(missing)} of them ({_some(missing)})")
-        if extra := [name for name in names if name not in want]:
+        if extra := [name for name in names if name not in place]:
             wrong.append(f"has {len(extra)} others ({_some(extra)})")
         if wrong:
             raise InputError(
                 f"the model was fitted on {self._columns()}; this graph {' and '.join(wrong)}. "
                 "Give the same columns or fit a model on this graph"
             )
-        return graph.with_features(self._reordered(graph), self.names)
-
-    def _reordered(self, graph: Graph) -> torch.Tensor:
-        """Columns in the model's order; in sparse features one that never occurs is zero everywhere."""
-        assert graph.feature_names is not None and self.names is not None
-        place = {name: i for i, name in enumerate(graph.feature_names)}
-        x: Any = graph.features_scipy()
-        if isinstance(x, np.ndarray):
-            return to_tensor(np.ascontiguousarray(x[:, [place[name] for name in self.names]]), graph.device)
-        target = {name: i for i, name in enumerate(self.names)}
-        columns = np.array([target[name] for name in graph.feature_names], dtype=x.indices.dtype)
-        moved = type(x)((x.data, columns[x.indices], x.indptr), shape=(x.shape[0], self.width))
-        moved.sort_indices()
-        return to_tensor(moved, graph.device)
+        rows, columns = np.arange(len(names)), [place[name] for name in names]
+        order = sp.csr_matrix((np.ones(len(names), np.float32), (rows, columns)), shape=(len(names), self.width))
+        x: Any = graph.features_scipy() @ order
+        x = x.sorted_indices() if sp.issparse(x) else np.ascontiguousarray(x)
+        return graph.with_features(to_tensor(x, graph.device), self.names)
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f", ... {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
+def _some(names: Sequence[str], most: int = 8) -> str:
+    more = f", ... {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more

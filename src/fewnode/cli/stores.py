@@ -44,8 +44,6 @@ def add_commands(commands: Any) -> None:
     planned.add_argument("--classes", type=_count, default=40, metavar="C", help="known ones (40)")
     planned.add_argument("--labelled", type=float, default=0.5, metavar="SHARE", help="of the nodes (0.5)")
     planned.add_argument("--memory", metavar="SIZE", help="what the work may take, e.g. 4GB (half of what is free)")
-    planned.add_argument("--target", metavar="TIME", help="how many machines like this one reach it, e.g. 2h, 90min")
-    planned.add_argument("--network", type=float, default=10, metavar="GBIT", help="of each machine, in Gbit/s (10)")
     add_json(planned)
     planned.set_defaults(run=plan_work)
 
@@ -113,15 +111,12 @@ def draw_imported(console: "Console", facts: dict[str, Any]) -> None:
 
 
 def plan_work(args: argparse.Namespace) -> None:
-    from ..classifier.planning import machines, parsed_seconds, plan
+    from ..classifier.planning import plan
     from ..store import parsed_memory
 
     memory = None if args.memory is None else parsed_memory(args.memory)
-    target = None if args.target is None else parsed_seconds(args.target)
-    shape = (args.nodes, args.edges, args.columns)
-    found = plan(*shape, classes=args.classes, labelled=args.labelled, memory=memory)
-    several = machines(found, *shape, classes=args.classes, target=target, network=args.network)
-    emit(args, {**found.to_json(), "machines": several.to_json()}, draw_plan)
+    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, labelled=args.labelled, memory=memory)
+    emit(args, found.to_json(), draw_plan)
 
 
 def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
@@ -140,24 +135,6 @@ def draw_plan(console: "Console", facts: dict[str, Any]) -> None:
         f"measured here: {1e9 * rates['arc']:.2f} ns for an arc and a column, {2e-9 / rates['product']:.0f} Gflop/s, "
         f"{1e-6 / rates['byte']:.0f} MB/s of disk"
     )
-    draw_machines(console, facts["machines"])
-
-
-def draw_machines(console: "Console", facts: dict[str, Any]) -> None:
-    several = {int(count): seconds for count, seconds in facts["seconds"].items()}
-    if facts["target"] is not None and facts["needed"] is None:
-        fastest = min(several, key=lambda count: several[count])
-        console.print(
-            f"machines: {clock(facts['target'])} cannot be reached; {fastest} like this one take about "
-            f"{clock(several[fastest])}, more do not help. What takes longest then: {facts['bottleneck']}"
-        )
-    elif facts["target"] is not None:
-        console.print(
-            f"machines: {facts['needed']} like this one for {clock(facts['target'])}; it takes them about "
-            f"{clock(several[facts['needed']])}. What takes longest then: {facts['bottleneck']}"
-        )
-    told = ", ".join(f"{count}: {clock(seconds)}" for count, seconds in several.items())
-    console.print(f"all of it by number of machines (a network of {facts['network']:g} Gbit/s each): {told}")
 
 
 # --- Where work is done: ``--engine``, ``--address`` and what a task of it needs.
