@@ -1,4 +1,4 @@
-"""What weights, directions and kinds of edges are worth, and what they cost where they tell nothing.
+"""What weights, directions and edge types are worth, and what they cost where they tell nothing.
 
     python benchmarks/edge_information.py run [closed|open] [graph ...]   adds missing rows
     python benchmarks/edge_information.py table                           prints them as Markdown
@@ -39,7 +39,7 @@ from fewnode.nn.views import Views
 from fewnode.tasks import TaskSampler, random_split, training_view
 
 ROWS = Path(__file__).resolve().parent / "rows" / "edge_information.jsonl"
-KNOWN = ("edge_weight", "edge_kind", "kind_names", "directed")  # what the graph without this information lacks
+KNOWN = ("edge_weight", "edge_type", "edge_type_names", "directed")  # what the graph without this information lacks
 SPLITS, SHOTS, QUERIES, TASKS, RANK = (1, 2, 3), (1, 5), 10, 500, 128
 DRAWS, OPEN_SHOTS, MIN_SIZE = (1000, 1001, 1002), 3, 10
 PLANTED: dict[str, Any] = {"n": 1500, "classes": 24, "homophily": 0.5, "avg_degree": 4, "difficulty": 0.8, "tail": 0.3}
@@ -62,13 +62,13 @@ def planted(what: str) -> dict[str, Any]:
         return {**known, "edge_index": np.hstack([true, noise]), "edge_weight": weights + 1e-3}
     if what == "kinds":
         kinds = ["friend"] * count + ["ad"] * (2 * count) + ["rival"] * count
-        return {**known, "edge_index": np.hstack([true, noise, onwards(y, count, rng)]), "edge_kind": kinds}
+        return {**known, "edge_index": np.hstack([true, noise, onwards(y, count, rng)]), "edge_type": kinds}
     if what == "directions":
         return {**known, "edge_index": onwards(y, 2 * count, rng), "directed": True}
     if what == "random weights":
         return {**known, "edge_index": true, "edge_weight": rng.gamma(2, 0.5, count) + 1e-3}
     if what == "random kinds":
-        return {**known, "edge_index": true, "edge_kind": rng.choice(["a", "b", "c", "d"], count)}
+        return {**known, "edge_index": true, "edge_type": rng.choice(["a", "b", "c", "d"], count)}
     turned = rng.random(count) < 0.5
     return {**known, "edge_index": np.where(turned, true[::-1], true), "directed": True}
 
@@ -91,7 +91,7 @@ def with_noise(name: str, what: str) -> dict[str, Any]:
     count, known = true.shape[1], {"x": graph.features_scipy(), "y": graph.y.numpy()}
     edges = np.hstack([true, rng.integers(0, graph.num_nodes, (2, count))])
     if what == "kinds":
-        return {**known, "edge_index": edges, "edge_kind": ["given"] * count + ["made up"] * count}
+        return {**known, "edge_index": edges, "edge_type": ["given"] * count + ["made up"] * count}
     return {**known, "edge_index": edges, "edge_weight": np.repeat([1.0, 0.2], count)}
 
 
@@ -106,7 +106,7 @@ def macports() -> dict[str, Any]:
     folder = data_folder() / "raw" / "macports"
     columns = {"id_column": "port", "label_column": "category", "source_column": "port", "target_column": "needs"}
     return io.graph_tables(
-        folder / "dependencies.csv", folder / "ports.csv", directed=True, edge_kind_column="kind", **columns
+        folder / "dependencies.csv", folder / "ports.csv", directed=True, edge_type_column="kind", **columns
     )
 
 

@@ -87,11 +87,11 @@ def test_the_table_of_nodes_is_itself_a_support(run, tmp_path):
 
 def test_what_is_understood_is_shown_with_the_flag_that_changes_it(run, tmp_path):
     write_strange(tmp_path)
-    code, out, _ = run(*FIT, "--label-column", "trade", "--edge-kind-column", "how", "--ignore-column", "income")
+    code, out, _ = run(*FIT, "--label-column", "trade", "--edge-type-column", "how", "--ignore-column", "income")
     assert code == 0 and "taken for" in out and "--ignore-column about" in out
     line = next(line for line in out.splitlines() if "income" in line)
     assert "not used" in line and "you said so" in line
-    assert "Probe does not use the kinds of edges; vantage does." in out
+    assert "Probe does not use the edge types; vantage does." in out
 
 
 def test_nodes_alone_and_labels_apart(run, tmp_path):

@@ -20,13 +20,13 @@ def test_networkx_weights_kinds_attributes_and_ids_of_any_kind():
     source.add_node(a, y="mail", age=3, colour="red")
     source.add_node(b, age=4, colour="red")
     source.add_node(5, y="news", age=9, colour="blue")
-    source.add_edge(a, b, weight=2.0, kind="writes")
-    source.add_edge(a, b, kind="cites")
-    source.add_edge(b, 5, weight=3, kind="cites")
+    source.add_edge(a, b, weight=2.0, edge_type="writes")
+    source.add_edge(a, b, edge_type="cites")
+    source.add_edge(b, 5, weight=3, edge_type="cites")
     graph = Graph.of(source)
     assert graph.directed and graph.node_names == ("('a', 1)", str(b), "5")
     assert graph.class_names == ("mail", "news") and graph.y.tolist() == [0, -1, 1]
-    assert graph.kinds.names == ("cites", "writes") and graph.weights.tolist() == [3.0, 3.0]
+    assert graph.edge_types.names == ("cites", "writes") and graph.weights.tolist() == [3.0, 3.0]
     assert graph.feature_names[0] == "age"  # all attributes, read as the columns of a table of nodes
 
 
@@ -34,7 +34,7 @@ def test_networkx_there_and_back(small):
     again = Graph.from_networkx(small.to_networkx())
     assert again.fingerprint == small.fingerprint and torch.equal(again.y, small.y)
     kinds = Graph.from_edges(
-        [[0, 0, 2], [1, 1, 0]], y=["u", None, "v"], directed=True, edge_weight=[1, 2, 3], edge_kind=["a", "b", "a"]
+        [[0, 0, 2], [1, 1, 0]], y=["u", None, "v"], directed=True, edge_weight=[1, 2, 3], edge_type=["a", "b", "a"]
     )
     again = Graph.of(kinds.to_networkx())
     assert again.fingerprint == kinds.fingerprint and again.class_names == ("u", "v")
@@ -45,7 +45,7 @@ def test_networkx_there_and_back(small):
     [
         (lambda g: g.edges["a", "b"].update(weight="heavy"), "the weight of the edge .* is 'heavy'"),
         (lambda g: g.edges["a", "b"].update(weight=-1), r"edge_weight\[0\] is -1; .* above zero"),
-        (lambda g: g.edges["a", "b"].update(kind="likes"), r"the edge \('b', 'c'\) has no kind"),
+        (lambda g: g.edges["a", "b"].update(edge_type="likes"), r"the edge \('b', 'c'\) has no edge type"),
         (lambda g: networkx.set_node_attributes(g, {"a": [1], "b": [1, 2], "c": [1]}, "x"), "vectors .* of one length"),
     ],
 )
@@ -60,10 +60,10 @@ def test_igraph():
     igraph = pytest.importorskip("igraph", reason="igraph is not installed")
     source = igraph.Graph([(0, 1), (1, 2)], directed=True)
     source.vs["name"], source.vs["label"], source.vs["x"] = ["a", "b", "c"], ["u", None, "v"], [[1.0], [2.0], [3.0]]
-    source.es["weight"], source.es["kind"] = [0.5, 2.0], ["p", "q"]
+    source.es["weight"], source.es["edge_type"] = [0.5, 2.0], ["p", "q"]
     graph = Graph.of(source)
     assert graph.node_names == ("a", "b", "c") and graph.y.tolist() == [0, -1, 1] and graph.directed
-    assert graph.weights.tolist() == [0.5, 2.0] and graph.kinds.names == ("p", "q") and graph.num_features == 1
+    assert graph.weights.tolist() == [0.5, 2.0] and graph.edge_types.names == ("p", "q") and graph.num_features == 1
     assert Graph.of(igraph.Graph([(0, 1)])).node_names == ("0", "1")
 
 
@@ -122,7 +122,7 @@ def test_pyg_weights_and_kinds(pyg):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         graph = Graph.of(data)
-    assert graph.weights.tolist() == [1, 1, 5, 5] and graph.kinds.names == ("0", "1")
+    assert graph.weights.tolist() == [1, 1, 5, 5] and graph.edge_types.names == ("0", "1")
     again = Graph.from_pyg(graph.to_pyg())
     assert again.fingerprint == graph.fingerprint
 
@@ -147,7 +147,7 @@ def test_pyg_graphs_of_several_types(pyg):
 
 def check_hetero(graph):
     assert graph.node_names == ("paper:0", "paper:1", "paper:2", "author:0", "author:1")
-    assert graph.kinds.names == ("writes", "cites") and graph.num_edges == 3
+    assert graph.edge_types.names == ("writes", "cites") and graph.num_edges == 3
     x = graph.features_scipy()
     assert x[:, 1:].tolist() == [[1, 0]] * 3 + [[0, 1]] * 2  # the type of each node ...
     assert np.allclose(x[:, 0], [-(1.5**0.5), 0, 1.5**0.5, 0, 0])  # ... beside the features of its own
@@ -185,7 +185,7 @@ def test_dgl_of_one_type():
         )
     )
     assert graph.y.tolist() == [0, 1, -1] and graph.num_features == 3
-    assert graph.weights.tolist() == [1, 1, 2, 2] and graph.kinds.names == ("0", "1")
+    assert graph.weights.tolist() == [1, 1, 2, 2] and graph.edge_types.names == ("0", "1")
 
 
 def test_dgl_of_several_types():
@@ -215,7 +215,7 @@ def test_graphml_there_and_back(tmp_path):
         node_names=["a", "b\x01", "ç"],
         directed=True,
         edge_weight=[1, 2, 3],
-        edge_kind=["p", "q", "p"],
+        edge_type=["p", "q", "p"],
     )
     said = SimpleNamespace(
         nodes=torch.tensor([1, 2]), table=lambda: {"id": ["b", "ç"], "label": ["u", "w"], "probability": [0.5, 0.25]}
@@ -225,7 +225,7 @@ def test_graphml_there_and_back(tmp_path):
     assert read.nodes["n2"] == {"name": "ç", "label": "<w>", "predicted": "w", "probability": 0.25, "seen": True}
     assert read.nodes["n0"] == {"name": "a", "label": "u & v", "seen": True}
     again = Graph.from_graphml(tmp_path / "g.graphml", x="seen")
-    assert again.kinds.names == ("p", "q") and again.weights.tolist() == graph.weights.tolist()
+    assert again.edge_types.names == ("p", "q") and again.weights.tolist() == graph.weights.tolist()
     assert again.node_names == ("a", "b", "ç") and again.y.tolist() == [1, -1, 0]
     with pytest.raises(InputError, match="'seen' has 1 values for 3 nodes"):
         graph.to_graphml(tmp_path / "g.graphml", attributes={"seen": [1]})

@@ -17,11 +17,13 @@ def dense(edges, weight, n):
     return a
 
 
-def of_kind(graph, kind):
+def of_type(graph, edge_type):
     rows = np.repeat(np.arange(graph.num_nodes), graph.degree.numpy())
-    a, chosen = np.zeros((graph.num_nodes,) * 2), graph.kinds.kind == kind
-    arc = graph.kinds.arc[chosen].numpy()
-    a[rows[arc], graph.indices.numpy()[arc]] = 1 if graph.kinds.weight is None else graph.kinds.weight[chosen].numpy()
+    a, chosen = np.zeros((graph.num_nodes,) * 2), graph.edge_types.ids == edge_type
+    arc = graph.edge_types.arc[chosen].numpy()
+    a[rows[arc], graph.indices.numpy()[arc]] = (
+        1 if graph.edge_types.weight is None else graph.edge_types.weight[chosen].numpy()
+    )
     return a
 
 
@@ -35,34 +37,34 @@ def test_weights_and_kinds_equal_their_dense_forms(case, directed, twice, data):
         edges, weight, kind = np.hstack([edges, edges[::-1]]), np.tile(weight, 2), np.tile(kind, 2)
     names = ["a", "b", "c"]
     graph = Graph.from_edges(
-        edges, num_nodes=n, directed=directed, edge_weight=weight, edge_kind=kind, kind_names=names
+        edges, num_nodes=n, directed=directed, edge_weight=weight, edge_type=kind, edge_type_names=names
     )
     parts = [dense(edges[:, kind == k], weight[kind == k], n) for k in range(3)]
     if not directed and any((a != a.T).any() for a in parts):  # both ways added, unless each edge is there both ways
         parts = [a + a.T for a in parts]
-    assert graph.kinds.names == ("a", "b", "c")
-    assert all(np.array_equal(of_kind(graph, k), a) for k, a in enumerate(parts))
+    assert graph.edge_types.names == ("a", "b", "c")
+    assert all(np.array_equal(of_type(graph, k), a) for k, a in enumerate(parts))
     assert np.array_equal(graph.to_scipy().toarray(), sum(parts))
     plain = Graph.from_edges(edges, num_nodes=n, directed=directed)
     assert torch.equal(plain.indices, graph.indices) and torch.equal(plain.indptr, graph.indptr)
 
 
 def test_an_edge_may_be_of_several_kinds_and_is_one_neighbour():
-    graph = Graph.from_edges([[0, 1, 0], [1, 0, 2]], edge_kind=["likes", "knows", "likes"])
+    graph = Graph.from_edges([[0, 1, 0], [1, 0, 2]], edge_type=["likes", "knows", "likes"])
     assert graph.num_edges == 2 and graph.weights is None
-    assert graph.kinds.names == ("knows", "likes")
-    assert of_kind(graph, 0).sum() == 2 and of_kind(graph, 1).sum() == 4
+    assert graph.edge_types.names == ("knows", "likes")
+    assert of_type(graph, 0).sum() == 2 and of_type(graph, 1).sum() == 4
 
 
 def test_arcs_and_subgraphs_keep_weights_and_kinds():
-    graph = Graph.from_edges([[0, 1, 2, 1], [1, 2, 3, 2]], edge_weight=[1, 2, 4, 8], edge_kind=[0, 1, 0, 0])
+    graph = Graph.from_edges([[0, 1, 2, 1], [1, 2, 3, 2]], edge_weight=[1, 2, 4, 8], edge_type=[0, 1, 0, 0])
     part = graph.subgraph(torch.tensor([False, True, True, True]))
     assert part.to_scipy().toarray().tolist() == [[0, 10, 0], [10, 0, 4], [0, 4, 0]]
-    assert part.kinds.names == ("0", "1") and of_kind(part, 1)[0, 1] == 2 and of_kind(part, 0)[0, 1] == 8
+    assert part.edge_types.names == ("0", "1") and of_type(part, 1)[0, 1] == 2 and of_type(part, 0)[0, 1] == 8
     rows = torch.repeat_interleave(torch.arange(4), graph.degree)
     fewer = graph.with_arcs((rows != 0) & (graph.indices != 0))
     assert fewer.to_scipy().toarray()[1:, 1:].tolist() == part.to_scipy().toarray().tolist()
-    assert np.array_equal(of_kind(fewer, 0)[1:, 1:], of_kind(part, 0))
+    assert np.array_equal(of_type(fewer, 0)[1:, 1:], of_type(part, 0))
     assert fewer.fingerprint != graph.fingerprint
 
 
@@ -73,12 +75,15 @@ def test_arcs_and_subgraphs_keep_weights_and_kinds():
         ({"edge_weight": [1.0, 0.0]}, r"edge_weight\[1\] is 0; .* drop such edges"),
         ({"edge_weight": [np.nan, 1.0]}, r"edge_weight\[0\] is nan"),
         ({"edge_weight": ["a", "b"]}, "edge_weight has dtype"),
-        ({"edge_kind": [0]}, r"edge_kind has shape \(1,\); expected \[2\]"),
-        ({"edge_kind": [0, 2], "kind_names": ["a", "b"]}, r"edge_kind\[1\] is 2; a kind is 0..1 \(there are 2 kind"),
-        ({"edge_kind": [0, -1]}, r"edge_kind\[1\] is -1"),
-        ({"edge_kind": ["a", "b"], "kind_names": ["a", "b"]}, "with kind_names it holds ids 0..1"),
-        ({"edge_kind": [0, 1], "kind_names": ["a", "a"]}, "edge kind name 'a' stands at 0 and again at 1"),
-        ({"kind_names": ["a"]}, "kind_names are given without edge_kind"),
+        ({"edge_type": [0]}, r"edge_type has shape \(1,\); expected \[2\]"),
+        (
+            {"edge_type": [0, 2], "edge_type_names": ["a", "b"]},
+            r"edge_type\[1\] is 2; a type is 0..1 \(there are 2 type",
+        ),
+        ({"edge_type": [0, -1]}, r"edge_type\[1\] is -1"),
+        ({"edge_type": ["a", "b"], "edge_type_names": ["a", "b"]}, "with edge_type_names it holds ids 0..1"),
+        ({"edge_type": [0, 1], "edge_type_names": ["a", "a"]}, "edge type name 'a' stands at 0 and again at 1"),
+        ({"edge_type_names": ["a"]}, "edge_type_names are given without edge_type"),
     ],
 )
 def test_wrong_weights_and_kinds_are_named(known, message):

@@ -129,11 +129,11 @@ def test_a_directed_graph_stays_directed_through_npz(tmp_path):
 
 def test_weights_and_kinds_pass_through_npz(tmp_path):
     graph = Graph.from_edges(
-        [[0, 1, 0, 1], [1, 2, 1, 2]], directed=True, edge_weight=[1.5, 2, 1, 3], edge_kind=["b", "a", "a", "a"]
+        [[0, 1, 0, 1], [1, 2, 1, 2]], directed=True, edge_weight=[1.5, 2, 1, 3], edge_type=["b", "a", "a", "a"]
     )
     graph.save_npz(tmp_path / "graph.npz")
     again = Graph.from_npz(tmp_path / "graph.npz")
-    assert again.fingerprint == graph.fingerprint and again.kinds.names == ("a", "b")
+    assert again.fingerprint == graph.fingerprint and again.edge_types.names == ("a", "b")
     assert again.weights.tolist() == graph.weights.tolist() == [2.5, 5]
 
 

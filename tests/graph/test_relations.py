@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from fewnode import Graph
-from fewnode.graph.edge_types import MOST, EdgeUse, kind_weights, relation, relation_names, union, weights_tell
+from fewnode.graph.edge_types import MOST, EdgeUse, relation, relation_names, type_weights, union, weights_tell
 
 EDGES = np.array([[0, 1, 2, 0], [1, 2, 0, 2]])
 
@@ -27,22 +27,22 @@ def test_directions_are_apart_and_together():
 
 
 def test_kinds_with_weights_and_directions():
-    graph = Graph.from_edges(EDGES, directed=True, edge_weight=[1, 2, 3, 4], edge_kind=["b", "a", "a", "b"])
-    assert relation_names(graph) == ("in", "out", "kind a", "kind b")
+    graph = Graph.from_edges(EDGES, directed=True, edge_weight=[1, 2, 3, 4], edge_type=["b", "a", "a", "b"])
+    assert relation_names(graph) == ("in", "out", "type a", "type b")
     assert dense(relation(graph, "in")) == [[0, 0, 3], [1, 0, 0], [4, 2, 0]]
-    assert dense(relation(graph, "kind a")) == [[0, 0, 3], [0, 0, 2], [3, 2, 0]]  # whatever their direction
-    assert not relation(graph, "kind c").num_edges
+    assert dense(relation(graph, "type a")) == [[0, 0, 3], [0, 0, 2], [3, 2, 0]]  # whatever their direction
+    assert not relation(graph, "type c").num_edges
     assert dense(union(graph)) == [[0, 1, 7], [1, 0, 2], [7, 2, 0]]
-    undirected = Graph.from_edges(EDGES, edge_kind=["b", "a", "a", "b"])
-    assert dense(relation(undirected, "kind b")) == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
-    assert union(undirected).kinds is None
+    undirected = Graph.from_edges(EDGES, edge_type=["b", "a", "a", "b"])
+    assert dense(relation(undirected, "type b")) == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    assert union(undirected).edge_types is None
 
 
-def test_only_the_commonest_kinds_are_told_apart():
+def test_only_the_commonest_types_are_told_apart():
     kinds = np.repeat(np.arange(MOST + 2), np.arange(MOST + 2, 0, -1))
     ends = np.random.default_rng(0).permutation(200)[: 2 * len(kinds)].reshape(2, -1)
-    graph = Graph.from_edges(ends, edge_kind=kinds)
-    assert relation_names(graph) == tuple(f"kind {number}" for number in range(MOST))
+    graph = Graph.from_edges(ends, edge_type=kinds)
+    assert relation_names(graph) == tuple(f"type {number}" for number in range(MOST))
 
 
 def test_structural_features_are_those_of_the_whole_graph():
@@ -70,10 +70,10 @@ def test_kinds_count_as_often_as_they_join_nodes_of_a_class():
     source = rng.integers(0, 200, 900)
     target = np.where(np.arange(900) < 300, (source + 4 * rng.integers(1, 50, 900)) % 200, rng.integers(0, 200, 900))
     kinds = np.repeat(["same", "any", "few"], [300, 590, 10])
-    graph = Graph.from_edges(np.stack([source, target]), y=y, edge_kind=kinds)
-    weights = kind_weights(graph)
+    graph = Graph.from_edges(np.stack([source, target]), y=y, edge_type=kinds)
+    weights = type_weights(graph)
     assert weights["same"] == 1 and weights["any"] < 0.1 < weights["few"] < 1
     seen = EdgeUse(weights=weights).seen(graph)
     assert seen is EdgeUse(weights=weights).seen(graph)
-    assert float(union(seen).weights.max()) >= 1 and float(relation(seen, "kind any").weights.max()) < 0.3
-    assert kind_weights(Graph.from_edges(np.stack([source, target])[:, 300:], y=y, edge_kind=kinds[300:])) == {}
+    assert float(union(seen).weights.max()) >= 1 and float(relation(seen, "type any").weights.max()) < 0.3
+    assert type_weights(Graph.from_edges(np.stack([source, target])[:, 300:], y=y, edge_type=kinds[300:])) == {}

@@ -207,7 +207,7 @@ def test_directions_and_kinds_are_weighed_saved_and_loaded(tmp_path):
     true = base.edge_arrays()["edge_index"]
     edges = np.hstack([true, rng.integers(0, base.num_nodes, (2, 4 * true.shape[1]))])
     kinds = np.repeat(["true", "noise"], [true.shape[1], 4 * true.shape[1]])
-    graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), edge_kind=kinds)
+    graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), edge_type=kinds)
     plain = Graph.from_edges(edges, base.features_scipy(), base.y.numpy())
     shape = {"n_way": 3, "k_shot": 3}
     model = fewnode.fit("vantage", graph, split, **shape, rank=16, steps=40)
@@ -228,7 +228,7 @@ def test_directions_and_kinds_that_do_not_help_leave_the_model_of_the_plain_grap
     edges = base.edge_arrays()["edge_index"]
     edges = np.hstack([edges, edges[::-1, :40]])  # some edges have both directions
     x = base.features_scipy() if features else None
-    known = {"directed": True, "edge_kind": rng.integers(0, 3, edges.shape[1])}
+    known = {"directed": True, "edge_type": rng.integers(0, 3, edges.shape[1])}
     graph, plain = (Graph.from_edges(edges, x, base.y.numpy(), **more) for more in (known, {}))
     shape = {"n_way": 3, "k_shot": 3, "rank": 16, "steps": 10}
     model, same = (fewnode.fit("vantage", one, split, **shape) for one in (graph, plain))
@@ -242,11 +242,11 @@ def test_directions_and_kinds_that_do_not_help_leave_the_model_of_the_plain_grap
 def test_what_a_method_does_not_read_of_edges_is_noted():
     base, split = fewnode.planted(120, 6, seed=1)
     edges = base.edge_arrays()["edge_index"]
-    more = {"edge_weight": np.ones(edges.shape[1]), "edge_kind": np.zeros(edges.shape[1], int)}
+    more = {"edge_weight": np.ones(edges.shape[1]), "edge_type": np.zeros(edges.shape[1], int)}
     graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), **more)
     said = {name: fewnode.fit(name, graph, split, n_way=2, k_shot=2, steps=1).card.notes for name in ("pn", "gcn")}
-    assert "pn does not use the weights and kinds of edges; vantage does" in said["pn"]
-    assert "gcn does not use the kinds of edges; vantage does" in said["gcn"]
+    assert "pn does not use the edge weights and edge types; vantage does" in said["pn"]
+    assert "gcn does not use the edge types; vantage does" in said["gcn"]
     assert "vantage does" not in " ".join(fewnode.fit("vantage", graph, split, n_way=2, k_shot=2, steps=1).card.notes)
 
 

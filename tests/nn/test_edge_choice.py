@@ -37,12 +37,12 @@ def test_kinds_count_less_if_they_lead_anywhere_and_are_a_view_if_they_belong_to
     count = edges.shape[1]
     noisy = np.hstack([edges, rng.integers(0, len(y), (2, 2 * count))])
     kinds = np.repeat(["friend", "ad"], [count, 2 * count])
-    told = choose_edges(Graph.from_edges(noisy, base.features_scipy(), y, edge_kind=kinds), 32)
+    told = choose_edges(Graph.from_edges(noisy, base.features_scipy(), y, edge_type=kinds), 32)
     assert told.use.weights["friend"] == 1 and told.use.weights["ad"] < 0.2
     assert "an edge counts friend 1, ad 0.05" in told.notes()[0]
     by_class = np.where(rng.random(count) < 0.8, y[edges[0]], rng.integers(0, 12, count))
-    told = choose_edges(Graph.from_edges(edges, base.features_scipy(), y, edge_kind=by_class), 32)
-    assert told.use.kinds and "which kinds a node has is one view" in " ".join(told.notes())
+    told = choose_edges(Graph.from_edges(edges, base.features_scipy(), y, edge_type=by_class), 32)
+    assert told.use.types and "which edge types a node has is one view" in " ".join(told.notes())
 
 
 def test_few_classes_are_not_asked(base):

@@ -58,7 +58,7 @@ def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
     notes = Store(tmp_path / "g.store").facts.notes
     assert "nodes.csv: column 'port' is taken for the id (the edges' ids)" in notes
     assert "edges.csv: column 'needs' is taken for the target (holds node ids)" in notes
-    assert "edges.csv: column 'kind' is not used: a store keeps no kinds of edges" in notes
+    assert "edges.csv: column 'kind' is not used: a store keeps no edge types" in notes
     with pytest.raises(InputError, match=r"no column 'lable' for the labels. Did you mean 'label'"):
         import_tables(tables(tmp_path, label_column="lable"), tmp_path / "h.store")
     with pytest.raises(InputError, match=r"no column 'source' and 'target'.*--source-column NAME"):
@@ -134,7 +134,7 @@ def test_columns_that_are_not_used_are_told(tmp_path):
     import_tables(given, tmp_path / "g.store")
     notes = Store(tmp_path / "g.store").facts.notes
     assert notes[0] == "column 'link' is not used (all differ); --text-column link"
-    assert notes[1].startswith("directions and kinds of edges are not kept")
+    assert notes[1].startswith("directions and edge types are not kept")
     assert open_store(tmp_path / "g.store").feature_names == ("a",)
 
 

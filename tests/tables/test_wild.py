@@ -243,12 +243,12 @@ CASES = [
         x=SIZES,
     ),
     Case(
-        "kinds of edges, one way",
+        "edge types, one way",
         {"e.csv": "head,tail,relation\na,b,likes\nb,c,sees\nc,a,likes\nd,a,sees\n", "n.csv": NODES},
-        {"edge_kind_column": "relation", "directed": True},
-        taken={"kind": "relation", "source": "head"},
+        {"edge_type_column": "relation", "directed": True},
+        taken={"edge type": "relation", "source": "head"},
         x=SIZES,
-        arguments={"edge_kind": [0, 1, 0, 1], "kind_names": ("likes", "sees"), "directed": True},
+        arguments={"edge_type": [0, 1, 0, 1], "edge_type_names": ("likes", "sees"), "directed": True},
     ),
     Case(
         "edges in several files",
@@ -259,9 +259,9 @@ CASES = [
     Case(
         "several tables, each a kind of edge",
         {"likes.csv": "from,to\na,b\nb,c\n", "n.csv": NODES, "sees.tsv": "src\tdst\nc\ta\nd\ta\n"},
-        {"edges": ["likes.csv", "sees.tsv"], "kind_per_file": True},
+        {"edges": ["likes.csv", "sees.tsv"], "type_per_file": True},
         x=SIZES,
-        arguments={"edge_kind": [0, 0, 1, 1], "kind_names": ("likes", "sees")},
+        arguments={"edge_type": [0, 0, 1, 1], "edge_type_names": ("likes", "sees")},
     ),
     Case(
         "nodes in several files",
@@ -520,8 +520,8 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
         ),
         (
             {"e.csv": EDGES.replace("\n", ",k\n").replace("d,a,k", "d,a,"), "n.csv": NODES},
-            {"edge_kind_column": "k"},
-            ["e.csv, row 4", "kind of edge is missing"],
+            {"edge_type_column": "k"},
+            ["e.csv, row 4", "edge type is missing"],
         ),
         (
             {"e.csv": EDGES, "n.csv": NODES},

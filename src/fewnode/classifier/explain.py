@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import csr_parts
-from ..graph.edge_types import EdgeUse, kinds_at, relation, union
+from ..graph.edge_types import EdgeUse, relation, types_at, union
 from ..graph.operators import adjacency, times_rows, weighted_adjacency
 from ..methods.base import Method
 from ..nn.features import column_mass
@@ -332,7 +332,7 @@ class NodeRows:
 @dataclass(frozen=True)
 class Surroundings:
     """What reaches one node, for each of ``B`` cuts: ``words [4, B, d]`` and ``links [2, B, rank]`` of the views before
-    they are centred, with those beside the node along each relation below, and the ``kinds [B, K]`` of its edges; the
+    they are centred, with those beside the node along each relation below, and its ``edge_types [B, K]``; the
     ``opinions [4, B, C]``, in the order of ``spread_opinions``, with the node's own part in the last two,
     ``say [2, B]``; and the ``masses [2, B]`` of labelled nodes and of all. ``columns [4 or more, F]`` is what the first
     cut has of each feature column in the views of words, ``own [4 or more]`` the weight of the node's own features in
@@ -345,15 +345,15 @@ class Surroundings:
     masses: Tensor
     columns: Tensor
     own: Tensor
-    kinds: Tensor
+    edge_types: Tensor
 
     def first(self, words: Tensor) -> "Surroundings":
         """Those of the first cut with other words ``[4, B, d]``."""
         n = words.shape[1]
         links, opinions = (part[:, :1].expand(-1, n, -1) for part in (self.links, self.opinions))
         say, masses = (part[:, :1].expand(-1, n) for part in (self.say, self.masses))
-        kinds = self.kinds[:1].expand(n, -1)
-        return replace(self, words=words, links=links, opinions=opinions, say=say, masses=masses, kinds=kinds)
+        edge_types = self.edge_types[:1].expand(n, -1)
+        return replace(self, words=words, links=links, opinions=opinions, say=say, masses=masses, edge_types=edge_types)
 
 
 class Locality:
@@ -388,7 +388,7 @@ class Locality:
             torch.stack([labels_near[labelled].sum(0), labels_near.sum(0)]),
             columns[::n],
             views[node, ::n],
-            kinds_at(self.whole, self.use.kinds, node, cuts),
+            types_at(self.whole, self.use.types, node, cuts),
         )
 
     @torch.no_grad()
@@ -397,7 +397,7 @@ class Locality:
         sources, head = self.recipe.sources, self.recipe.head
         beside = zip(around.words[len(WORDS) :], around.links[2:], strict=True)
         h = [*around.words[: len(WORDS)], *around.links[:2], *(part[:, :BESIDE] for pair in beside for part in pair)]
-        h += [around.kinds] if self.use.kinds else []
+        h += [around.edge_types] if self.use.types else []
         views = [centred(part, mean) for part, mean in zip(h, sources.means, strict=True)]
         x = self.recipe.frame.coordinates(views)
         alone = scores(x, head.weights)

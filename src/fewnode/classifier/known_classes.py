@@ -335,7 +335,7 @@ def _learn_mix(
 
 # --- The views of a graph as one matrix: side by side, turned to their principal directions, the small ones left out.
 WIDTH = 512  # principal directions that are kept: beyond them no class of the development graphs was told apart better
-FURTHER = 256  # ... of the views that directions and kinds of edges add
+FURTHER = 256  # ... of the views that directions and edge types add
 SAMPLE = 20_000  # nodes the directions are learned from
 LENGTH = 3.0  # of each view's rows: brings the coordinates to the scale at which the penalties of the head are set
 

@@ -12,7 +12,7 @@ from .. import tables
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import csr_tensor, gather_rows, to_scipy, to_tensor
-from ..graph.edge_types import kind_counts, relation, union
+from ..graph.edge_types import relation, type_counts, union
 from ..nn.features import tfidf
 from ..nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, ViewSources, centred
 from ..tables.frames import is_frame, table_of
@@ -33,14 +33,14 @@ class Arrivals:
     """New nodes beside a graph of ``N``: ``x [B, F]`` like the features of the graph, ``y [B]`` positions of known
     classes or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first of the new nodes: each edge both ways,
     with ``weights [A]`` in the unit of the graph's, in which their mean is one. ``beside`` are the arcs (node and
-    neighbour) and weights of new nodes along each relation that is used, ``kinds [B, K]`` the kinds of their edges."""
+    neighbour) and weights of new nodes along each relation that is used, ``edge_types [B, K]`` their edge types."""
 
     x: Tensor
     y: Tensor
     arcs: Tensor
     weights: Tensor
     beside: tuple[tuple[Tensor, Tensor], ...] = ()
-    kinds: Tensor | None = None
+    edge_types: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -151,7 +151,7 @@ def _views(graph: Graph, sources: ViewSources, around: Neighbourhood, old: Relay
     ]
     for arcs, weights in arrivals.beside:
         raw += [around.beside(h[:, :BESIDE], arcs, weights) for h in (words, links)]
-    raw += [] if arrivals.kinds is None else [arrivals.kinds]
+    raw += [] if arrivals.edge_types is None else [arrivals.edge_types]
     return [centred(part, mean) for part, mean in zip(raw, sources.means, strict=True)]
 
 
@@ -215,10 +215,10 @@ class NewNodes:
         arcs, weights = _arcs(graph, inside, new.weights, *_looked_up(graph, index, edges))
         _check_touching(graph, arcs)
         x, y = _rows(schema.fit(new).x, n), _known_labels(new, world.classes)[:n]
-        kinds = kind_counts(whole, use.kinds)[:n].to(graph.device) if use.kinds else None
+        edge_types = type_counts(whole, use.types)[:n].to(graph.device) if use.types else None
         beside = tuple(_beside(relation(whole, name), place, n, graph.device) for name in use.relations)
         x, y, arcs, weights = (part.to(graph.device) for part in (x, y, arcs, weights))
-        found = Arrivals(x, y, arcs, weights, beside, kinds)
+        found = Arrivals(x, y, arcs, weights, beside, edge_types)
         return cls((*earlier, *names[:n]), found if before is None else _joined(before.arrivals, found))
 
     def predicted(self, graph: Graph, world: OpenSetModel, question: OpenQuestion, count: int) -> Predictions:
@@ -343,8 +343,8 @@ def _joined(a: Arrivals, b: Arrivals) -> Arrivals:
         (torch.cat([one[0], two[0]], 1), torch.cat([one[1], two[1]]))
         for one, two in zip(a.beside, b.beside, strict=True)
     )
-    kinds = None if a.kinds is None or b.kinds is None else torch.cat([a.kinds, b.kinds])
-    return Arrivals(x, torch.cat([a.y, b.y]), arcs, weights, beside, kinds)
+    edge_types = None if a.edge_types is None or b.edge_types is None else torch.cat([a.edge_types, b.edge_types])
+    return Arrivals(x, torch.cat([a.y, b.y]), arcs, weights, beside, edge_types)
 
 
 # --- Tables of nodes that arrive later, read as those of the fitting were.

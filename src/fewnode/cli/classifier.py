@@ -23,7 +23,7 @@ COLUMNS = {
     "source_column": "column of the nodes that edges start from",
     "target_column": "column of the nodes that edges lead to",
     "weight_column": "column of the edge table: how strong each edge is, a number above zero",
-    "edge_kind_column": "column of the edge table: what kind of edge each is",
+    "edge_type_column": "column of the edge table: the type of each edge",
 }
 SEVERAL_COLUMNS = {
     "text_column": "a text to learn words from",
@@ -31,7 +31,7 @@ SEVERAL_COLUMNS = {
     "number_column": "a number or a date",
     "ignore_column": "of no use",
 }
-OPTIONS = ("strict", "knn", "directed", "kind_per_file", "multi_label", "decimal")
+OPTIONS = ("strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
 
 
 def add_commands(commands: Any) -> None:
@@ -81,7 +81,9 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="refuse edges to nodes that the table of nodes lacks")
     parser.add_argument("--knn", type=int, metavar="K", help="without --edges: link each node to the K most like it")
     parser.add_argument("--directed", action="store_true", help="edges lead one way")
-    parser.add_argument("--kind-per-file", action="store_true", help="the edges of each file are a kind of their own")
+    parser.add_argument(
+        "--type-per-file", action="store_true", help="the edges of each file are an edge type of their own"
+    )
 
 
 def fit_own(args: argparse.Namespace) -> int:

@@ -336,7 +336,7 @@ def draw_fitted(console: "Console", facts: dict[str, Any]) -> None:
         console.print(f"{facts['method']}: {facts['steps']:,} steps in {facts['seconds']:.1f} s")
     else:
         console.print(f"{facts['method']}: nothing to train")
-    for note in (note for note in facts["notes"] if "edges" in note):
+    for note in (note for note in facts["notes"] if "edge" in note):
         console.print(f"{note[:1].upper()}{note[1:]}.", markup=False)
     if facts["calibrations"]:
         console.print("Telling new classes apart, if a node must be one of them (measured on the validation classes):")

@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
     imported.add_argument("--weight-column", metavar="NAME", help="how much each edge counts (every edge one)")
     told = "as in fit; not kept, all edges count alike"
     imported.add_argument("--directed", action="store_true", help=told)
-    imported.add_argument("--edge-kind-column", metavar="NAME", help=told)
+    imported.add_argument("--edge-type-column", metavar="NAME", help=told)
     imported.add_argument("--memory", metavar="SIZE", help="what the import may take, e.g. 4GB (half of what is free)")
     imported.add_argument("--out", required=True, metavar="DIR", help="the store, a new folder: graph.store")
     add_json(imported)
@@ -71,7 +71,7 @@ def import_graph(args: argparse.Namespace) -> None:
     named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
     columns = {name: getattr(args, name) for name in named}
     columns |= {f"{use}_column": tuple(getattr(args, f"{use}_column")) for use in USES}
-    columns["apart"] = args.directed or args.edge_kind_column is not None
+    columns["apart"] = args.directed or args.edge_type_column is not None
     columns["features"] = None if args.features is None else Path(args.features)
     tables = Tables(Path(args.edges), Path(args.nodes), **columns)
     memory = None if args.memory is None else parsed_memory(args.memory)

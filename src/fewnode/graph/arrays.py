@@ -168,29 +168,31 @@ def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
     return values
 
 
-def checked_kinds(
-    kind: Any, kind_names: Sequence[str] | None, n_edges: int
+def checked_edge_types(
+    edge_type: Any, edge_type_names: Sequence[str] | None, n_edges: int
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Edge kinds as int64 [E] and their names; kinds that are no integers are their own names."""
-    if kind is None:
-        if kind_names is not None:
-            raise InputError("kind_names are given without edge_kind; give the kind of each edge as well")
+    """Edge types as int64 [E] and their names; types that are no integers are their own names."""
+    if edge_type is None:
+        if edge_type_names is not None:
+            raise InputError("edge_type_names are given without edge_type; give the type of each edge as well")
         return None, ()
-    ids = to_numpy(kind)
+    ids = to_numpy(edge_type)
     if ids.shape != (n_edges,):
-        raise InputError(f"edge_kind has shape {ids.shape}; expected [{n_edges}], one kind for each edge")
+        raise InputError(f"edge_type has shape {ids.shape}; expected [{n_edges}], one type for each edge")
     if not np.issubdtype(ids.dtype, np.integer):
-        if kind_names is not None:
-            raise InputError(f"edge_kind has dtype {ids.dtype}; with kind_names it holds ids 0..{len(kind_names) - 1}")
+        if edge_type_names is not None:
+            raise InputError(
+                f"edge_type has dtype {ids.dtype}; with edge_type_names it holds ids 0..{len(edge_type_names) - 1}"
+            )
         texts, ids = np.unique(ids.astype(str), return_inverse=True)
         return ids.astype(np.int64), tuple(texts.tolist())
-    top = int(ids.max(initial=-1)) + 1 if kind_names is None else len(kind_names)
+    top = int(ids.max(initial=-1)) + 1 if edge_type_names is None else len(edge_type_names)
     wrong = np.flatnonzero((ids < 0) | (ids >= top))
     if len(wrong):
-        there = f" (there are {top} kind names)" if kind_names is not None else ""
-        raise InputError(f"edge_kind[{wrong[0]}] is {ids[wrong[0]]}; a kind is 0..{max(top - 1, 0)}{there}")
-    names = [str(i) for i in range(top)] if kind_names is None else kind_names
-    return ids.astype(np.int64), checked_names("edge kind", names, top) or ()
+        there = f" (there are {top} type names)" if edge_type_names is not None else ""
+        raise InputError(f"edge_type[{wrong[0]}] is {ids[wrong[0]]}; a type is 0..{max(top - 1, 0)}{there}")
+    names = [str(i) for i in range(top)] if edge_type_names is None else edge_type_names
+    return ids.astype(np.int64), checked_names("edge type", names, top) or ()
 
 
 def checked_names(kind: str, names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
@@ -274,40 +276,40 @@ def transposed(matrix: Tensor) -> Tensor:
     return to_tensor(to_scipy(matrix).T.tocsr(), matrix.device)
 
 
-# --- From a list of edges to sorted CSR arcs, with what is known of each: its weight and its kinds.
+# --- From a list of edges to sorted CSR arcs, with what is known of each: its weight and its types.
 @dataclass(frozen=True)
-class EdgeKinds:
-    """The kinds of a graph's arcs. Two nodes may be joined by edges of several kinds, so this is a list of its own:
-    the arc at position ``arc [M]`` (ascending) of the graph's ``indices`` is of the kind ``kind [M]``, with the weight
+class EdgeTypes:
+    """The types of a graph's arcs. Two nodes may be joined by edges of several types, so this is a list of its own:
+    the arc at position ``arc [M]`` (ascending) of the graph's ``indices`` is of the type ``ids [M]``, with the weight
     ``weight [M]`` or, if None, one."""
 
     names: tuple[str, ...]
     arc: Tensor
-    kind: Tensor
+    ids: Tensor
     weight: Tensor | None = None
 
-    def kept(self, keep: Tensor) -> "EdgeKinds":
-        """The kinds of those arcs where the mask ``keep [arcs]`` is true."""
+    def kept(self, keep: Tensor) -> "EdgeTypes":
+        """The types of those arcs where the mask ``keep [arcs]`` is true."""
         chosen = keep[self.arc]
         place = keep.cumsum(0) - 1
         weight = None if self.weight is None else self.weight[chosen]
-        return replace(self, arc=place[self.arc[chosen]], kind=self.kind[chosen], weight=weight)
+        return replace(self, arc=place[self.arc[chosen]], ids=self.ids[chosen], weight=weight)
 
-    def to(self, device: torch.device | str) -> "EdgeKinds":
+    def to(self, device: torch.device | str) -> "EdgeTypes":
         weight = None if self.weight is None else self.weight.to(device)
-        return replace(self, arc=self.arc.to(device), kind=self.kind.to(device), weight=weight)
+        return replace(self, arc=self.arc.to(device), ids=self.ids.to(device), weight=weight)
 
 
 @dataclass(frozen=True)
 class Arcs:
-    """CSR rows by target; weights and kinds where they were given; and how many edges were dropped."""
+    """CSR rows by target; weights and types where they were given; and how many edges were dropped."""
 
     indptr: np.ndarray
     indices: np.ndarray
     self_loops: int
     duplicates: int
     weight: np.ndarray | None = None
-    kinds: EdgeKinds | None = None
+    edge_types: EdgeTypes | None = None
 
 
 def edges_to_arcs(
@@ -315,20 +317,25 @@ def edges_to_arcs(
     n: int,
     directed: bool,
     weight: np.ndarray | None = None,
-    kind: np.ndarray | None = None,
-    kind_names: tuple[str, ...] = (),
+    edge_type: np.ndarray | None = None,
+    edge_type_names: tuple[str, ...] = (),
 ) -> Arcs:
-    """Sorted arcs without self-loops and duplicates; the weights of duplicates (edges of the same kind between the same
-    nodes) are added, as are those of the kinds of a pair.
+    """Sorted arcs without self-loops and duplicates; the weights of duplicates (edges of the same type between the same
+    nodes) are added, as are those of the types of a pair.
 
     Undirected edges become two arcs. A list that has each edge both ways already, with the same weight, stays as it
     is; in any other list the weights of both ways are added.
     """
-    if weight is None and kind is None:
+    if weight is None and edge_type is None:
         return _plain(edges, n, directed)
     apart = edges[0] != edges[1]
     source, target = edges[:, apart]
-    rows = _Rows(target, source, kind if kind is None else kind[apart], weight if weight is None else weight[apart])
+    rows = _Rows(
+        target,
+        source,
+        edge_type if edge_type is None else edge_type[apart],
+        weight if weight is None else weight[apart],
+    )
     once = rows.merged()
     both = once if directed or once.equals(back := once.turned().merged()) else once.joined(back).merged()
     first = np.flatnonzero(np.diff(both.target, prepend=-1) | np.diff(both.source, prepend=-1))
@@ -341,7 +348,7 @@ def edges_to_arcs(
         edges.shape[1] - len(source),
         len(source) - len(once.target),
         None if of_pair is None else of_pair.astype(np.float32),
-        None if both.kind is None else _kinds(both, first, kind_names),
+        None if both.edge_type is None else _edge_types(both, first, edge_type_names),
     )
 
 
@@ -351,12 +358,12 @@ class _Rows:
 
     target: np.ndarray
     source: np.ndarray
-    kind: np.ndarray | None
+    edge_type: np.ndarray | None
     weight: np.ndarray | None
 
     def merged(self) -> "_Rows":
-        """Sorted by target, source and kind; weights of equal rows added."""
-        keys = [self.source, self.target] if self.kind is None else [self.kind, self.source, self.target]
+        """Sorted by target, source and type; weights of equal rows added."""
+        keys = [self.source, self.target] if self.edge_type is None else [self.edge_type, self.source, self.target]
         order = np.lexsort(keys)
         keys = [key[order] for key in keys]
         new = np.zeros(len(order), bool)
@@ -364,8 +371,8 @@ class _Rows:
             new |= np.diff(key, prepend=-1) != 0
         first = np.flatnonzero(new)
         weight = self.weight if self.weight is None or not len(first) else np.add.reduceat(self.weight[order], first)
-        kind = None if self.kind is None else keys[0][first]
-        return _Rows(keys[-1][first], keys[-2][first], kind, weight)
+        edge_type = None if self.edge_type is None else keys[0][first]
+        return _Rows(keys[-1][first], keys[-2][first], edge_type, weight)
 
     def turned(self) -> "_Rows":
         return replace(self, target=self.source, source=self.target)
@@ -375,18 +382,18 @@ class _Rows:
             return None if a is None or b is None else np.concatenate([a, b])
 
         target, source = np.concatenate([self.target, other.target]), np.concatenate([self.source, other.source])
-        return _Rows(target, source, both(self.kind, other.kind), both(self.weight, other.weight))
+        return _Rows(target, source, both(self.edge_type, other.edge_type), both(self.weight, other.weight))
 
     def equals(self, other: "_Rows") -> bool:
-        pairs = ((getattr(self, name), getattr(other, name)) for name in ("target", "source", "kind", "weight"))
+        pairs = ((getattr(self, name), getattr(other, name)) for name in ("target", "source", "edge_type", "weight"))
         return all(a is b or np.array_equal(a, b) for a, b in pairs)
 
 
-def _kinds(rows: _Rows, first: np.ndarray, names: tuple[str, ...]) -> EdgeKinds:
+def _edge_types(rows: _Rows, first: np.ndarray, names: tuple[str, ...]) -> EdgeTypes:
     counts = np.diff(first, append=len(rows.target))
     arc = torch.from_numpy(np.repeat(np.arange(len(first)), counts))
     weight = None if rows.weight is None else torch.from_numpy(rows.weight.astype(np.float32))
-    return EdgeKinds(names, arc, torch.from_numpy(np.asarray(rows.kind, np.int64)), weight)
+    return EdgeTypes(names, arc, torch.from_numpy(np.asarray(rows.edge_type, np.int64)), weight)
 
 
 def _plain(edges: np.ndarray, n: int, directed: bool) -> Arcs:

@@ -78,7 +78,7 @@ def _column(values: Sequence[Any]) -> np.ndarray:
 
 # --- Graphs of NetworkX, igraph and SciPy as the arguments of ``Graph.from_edges``; none of them is imported.
 def networkx_arguments(
-    graph: Any, x: str | None, y: str | None, weight: str | None, kind: str | None
+    graph: Any, x: str | None, y: str | None, weight: str | None, edge_type: str | None
 ) -> dict[str, Any]:
     """The arguments in a NetworkX graph; the names are those of node and edge attributes."""
     nodes = list(graph.nodes)
@@ -86,44 +86,48 @@ def networkx_arguments(
     arcs = list(graph.edges(data=True))
     edges = np.array([(position[a], position[b]) for a, b, _ in arcs], dtype=np.int64).reshape(-1, 2).T
     ends = [(a, b) for a, b, _ in arcs]
-    carried = {name: [held.get(name) for *_, held in arcs] for name in (weight, kind) if name is not None}
+    carried = {name: [held.get(name) for *_, held in arcs] for name in (weight, edge_type) if name is not None}
     columns = node_columns(nodes, [graph.nodes[node] for node in nodes])
     return {
         "edge_index": edges,
         **attribute_arguments(nodes, columns, x, y),
-        **edge_arguments(ends, carried.get(weight or "", []), carried.get(kind or "", [])),
+        **edge_arguments(ends, carried.get(weight or "", []), carried.get(edge_type or "", [])),
         "directed": bool(graph.is_directed()),
     }
 
 
-def igraph_arguments(graph: Any, x: str | None, y: str | None, weight: str | None, kind: str | None) -> dict[str, Any]:
+def igraph_arguments(
+    graph: Any, x: str | None, y: str | None, weight: str | None, edge_type: str | None
+) -> dict[str, Any]:
     """The arguments in an igraph graph; the attribute ``name`` of its vertices, if there is one, names the nodes."""
     columns = {name: list(graph.vs[name]) for name in graph.vs.attributes()}
     nodes = columns.pop("name", None) or list(range(graph.vcount()))
     ends = graph.get_edgelist()
-    carried = {name: list(graph.es[name]) for name in (weight, kind) if name in graph.es.attributes()}
+    carried = {name: list(graph.es[name]) for name in (weight, edge_type) if name in graph.es.attributes()}
     return {
         "edge_index": np.array(ends, dtype=np.int64).reshape(-1, 2).T,
         **attribute_arguments(nodes, columns, x, y),
-        **edge_arguments(ends, carried.get(weight, []), carried.get(kind, [])),
+        **edge_arguments(ends, carried.get(weight, []), carried.get(edge_type, [])),
         "directed": bool(graph.is_directed()),
     }
 
 
-def edge_arguments(ends: Sequence[Any], weights: Sequence[Any], kinds: Sequence[Any]) -> dict[str, Any]:
-    """``edge_weight`` and ``edge_kind`` from what each edge carries: an edge without a weight weighs one, and either
-    all edges have a kind or none has."""
+def edge_arguments(ends: Sequence[Any], weights: Sequence[Any], types: Sequence[Any]) -> dict[str, Any]:
+    """``edge_weight`` and ``edge_type`` from what each edge carries: an edge without a weight weighs one, and either
+    all edges have a type or none has."""
     found: dict[str, Any] = {}
     if any(weight is not None for weight in weights):
         for pair, weight in zip(ends, weights, strict=True):
             if weight is not None and not isinstance(weight, int | float | np.number):
                 raise InputError(f"the weight of the edge {pair} is {weight!r}; a weight is a number above zero")
         found["edge_weight"] = np.array([1.0 if weight is None else weight for weight in weights], dtype=float)
-    if any(kind is not None for kind in kinds):
-        missing = [pair for pair, kind in zip(ends, kinds, strict=True) if kind is None]
+    if any(name is not None for name in types):
+        missing = [pair for pair, name in zip(ends, types, strict=True) if name is None]
         if missing:
-            raise InputError(f"the edge {missing[0]} has no kind but others have; give one to all edges or to none")
-        found["edge_kind"] = np.array([str(kind) for kind in kinds])
+            raise InputError(
+                f"the edge {missing[0]} has no edge type but others have; give one to all edges or to none"
+            )
+        found["edge_type"] = np.array([str(name) for name in types])
     return found
 
 
@@ -159,7 +163,7 @@ def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any
         for held in graph.nodes.values():
             del held["name"]
         graph = networkx.relabel_nodes(graph, names)
-    usual: dict[str, str | None] = {"x": "x", "y": "label", "weight": "weight", "kind": "kind"}
+    usual: dict[str, str | None] = {"x": "x", "y": "label", "weight": "weight", "edge_type": "edge_type"}
     return networkx_arguments(graph, **{**usual, **attributes})
 
 
@@ -167,7 +171,7 @@ def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any
 FEATURES = ("x", "feat", "feature", "features")
 TYPED_LABELS = ("y", "label", "labels")
 WEIGHTS = ("edge_weight", "weight", "w")
-KINDS = ("edge_type", "etype", "rel_type")
+EDGE_TYPES = ("edge_type", "etype", "rel_type")
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,7 @@ def pyg_arguments(data: Any) -> dict[str, Any]:
         nodes = {name: _node_type(data[name].num_nodes, data[name]) for name in data.node_types}
         edges = [EdgeType(ends, _ends(data[ends], ends), _weight(data[ends], ends)) for ends in data.edge_types]
         return joined(nodes, edges)
-    kind = _first(data, KINDS)
+    edge_type = _first(data, EDGE_TYPES)
     node = _node_type(data.num_nodes, data)
     return {
         "edge_index": _ends(data, "the graph"),
@@ -202,7 +206,7 @@ def pyg_arguments(data: Any) -> dict[str, Any]:
         "y": node.y,
         "num_nodes": node.size,
         "edge_weight": _weight(data, "the graph"),
-        "edge_kind": None if kind is None else to_numpy(kind),
+        "edge_type": None if edge_type is None else to_numpy(edge_type),
     }
 
 
@@ -215,7 +219,7 @@ def dgl_arguments(graph: Any) -> dict[str, Any]:
             for ends in graph.canonical_etypes
         ]
         return joined(nodes, edges)
-    kind = _first(graph.edata, KINDS)
+    edge_type = _first(graph.edata, EDGE_TYPES)
     node = _node_type(graph.num_nodes(), graph.ndata)
     return {
         "edge_index": _stacked(graph.edges()),
@@ -223,12 +227,12 @@ def dgl_arguments(graph: Any) -> dict[str, Any]:
         "y": node.y,
         "num_nodes": node.size,
         "edge_weight": _weight(graph.edata, "the graph"),
-        "edge_kind": None if kind is None else to_numpy(kind),
+        "edge_type": None if edge_type is None else to_numpy(edge_type),
     }
 
 
 def joined(nodes: Mapping[str, NodeType], edges: Sequence[EdgeType]) -> dict[str, Any]:
-    """One graph of all types: the types of edges are its kinds, the type of a node is a category among its features,
+    """One graph of all types: edges keep their types, the type of a node is a category among its features,
     and the features of the types stand side by side."""
     start = dict(zip(nodes, np.cumsum([0, *(node.size for node in nodes.values())]).tolist(), strict=False))
     short = [ends[1] for ends in (edge.ends for edge in edges)]
@@ -243,8 +247,8 @@ def joined(nodes: Mapping[str, NodeType], edges: Sequence[EdgeType]) -> dict[str
         "num_nodes": sum(node.size for node in nodes.values()),
         "node_names": [f"{name}:{i}" for name, node in nodes.items() for i in range(node.size)],
         "edge_weight": np.concatenate(weights) if weighted else None,
-        "edge_kind": np.repeat(np.arange(len(edges)), sizes),
-        "kind_names": names,
+        "edge_type": np.repeat(np.arange(len(edges)), sizes),
+        "edge_type_names": names,
         **known,
     }
 
@@ -315,7 +319,7 @@ def _weight(held: Any, where: Any) -> Any:
         return values
     warnings.warn(
         f"edge_attr of {where} (shape {tuple(to_numpy(carried).shape)}, {values.dtype}) is no positive weight for each "
-        "edge, so it is left out; give weights as edge_weight and kinds as edge_type",
+        "edge, so it is left out; give weights as edge_weight and types as edge_type",
         stacklevel=2,
     )
     return None
@@ -331,9 +335,9 @@ def _first(held: Any, names: Sequence[str]) -> Any:
 
 
 def pyg_fields(edges: Mapping[str, np.ndarray], x: torch.Tensor | None, y: torch.Tensor) -> dict[str, Any]:
-    """The fields of a PyTorch Geometric ``Data``; its names for weights and kinds are edge_weight and edge_type."""
+    """The fields of a PyTorch Geometric ``Data``; its names for weights and types are edge_weight and edge_type."""
     fields: dict[str, Any] = {"x": x, "edge_index": torch.from_numpy(edges["edge_index"]).to(y.device), "y": y}
-    for name, own in (("edge_weight", "edge_weight"), ("edge_kind", "edge_type")):
+    for name, own in (("edge_weight", "edge_weight"), ("edge_type", "edge_type")):
         if name in edges:
             fields[own] = torch.from_numpy(edges[name]).to(y.device)
     return fields
@@ -373,9 +377,9 @@ def _foreign_arguments(given: Any) -> dict[str, Any]:
     if hasattr(given, "edge_types") or hasattr(given, "edge_index"):
         return pyg_arguments(given)
     if hasattr(given, "vs") and hasattr(given, "es"):
-        return igraph_arguments(given, "x", "y", "weight", "kind")
+        return igraph_arguments(given, "x", "y", "weight", "edge_type")
     if hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "is_directed"):
-        return networkx_arguments(given, "x", "y", "weight", "kind")
+        return networkx_arguments(given, "x", "y", "weight", "edge_type")
     if sp.issparse(given):
         return scipy_arguments(given)
     if isinstance(given, np.ndarray | torch.Tensor | list | tuple):
@@ -421,8 +425,10 @@ def graph_arguments(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         if x is None and columns > 0:
             x = checked_csr(arrays["x_data"], arrays["x_indices"], arrays["x_indptr"], (rows, columns), "x")
     sizes = [len(_row(arrays, key)) for key in ("y", "node_names") if key in arrays]
-    kinds_of_names = ("node_names", "class_names", "feature_names", "kind_names")
-    names: dict[str, Any] = {key: _row(arrays, key).tolist() for key in kinds_of_names if key in arrays}
+    for key, former in (("edge_type", "edge_kind"), ("edge_type_names", "kind_names")):  # as in published archives
+        arrays = {key: arrays[former], **arrays} if former in arrays else arrays
+    name_keys = ("node_names", "class_names", "feature_names", "edge_type_names")
+    names: dict[str, Any] = {key: _row(arrays, key).tolist() for key in name_keys if key in arrays}
     return {
         "edge_index": arrays["edge_index"],
         "x": x,
@@ -430,7 +436,7 @@ def graph_arguments(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         "num_nodes": rows if rows is not None else sizes[0] if sizes else None,
         "directed": _flag(arrays, "directed"),
         "edge_weight": arrays.get("edge_weight"),
-        "edge_kind": arrays.get("edge_kind"),
+        "edge_type": arrays.get("edge_type"),
         **names,
     }
 
@@ -499,13 +505,13 @@ TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}
 
 
 def edge_columns(graph: "FrozenGraph") -> tuple[np.ndarray, dict[str, list[Any]]]:
-    """The edges ``[2, E]``, each undirected one once, and what they carry: ``weight`` and ``kind``."""
+    """The edges ``[2, E]``, each undirected one once, and what they carry: ``weight`` and ``edge_type``."""
     arrays = graph.edge_arrays()
     carried: dict[str, list[Any]] = {}
     if "edge_weight" in arrays:
         carried["weight"] = arrays["edge_weight"].astype(float).tolist()
-    if graph.kinds is not None:
-        carried["kind"] = [graph.kinds.names[kind] for kind in arrays["edge_kind"].tolist()]
+    if graph.edge_types is not None:
+        carried["edge_type"] = [graph.edge_types.names[i] for i in arrays["edge_type"].tolist()]
     return arrays["edge_index"], carried
 
 
@@ -523,7 +529,7 @@ def to_networkx(graph: "FrozenGraph", features: bool) -> Any:
         raise InputError("NetworkX is not installed; pip install networkx") from error
     several = "MultiDiGraph" if graph.directed else "MultiGraph"
     plain = "DiGraph" if graph.directed else "Graph"
-    made = getattr(networkx, plain if graph.kinds is None else several)()
+    made = getattr(networkx, plain if graph.edge_types is None else several)()
     names: Sequence[Any] = graph.node_names or range(graph.num_nodes)
     made.add_nodes_from(names)
     for name, label in zip(names, node_labels(graph), strict=True):

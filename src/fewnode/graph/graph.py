@@ -16,11 +16,11 @@ from ..errors import InputError
 from ..store import Space
 from .arrays import (
     CacheKey,
-    EdgeKinds,
+    EdgeTypes,
     GraphCache,
+    checked_edge_types,
     checked_edges,
     checked_features,
-    checked_kinds,
     checked_labels,
     checked_names,
     checked_weights,
@@ -69,7 +69,7 @@ class FrozenGraph:
     self_loops: int = 0
     duplicates: int = 0
     weights: Tensor | None = None
-    kinds: EdgeKinds | None = None
+    edge_types: EdgeTypes | None = None
     space: Space | None = None
     cache: GraphCache = field(default_factory=GraphCache)
 
@@ -121,7 +121,7 @@ class FrozenGraph:
             parts = [self.indptr, self.indices]
             if self.features is not None:
                 parts += csr_parts(self.features) if self.features.layout == torch.sparse_csr else (self.features,)
-            parts += [part for part in (self.weights, *self._kind_parts()) if part is not None]
+            parts += [part for part in (self.weights, *self._type_parts()) if part is not None]
             for part in parts:
                 sha.update(f"{part.dtype}{tuple(part.shape)}".encode())
                 sha.update(part.cpu().contiguous().numpy().data)
@@ -154,18 +154,18 @@ class FrozenGraph:
             indptr=ends.to(self.indptr.dtype),
             indices=self.indices[keep],
             weights=None if self.weights is None else self.weights[keep],
-            kinds=None if self.kinds is None else self.kinds.kept(keep),
+            edge_types=None if self.edge_types is None else self.edge_types.kept(keep),
             directed=self.directed if directed is None else directed,
             cache=GraphCache(),
         )
 
     def without_weights(self) -> Self:
         """The same graph with every edge counting one."""
-        kinds = None if self.kinds is None else replace(self.kinds, weight=None)
-        return self if self.weights is None else replace(self, weights=None, kinds=kinds, cache=GraphCache())
+        types = None if self.edge_types is None else replace(self.edge_types, weight=None)
+        return self if self.weights is None else replace(self, weights=None, edge_types=types, cache=GraphCache())
 
     def reversed(self) -> Self:
-        """The same graph with every arc turned round; kinds are left out."""
+        """The same graph with every arc turned round; types are left out."""
         if not self.directed:
             return self
         turned = self.to_scipy().T.tocsr()
@@ -176,7 +176,7 @@ class FrozenGraph:
             indptr=indptr.to(self.indptr),
             indices=indices.to(self.indices),
             weights=None if self.weights is None else weights.to(self.weights),
-            kinds=None,
+            edge_types=None,
             features=self.x,
             cache=GraphCache(),
         )
@@ -191,8 +191,8 @@ class FrozenGraph:
         moved = {name: getattr(self, name).to(device) for name in ("indptr", "indices", "y")}
         features = None if self.features is None else self.features.to(device)
         weights = None if self.weights is None else self.weights.to(device)
-        kinds = None if self.kinds is None else self.kinds.to(device)
-        return replace(self, **moved, features=features, weights=weights, kinds=kinds, cache=GraphCache())
+        types = None if self.edge_types is None else self.edge_types.to(device)
+        return replace(self, **moved, features=features, weights=weights, edge_types=types, cache=GraphCache())
 
     def to_scipy(self, *, scaled: bool = False) -> sp.csr_matrix:
         """The adjacency as a SciPy CSR matrix of float32: the weights, or ones. ``scaled`` weights have the mean one,
@@ -212,15 +212,15 @@ class FrozenGraph:
         return self.features.cpu().numpy()
 
     def edge_arrays(self, *, both_ways: bool = False) -> dict[str, np.ndarray]:
-        """``edge_index [2, E]``, and ``edge_weight`` and ``edge_kind`` where there are any: as ``Graph.from_edges``
-        takes them. An undirected edge is there once, unless wanted ``both_ways``; one for each of its kinds."""
-        arc = slice(None) if self.kinds is None else self.kinds.arc.cpu().numpy()
+        """``edge_index [2, E]``, and ``edge_weight`` and ``edge_type`` where there are any: as ``Graph.from_edges``
+        takes them. An undirected edge is there once, unless wanted ``both_ways``; one for each of its types."""
+        arc = slice(None) if self.edge_types is None else self.edge_types.arc.cpu().numpy()
         target = np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())[arc]
         source = self.indices.cpu().numpy()[arc].astype(np.int64)
         once = slice(None) if self.directed or both_ways else source < target
         known = {
-            "edge_weight": self.weights if self.kinds is None else self.kinds.weight,
-            "edge_kind": None if self.kinds is None else self.kinds.kind,
+            "edge_weight": self.weights if self.edge_types is None else self.edge_types.weight,
+            "edge_type": None if self.edge_types is None else self.edge_types.ids,
         }
         arrays = {name: part.cpu().numpy()[once] for name, part in known.items() if part is not None}
         return {"edge_index": np.stack([source[once], target[once]]), **arrays}
@@ -233,8 +233,8 @@ class FrozenGraph:
                 arcs.data[:] = 1
         return structural_features(arcs).to(self.device)
 
-    def _kind_parts(self) -> tuple[Tensor | None, ...]:
-        return () if self.kinds is None else (self.kinds.arc, self.kinds.kind, self.kinds.weight)
+    def _type_parts(self) -> tuple[Tensor | None, ...]:
+        return () if self.edge_types is None else (self.edge_types.arc, self.edge_types.ids, self.edge_types.weight)
 
 
 # --- The graph everything works on: validated once, when it is made, and frozen from then on.
@@ -250,7 +250,7 @@ class Graph(FrozenGraph):
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
     as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
-    belong to ``indices``, as do the ``kinds``; both are None where the graph has none.
+    belong to ``indices``, as do the ``edge_types``; both are None where the graph has none.
 
     Example:
         >>> import fewnode
@@ -280,7 +280,7 @@ class Graph(FrozenGraph):
             class_names=self.class_names,
             feature_names=self.feature_names,
             directed=self.directed,
-            kind_names=None if self.kinds is None else self.kinds.names,
+            edge_type_names=None if self.edge_types is None else self.edge_types.names,
             **{name: part[inside] for name, part in edges.items()},
         ).to(self.device)
 
@@ -299,8 +299,8 @@ class Graph(FrozenGraph):
         feature_names: Sequence[str] | None = None,
         directed: bool = False,
         edge_weight: Any = None,
-        edge_kind: Any = None,
-        kind_names: Sequence[str] | None = None,
+        edge_type: Any = None,
+        edge_type_names: Sequence[str] | None = None,
     ) -> "Graph":
         """A graph from arrays.
 
@@ -314,14 +314,14 @@ class Graph(FrozenGraph):
             feature_names: a name for each column of ``x``.
             directed: keep the direction of edges; otherwise they are made symmetric.
             edge_weight: a number above zero for each edge [E]; those of repeated edges are added.
-            edge_kind: the kind of each edge [E], as an id from 0 or as text.
-            kind_names: a name for each kind, where these are ids.
+            edge_type: the type of each edge [E], as an id from 0 or as text.
+            edge_type_names: a name for each type, where these are ids.
         """
         n = count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = checked_edges(edge_index, n)
         weight = checked_weights(edge_weight, edges.shape[1])
-        kind, kind_names = checked_kinds(edge_kind, kind_names, edges.shape[1])
-        arcs = edges_to_arcs(edges, n, directed, weight, kind, kind_names)
+        edge_type, edge_type_names = checked_edge_types(edge_type, edge_type_names, edges.shape[1])
+        arcs = edges_to_arcs(edges, n, directed, weight, edge_type, edge_type_names)
         features = checked_features(x, n)
         y, class_names = named_labels(y, class_names)
         return cls(
@@ -336,7 +336,7 @@ class Graph(FrozenGraph):
             self_loops=arcs.self_loops,
             duplicates=arcs.duplicates,
             weights=None if arcs.weight is None else torch.from_numpy(arcs.weight),
-            kinds=arcs.kinds,
+            edge_types=arcs.edge_types,
         )
 
     @classmethod
@@ -350,7 +350,7 @@ class Graph(FrozenGraph):
     def from_npz(cls, path: storage.PathLike) -> "Graph":
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
         x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``,
-        ``edge_weight``, ``edge_kind`` and ``kind_names``."""
+        ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
         with storage.reading(path, "write it again"):
             arrays = storage.read_npz(path)
             if "edge_index" not in arrays:
@@ -381,9 +381,9 @@ class Graph(FrozenGraph):
     def from_pyg(cls, data: "Data | HeteroData", *, directed: bool = False) -> "Graph":
         """A graph from a PyTorch Geometric ``Data`` or ``HeteroData``.
 
-        ``edge_weight`` (or an ``edge_attr`` of one positive number) are weights, ``edge_type`` are kinds; what else
-        edges carry is said to be left out. Of several types of nodes and edges one graph is made: the types of edges
-        are its kinds, the type of a node is a feature beside those of its type.
+        ``edge_weight`` (or an ``edge_attr`` of one positive number) are weights, ``edge_type`` are edge types; a
+        warning names other edge attributes, which are left out. Several types of nodes become one graph: edge types
+        are kept, and the type of a node is a feature beside those of its type.
         """
         return cls.from_edges(**pyg_arguments(data), directed=directed)
 
@@ -400,7 +400,7 @@ class Graph(FrozenGraph):
         x: str | None = "x",
         y: str | None = "y",
         weight: str | None = "weight",
-        kind: str | None = "kind",
+        edge_type: str | None = "edge_type",
     ) -> "Graph":
         """A graph from NetworkX; a directed one stays directed. Node names are the nodes as text.
 
@@ -409,9 +409,9 @@ class Graph(FrozenGraph):
             x: the node attribute that holds features, on all nodes; without it all others are features; None: none.
             y: the node attribute that holds labels, on some nodes; by default also ``label`` or ``class``.
             weight: the edge attribute that holds weights; an edge without one weighs one.
-            kind: the edge attribute that holds kinds.
+            edge_type: the edge attribute that holds edge types.
         """
-        return cls.from_edges(**networkx_arguments(graph, x, y, weight, kind))
+        return cls.from_edges(**networkx_arguments(graph, x, y, weight, edge_type))
 
     @classmethod
     def from_igraph(
@@ -421,10 +421,10 @@ class Graph(FrozenGraph):
         x: str | None = "x",
         y: str | None = "y",
         weight: str | None = "weight",
-        kind: str | None = "kind",
+        edge_type: str | None = "edge_type",
     ) -> "Graph":
         """A graph from igraph, with attributes as in ``from_networkx``; the attribute ``name`` names the nodes."""
-        return cls.from_edges(**igraph_arguments(graph, x, y, weight, kind))
+        return cls.from_edges(**igraph_arguments(graph, x, y, weight, edge_type))
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> "Graph":
@@ -439,19 +439,19 @@ class Graph(FrozenGraph):
     # --- ways out ---------------------------------------------------------------------------------------
 
     def to_pyg(self) -> "Data":
-        """The graph as a PyTorch Geometric ``Data``, each undirected edge as two arcs; ``edge_type`` are its kinds."""
+        """The graph as a PyTorch Geometric ``Data``, each undirected edge as two arcs; ``edge_type`` are its types."""
         from torch_geometric.data import Data
 
         return Data(**pyg_fields(self.edge_arrays(both_ways=True), self.features, self.y))
 
     def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
-        """The graph in NetworkX, as ``from_networkx`` reads it; edges of several kinds are parallel."""
+        """The graph in NetworkX, as ``from_networkx`` reads it; edges of several types are parallel."""
         return to_networkx(self, features)
 
     def to_graphml(
         self, path: storage.PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
-        """Write a GraphML file for Gephi and the like: names, labels, weights and kinds.
+        """Write a GraphML file for Gephi and the like: names, labels, weights and types.
 
         Args:
             path: the file.
@@ -463,9 +463,9 @@ class Graph(FrozenGraph):
 
     def save_npz(self, path: storage.PathLike) -> None:
         """Write the archive that ``from_npz`` reads."""
-        kinds = None if self.kinds is None else self.kinds.names
+        types = None if self.edge_types is None else self.edge_types.names
         names = {name: getattr(self, name) for name in ("node_names", "class_names", "feature_names")}
-        names |= {"kind_names": kinds}
+        names |= {"edge_type_names": types}
         arrays = graph_arrays(self.edge_arrays(), self.y.cpu().numpy(), self.features_scipy(), names, self.directed)
         storage.write_npz(path, arrays)
 

@@ -63,9 +63,9 @@ def save_store(graph: Graph, path: PathLike) -> None:
     target = Path(path)
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
-    if graph.directed or graph.kinds is not None:
+    if graph.directed or graph.edge_types is not None:
         raise InputError(
-            "the edges of a store have no directions and kinds: work on this graph in memory, or on its union "
+            "the edges of a store have no directions and types: work on this graph in memory, or on its union "
             "(fewnode.graph.relations.union)"
         )
     with whole_folder(target) as fresh:

@@ -89,7 +89,7 @@ class Method(nn.Module):
     task_transductive: ClassVar[bool] = False  # True: the queries of a task influence each other's scores
     local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds some nodes and reads only what is near them
     uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
-    reads_edges: ClassVar[tuple[str, ...]] = ()  # beyond who is joined to whom: "weights", "kinds"
+    reads_edges: ClassVar[tuple[str, ...]] = ()  # beyond who is joined to whom: "weights", "types"
     card: ModelCard  # where a fitted model comes from; written by fit, kept by save
 
     @classmethod
@@ -127,11 +127,11 @@ class Method(nn.Module):
 
 def unread_edges(kind: type[Method], graph: Graph) -> list[str]:
     """What the edges of a graph tell that a method does not read, as notes."""
-    there = {"weights": graph.weights is not None, "kinds": graph.kinds is not None}
+    there = {"weights": graph.weights is not None, "types": graph.edge_types is not None}
     unread = [what for what, given in there.items() if given and what not in kind.reads_edges]
     if not unread:
         return []
-    return [f"{kind.key()} does not use the {' and '.join(unread)} of edges; vantage does"]
+    return [f"{kind.key()} does not use the {' and '.join(f'edge {what}' for what in unread)}; vantage does"]
 
 
 def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:

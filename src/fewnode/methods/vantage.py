@@ -46,7 +46,7 @@ class Vantage(Method):
     """Nearest class mean; a node is its views side by side, each as long as the root of its share.
 
     *Node level*: a gate weighs the views (words or links, near or far, and along the edges of those directions and
-    kinds that tell base classes apart), starting at that of the training-free floor.
+    edge types that tell base classes apart), starting at that of the training-free floor.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and a view is taught by the base classes, in the directions that
     told them apart. The gate decides how much both count. *Task level*: the mean of a class is drawn towards its
@@ -56,7 +56,7 @@ class Vantage(Method):
     communities it is; and half of the score is a ridge regression if that is better on known classes.
     """
 
-    reads_edges = ("weights", "kinds")
+    reads_edges = ("weights", "types")
     space: Space | None = None  # of the graph that was embedded last, if it is on disk
     training_settings = Training(
         learning_rate=0.05,
@@ -88,7 +88,7 @@ class Vantage(Method):
     ) -> None:
         super().__init__()
         use = EdgeUse.of(edges)
-        use = use if node_adaptation else replace(use, relations=(), kinds=())
+        use = use if node_adaptation else replace(use, relations=(), types=())
         self.views = Views(in_channels, rank, use)
         self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
         more = use.n_views  # together they start as one view

@@ -1,4 +1,4 @@
-"""Which directions and kinds of edges help to tell classes apart: asked of known classes, some of which play new.
+"""Which directions and edge types help to tell classes apart: asked of known classes, some of which play new.
 
 Every class is hidden once, with others, and shown by a few examples; the others are learned from half of their nodes.
 All are told apart by linear discriminants under the covariance within the classes that are known. What is known of the
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.edge_types import EdgeUse, commonest_kinds, kind_weights, relation, relation_names, union
+from ..graph.edge_types import EdgeUse, commonest_types, relation, relation_names, type_weights, union
 from ..graph.operators import normalized_adjacency
 from .views import Views, centred, further, neighbour_lists
 
@@ -23,8 +23,8 @@ CLASSES = 4  # that must be asked
 FOLDS, DRAWS, SHOTS = 3, 5, 3  # parts of the classes that are hidden in turn, at most; sets of examples; their size
 WIDTH, MORE = 256, 256  # principal directions of the plain views, and of further ones
 LENGTHS = (0.5, 1.0, 2.0)  # of further views against plain ones
-ALIKE = 0.7  # kinds that count at least so much, against the most telling one, are not worth telling apart
-REACHED = 0.02  # of the nodes must have an edge of a kind that is to be a view
+ALIKE = 0.7  # types that count at least so much, against the most telling one, are not worth telling apart
+REACHED = 0.02  # of the nodes must have an edge of a type that is to be a view
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class EdgeChoice:
     enough: bool = True
 
     def notes(self) -> list[str]:
-        """What was weighed, in a line for directions and one for kinds."""
+        """What was weighed, in a line for directions and one for types."""
         parts = {"directions of edges": ["directions"]}
-        parts["kinds of edges"] = [name for name in self.gains if name != "directions"]
+        parts["edge types"] = [name for name in self.gains if name != "directions"]
         if not self.enough:
-            return [f"directions and kinds of edges: not used, there are fewer than {CLASSES} known classes to ask"]
+            return [f"directions and edge types: not used, there are fewer than {CLASSES} known classes to ask"]
         return [f"{what}: {self._said(names)}" for what, names in parts.items() if set(names) & self.gains.keys()]
 
     def _said(self, names: list[str]) -> str:
@@ -67,7 +67,7 @@ class EdgeChoice:
         if name == SMOOTHING:
             return bool(self.use.weights)
         if name == COUNTS:
-            return bool(self.use.kinds)
+            return bool(self.use.types)
         return ("in" if name == "directions" else name) in self.use.relations
 
     def _points(self, name: str) -> str:
@@ -81,22 +81,22 @@ def _view(name: str) -> str:
     if name == "directions":
         return "in- and out-neighbours are seen apart"
     if name == COUNTS:
-        return "which kinds a node has is one view"
-    return f"{name.removeprefix('kind ')} is a view of its own"
+        return "which edge types a node has is one view"
+    return f"{name.removeprefix('type ')} is a view of its own"
 
 
 @torch.no_grad()
 def choose_edges(graph: Graph, rank: int = 256, *, weighted: bool = True) -> EdgeChoice:
-    """What to make of the directions and kinds of a graph, by its labels."""
+    """What to make of the directions and types of a graph, by its labels."""
     use = EdgeUse(weighted=weighted)
     sample = _Sample.of(graph.y)
-    if not graph.directed and graph.kinds is None:
+    if not graph.directed and graph.edge_types is None:
         return EdgeChoice(use, {})
     if len(sample.asked) < CLASSES:
         return EdgeChoice(use, {}, enough=False)
     plain = sample.plain(graph, use, rank)
     gains = {}
-    if (weights := kind_weights(graph)) and min(weights.values()) < ALIKE:
+    if (weights := type_weights(graph)) and min(weights.values()) < ALIKE:
         counted = replace(use, weights=weights)
         there = sample.plain(graph, counted, rank)
         gains[SMOOTHING] = sample.gain(plain, there)
@@ -118,12 +118,12 @@ def _words_and_links(graph: Graph, use: EdgeUse, rank: int) -> tuple[Tensor, Ten
 def _candidates(graph: Graph, use: EdgeUse) -> Iterable[tuple[str, EdgeUse]]:
     if graph.directed:
         yield "directions", replace(use, relations=("in", "out"))
-    if graph.kinds is None:
+    if graph.edge_types is None:
         return
-    for name in (name for name in relation_names(graph) if name.startswith("kind ")):
-        if len(graph.kinds.names) > 1 and float((relation(graph, name).degree > 0).float().mean()) >= REACHED:
+    for name in (name for name in relation_names(graph) if name.startswith("type ")):
+        if len(graph.edge_types.names) > 1 and float((relation(graph, name).degree > 0).float().mean()) >= REACHED:
             yield name, replace(use, relations=(name,))
-    yield COUNTS, replace(use, kinds=commonest_kinds(graph))
+    yield COUNTS, replace(use, types=commonest_types(graph))
 
 
 def _joined(
@@ -139,8 +139,8 @@ def _joined(
         return use
     parts = dict(_candidates(graph, use))
     relations = tuple(name for one in kept for name in parts[one].relations)
-    kinds = tuple(name for one in kept for name in parts[one].kinds)
-    return replace(use, relations=relations, kinds=kinds, length=best)
+    types = tuple(name for one in kept for name in parts[one].types)
+    return replace(use, relations=relations, types=types, length=best)
 
 
 @dataclass(frozen=True)

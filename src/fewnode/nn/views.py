@@ -1,5 +1,5 @@
 """Several views of every node, none of which needs a label: its words and its links, from near and far, along all edges
-or along those of one direction or kind."""
+or along those of one direction or type."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey, csr_tensor
-from ..graph.edge_types import EdgeUse, kind_counts, relation, union
+from ..graph.edge_types import EdgeUse, relation, type_counts, union
 from ..graph.operators import (
     Operator,
     bounded_mean,
@@ -27,7 +27,7 @@ WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
 NEAR = VIEWS.index("words_near")  # the view of the training-free floor
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
-BESIDE = 128  # columns of the views along one direction or kind
+BESIDE = 128  # columns of the views along one direction or type
 ROOM = 2 << 30  # bytes that all views may take in single precision; beyond that they are kept in half
 
 
@@ -64,9 +64,9 @@ class Views(nn.Module):
     fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
     products of links have a meaning across graphs.
 
-    Smoothing goes along all edges, whatever their direction and kind; ``use`` says what each counts. Each of its
+    Smoothing goes along all edges, whatever their direction and type; ``use`` says what each counts. Each of its
     relations adds two views: the mean of the words and of the links beside a node, along its edges alone. One more are
-    the kinds of edges that a node has.
+    the edge types that a node has.
     """
 
     def __init__(self, in_channels: int, rank: int = 256, use: EdgeUse | None = None) -> None:
@@ -91,7 +91,7 @@ class Views(nn.Module):
         if graph.space is not None:
             source = self.features._source()
             return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
-        words, key = self.features(graph), (self.rank, self.use.relations, self.use.kinds)
+        words, key = self.features(graph), (self.rank, self.use.relations, self.use.types)
         return graph.cache.get(ALL_VIEWS.of(*key), lambda: self._make(graph, words), source=words)
 
     def _make(self, whole: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
@@ -170,14 +170,14 @@ def _usual(full: Tensor, normal: Operator, mean: Operator, beside: Sequence[Oper
 
 
 def further(graph: Graph, use: EdgeUse, words: Tensor, links: Tensor) -> Iterator[Tensor]:
-    """The views that directions and kinds add, before they are centred: what is beside a node along each relation, and
-    the kinds of its edges."""
+    """The views that directions and types add, before they are centred: what is beside a node along each relation, and
+    the types of its edges."""
     for name in use.relations:
         there = mean_adjacency(relation(graph, name))
         yield there @ words[:, :BESIDE]
         yield there @ links[:, :BESIDE]
-    if use.kinds:
-        yield kind_counts(graph, use.kinds)
+    if use.types:
+        yield type_counts(graph, use.types)
 
 
 def neighbour_lists(pattern: Operator) -> Tensor:

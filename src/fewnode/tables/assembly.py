@@ -79,7 +79,7 @@ def read_graph(
     strict: bool = False,
     knn: int | None = None,
     directed: bool = False,
-    kind_per_file: bool = False,
+    type_per_file: bool = False,
     multi_label: Any = None,
     decimal: str | None = None,
     memory: Memory | None = None,
@@ -97,14 +97,14 @@ def read_graph(
         strict: refuse edges to nodes that ``nodes`` lacks, which otherwise make these nodes.
         knn: make the edges instead: each node with so many that are most like it.
         directed: keep the direction of edges.
-        kind_per_file: the edges of each file are a kind of their own.
+        type_per_file: the edges of each file are an edge type of their own.
         multi_label: what cells such as ``a|b`` mean: "first", "none" (no label) or "one" (a class of that name).
         decimal: the decimal mark, where it cannot be told.
         memory: what was learned of the columns of another table, to read this one in the same way.
         vocabulary: words of the text, where a model brings them.
         columns: ``id_column``, ``label_column`` ('' for none), ``text_column``, ``category_column``, ``number_column``,
             ``ignore_column`` (one name or several), ``source_column``, ``target_column``, ``weight_column``,
-            ``edge_kind_column``; those not given are found by name and by content.
+            ``edge_type_column``; those not given are found by name and by content.
     """
     _check_options(columns, edges, nodes, knn)
     again = memory is not None
@@ -120,7 +120,7 @@ def read_graph(
     x, names, learned = _features(everyone, file, memory, decimal)
     found: dict[str, Any] = {"num_nodes": len(everyone.index), "node_names": tuple(everyone.index)}
     found["edge_index"] = edge_index if joined else _made_edges(x, knn, everyone)
-    found |= edge_values(joined, kind_per_file, decimal) | ({"directed": True} if directed else {})
+    found |= edge_values(joined, type_per_file, decimal) | ({"directed": True} if directed else {})
     found |= _labels(everyone, apart, multi_label, notes)
     of_edges = list(dict.fromkeys(role for table in joined for role in table.roles))
     roles = [*listed.roles, *(apart[1:] if apart else ()), *of_edges]
@@ -195,7 +195,7 @@ def _columns(nodes: Sequence[Role], edges: Sequence[Role]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for role in (*nodes, *(role for role in edges if role.use)):
         option = FLAGS.get(role.use or "ignore", "").removeprefix("--").replace("-", "_")
-        if role.use in ("id", "label", "source", "target", "weight", "kind"):
+        if role.use in ("id", "label", "source", "target", "weight", "edge type"):
             found.setdefault(option, role.column)
         elif option:
             found.setdefault(option, []).append(role.column)

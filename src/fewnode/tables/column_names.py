@@ -52,7 +52,7 @@ def _edge_roles(edges: Table, options: dict[str, Any], known: Collection[str]) -
 
 
 def _unused(role: Role) -> str:
-    how = f"; {role.change}" if FLAGS["weight"] in role.change else ": a store keeps no kinds of edges"
+    how = f"; {role.change}" if FLAGS["weight"] in role.change else ": a store keeps no edge types"
     return f"{role.table}: column {role.column!r} is not used{how}"
 
 

@@ -1,4 +1,4 @@
-"""The edge tables of a graph: which nodes each row joins, how strongly, and as what kind of edge."""
+"""The edge tables of a graph: which nodes each row joins, how strongly, and of which type."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,17 +47,17 @@ def understood_edges(tables: Sequence[Table], options: Mapping[str, Any], known:
     return made
 
 
-def edge_values(tables: Sequence[EdgeTable], kind_per_file: bool, decimal: str | None) -> dict[str, Any]:
-    """``edge_weight``, ``edge_kind`` and ``kind_names`` for ``Graph.from_edges``, where they are asked for."""
+def edge_values(tables: Sequence[EdgeTable], type_per_file: bool, decimal: str | None) -> dict[str, Any]:
+    """``edge_weight``, ``edge_type`` and ``edge_type_names`` for ``Graph.from_edges``, where they are asked for."""
     found: dict[str, Any] = {}
     if any(table.named("weight") for table in tables):
         found["edge_weight"] = np.concatenate([_weights(table, decimal) for table in tables])
-    if kind_per_file or any(table.named("kind") for table in tables):
-        cells = [_kinds(table, kind_per_file) for table in tables]
+    if type_per_file or any(table.named("edge type") for table in tables):
+        cells = [_types(table, type_per_file) for table in tables]
         names = sorted({cell for part in cells for cell in part})
         place = {name: i for i, name in enumerate(names)}
-        found["edge_kind"] = np.array([place[cell] for part in cells for cell in part], dtype=np.int64)
-        found["kind_names"] = tuple(names)
+        found["edge_type"] = np.array([place[cell] for part in cells for cell in part], dtype=np.int64)
+        found["edge_type_names"] = tuple(names)
     return found
 
 
@@ -78,16 +78,16 @@ def _weights(edges: EdgeTable, decimal: str | None) -> np.ndarray:
     return weights
 
 
-def _kinds(edges: EdgeTable, per_file: bool) -> list[str]:
+def _types(edges: EdgeTable, per_file: bool) -> list[str]:
     file = edges.table.path.name.split(".")[0]
-    name = edges.named("kind")
+    name = edges.named("edge type")
     if name is None:
         return [file] * len(edges.table)
-    cells = edges.table.text(name, "kinds of edges")
+    cells = edges.table.text(name, "edge types")
     if "" in cells:
         raise InputError(
-            f"{edges.table.place(cells.index(''), name)}: the kind of edge is missing; fill it in or do without "
-            f"{FLAGS['kind']}"
+            f"{edges.table.place(cells.index(''), name)}: the edge type is missing; fill it in or do without "
+            f"{FLAGS['edge type']}"
         )
     return [f"{file} {cell}" for cell in cells] if per_file else cells
 
@@ -96,7 +96,7 @@ def find_ends(table: Table, options: Mapping[str, Any], known: Collection[str]) 
     """The two columns of an edge table that name nodes, and why. ``known`` are the node ids, if a table has them."""
     source, target = flagged(options, "source"), flagged(options, "target")
     rest = [name for name in table.columns if name not in (*source, *target)]
-    asked = (*flagged(options, "weight"), *flagged(options, "kind"))
+    asked = (*flagged(options, "weight"), *flagged(options, "edge type"))
     for use, given in (("source", source), ("target", target)):
         if given:
             table.column(given[0], f"{use} of each edge", FLAGS[use])
@@ -109,7 +109,7 @@ def find_ends(table: Table, options: Mapping[str, Any], known: Collection[str]) 
         return *pair, "its name"
     if known:
         found = [name for name in rest if share_known(sample(table, name), known) >= 0.5]
-        if len(found) > 2:  # the few names of kinds of edges may be names of nodes too
+        if len(found) > 2:  # the few names of edge types may be names of nodes too
             found = [name for name in found if len(sample(table, name)) > RARELY * min(len(table), SAMPLE)] or found
         if len(found) == 1:  # a table of some of the nodes
             found = _with_partner(table, found[0], [name for name in rest if name not in asked])
@@ -174,7 +174,7 @@ def edge_roles(table: Table, options: Mapping[str, Any], known: Collection[str])
     _check_header(table, source, target, known)
     file = table.path.name
     roles = [Role(file, source, "source", why, FLAGS["source"]), Role(file, target, "target", why, FLAGS["target"])]
-    for use in ("weight", "kind"):
+    for use in ("weight", "edge type"):
         for name in flagged(options, use):
             table.column(name, f"{use} of each edge", FLAGS[use])
             roles.append(Role(file, name, use, SAID, FLAGS[use]))
@@ -182,7 +182,7 @@ def edge_roles(table: Table, options: Mapping[str, Any], known: Collection[str])
     for name in table.columns:
         if name not in taken:
             numeric = table.columns[name].dtype.kind in "iuf" or kind_of(table, name) in ("number", "empty")
-            use = "weight" if numeric else "kind"
+            use = "weight" if numeric else "edge type"
             roles.append(Role(file, name, "", "not asked for", f"{FLAGS[use]} {name}"))
     return roles
 

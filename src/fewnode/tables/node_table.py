@@ -17,7 +17,7 @@ from .streams import Stream
 from .vectors import read_vectors
 
 APART = (
-    "directions and kinds of edges are not kept, all edges count alike; if the graph fits into memory, give the tables "
+    "directions and edge types are not kept, all edges count alike; if the graph fits into memory, give the tables "
     "to fit, which uses those that help"
 )
 
@@ -39,7 +39,7 @@ class Tables:
     ignore_column: tuple[str, ...] = ()
     decimal: str | None = None
     features: Path | None = None
-    apart: bool = False  # edges have directions or kinds, which a store does not keep
+    apart: bool = False  # edges have directions or types, which a store does not keep
 
     def given(self) -> dict[str, Any]:
         """What columns of nodes are said to be."""

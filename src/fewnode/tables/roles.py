@@ -8,10 +8,12 @@ from ..errors import InputError
 from . import names, values
 from .columns import Table
 
-Use = Literal["id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "kind", ""]
+Use = Literal[
+    "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
+]
 FLAGS: dict[str, str] = {
     use: f"--{use}-column" for use in ("id", "label", "text", "category", "number", "source", "target", "weight")
-} | {"date": "--number-column", "kind": "--edge-kind-column", "ignore": "--ignore-column"}
+} | {"date": "--number-column", "edge type": "--edge-type-column", "ignore": "--ignore-column"}
 FEATURES = ("text", "category", "number", "date", "vectors")
 SAMPLE = 2000  # values of an edge column that are looked up to see whether it holds node ids
 SAID = "you said so"

@@ -539,7 +539,7 @@ def _context(
 
 
 def _edge_use(view: Graph, rank: int) -> tuple[EdgeUse, list[str]]:
-    """What to make of weights, directions and kinds of edges, by the labels of the base classes."""
+    """What to make of weights, directions and edge types, by the labels of the base classes."""
     weighted = weights_tell(view)
     aside = "edges within base classes weigh no more than edges between them, so the weights are not used"
     choice = choose_edges(view, rank, weighted=weighted)

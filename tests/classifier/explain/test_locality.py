@@ -29,7 +29,7 @@ def random_graph(kind: str, seed: int = 0) -> Graph:
     if kind == "words":
         x = sp.csr_matrix(np.floor(np.abs(x)))
     kinds = np.where(np.arange(240) % 3 == 0, "a", "b") if kind == "kinds" else None
-    return Graph.from_edges(edges, x, y, directed=kind in ("directed", "kinds"), edge_kind=kinds)
+    return Graph.from_edges(edges, x, y, directed=kind in ("directed", "kinds"), edge_type=kinds)
 
 
 def world_of(graph: Graph, use: EdgeUse | None = None) -> OpenSetModel:
@@ -43,9 +43,9 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
     pairs = [{int(a), int(b)} for a, b in arrays["edge_index"].T]
     keep = np.array([not (node in pair and pair & set(others)) for pair in pairs])
     left = {name: part[..., keep] for name, part in arrays.items()}
-    names = None if graph.kinds is None else graph.kinds.names
+    names = None if graph.edge_types is None else graph.edge_types.names
     return Graph.from_edges(
-        x=graph.features_scipy(), y=graph.y, directed=graph.directed, num_nodes=N, kind_names=names, **left
+        x=graph.features_scipy(), y=graph.y, directed=graph.directed, num_nodes=N, edge_type_names=names, **left
     )
 
 
@@ -86,7 +86,7 @@ def rows_in_full(graph: Graph, cut: Graph, world: OpenSetModel, node: int) -> tu
 @pytest.mark.parametrize("kind", ["dense", "words", "directed", "kinds"])
 def test_rows_without_edges_are_those_of_the_graph_that_lacks_them(kind):
     graph = random_graph(kind)
-    world = world_of(graph, EdgeUse(relations=("in", "out", "kind a"), kinds=("a", "b")) if kind == "kinds" else None)
+    world = world_of(graph, EdgeUse(relations=("in", "out", "type a"), types=("a", "b")) if kind == "kinds" else None)
     locality = Locality(graph, world.recipe, world.moments, world.y, world.use)
     nodes = [5, int((graph.y < 0).nonzero()[0]), int((graph.y >= 0).nonzero()[0])]
     for node in nodes:

@@ -35,7 +35,7 @@ def whole(kind: str, seed: int = 0) -> Graph:
     features = sp.csr_matrix(np.floor(np.abs(x))) if kind == "words" else x
     weight = rng.exponential(5.0, len(pairs)) if kind == "weights" else None
     if kind == "kinds":  # who names whom, and the fourth edge of each node is of another kind
-        more = {"edge_kind": np.arange(len(pairs)) % 4 == 3, "directed": True}
+        more = {"edge_type": np.arange(len(pairs)) % 4 == 3, "directed": True}
         return Graph.from_edges(np.array(pairs).T, features, y, node_names=names, class_names=classes, **more)
     named = {"node_names": names, "class_names": classes, "edge_weight": weight}
     return Graph.from_edges(np.array(pairs).T, features, y, **named)
@@ -211,13 +211,13 @@ def later(graph: Graph) -> Graph:
     place[order] = np.arange(len(order))
     names = [graph.node_names[i] for i in order]
     left["edge_index"] = place[left["edge_index"]]
-    known = {"directed": graph.directed, "kind_names": graph.kinds.names if graph.kinds else None}
+    known = {"directed": graph.directed, "edge_type_names": graph.edge_types.names if graph.edge_types else None}
     return Graph.from_edges(x=graph.features_scipy()[order], node_names=names, num_nodes=len(order), **left, **known)
 
 
 def test_directions_and_kinds_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
-    relations = ("in", "out", "kind True")
-    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, kinds=("False", "True"), length=0.5)
+    relations = ("in", "out", "type True")
+    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, types=("False", "True"), length=0.5)
     monkeypatch.setattr("fewnode.training.loop.choose_edges", lambda *args, **options: EdgeChoice(use, {}))
     graph = whole("kinds")
     old = graph.subgraph(torch.arange(N) < N - NEW)
