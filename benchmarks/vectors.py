@@ -1,7 +1,7 @@
 """Dense vectors as features: alone, and beside the words they were made from.
 
 A table of texts (port, category, description) with its edges. The vectors are those of a sentence encoder, one row for
-each row of the table; docs/own-graph.md shows how to make them. Accuracy on tasks of the validation classes.
+each row of the table; docs/inputs.md shows how to make them. Accuracy on tasks of the validation classes.
 
     python benchmarks/vectors.py FOLDER VECTORS.npy [METHOD]      a folder with ports.csv and dependencies.csv
 """

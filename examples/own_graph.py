@@ -22,8 +22,8 @@ COLUMNS = ["age", "balance", "payments_per_week", "mean_amount", "night_share", 
 
 
 def write_files(folder: Path, each: int = 60, seed: int = 0) -> dict[str, str]:
-    """Write edges.csv, nodes.csv and support.csv, the same as a bank would export it (accounts.csv, transfers.csv,
-    suspects.csv), and people who arrive later; returns the true kind of every person, to check against."""
+    """Write accounts.csv, transfers.csv and suspects.csv as a bank would export them, and new accounts with their
+    transfers; returns the true class of every person, to check against."""
     rng = np.random.default_rng(seed)
     kinds = TRADES + NEW
     kind = rng.permutation(np.repeat(np.arange(len(kinds)), each))
@@ -40,20 +40,17 @@ def write_files(folder: Path, each: int = 60, seed: int = 0) -> dict[str, str]:
         pairs += [(person, int(rng.integers(len(kind)))) for _ in range(2)]
     rows = [[names[i], labels[i], *np.round(values[i], 3)] for i in range(len(kind))]
     examples = [[names[i], kinds[k]] for k in (9, 10) for i in np.flatnonzero(kind == k)[: 4 if k == 9 else 3]]
-    late = {names[i]: f"q{i:04d}" for i in range(0, len(kind), 33)}  # twins of some, who arrive later
+    new = {names[i]: f"q{i:04d}" for i in range(0, len(kind), 33)}  # twins of some, added after the fit
     joined = [[names[a], names[b]] for a, b in pairs]
-    for name, header, body, mark in (
-        ("nodes.csv", ["id", "label", *COLUMNS], rows, ","),
-        ("edges.csv", ["source", "target"], joined, ","),
-        ("support.csv", ["id", "label"], examples, ","),
-        ("accounts.csv", ["account no", "trade", *COLUMNS], rows, ";"),
-        ("transfers.csv", ["payer", "payee"], joined, ";"),
-        ("suspects.csv", ["account no", "kind"], examples, ";"),
-        ("late_nodes.csv", ["id", *COLUMNS], [[late[row[0]], *row[2:]] for row in rows if row[0] in late], ","),
-        ("late_edges.csv", ["source", "target"], [[late[a], b] for a, b in joined if a in late and b not in late], ","),
+    for name, header, body in (
+        ("accounts.csv", ["account no", "trade", *COLUMNS], rows),
+        ("transfers.csv", ["payer", "payee"], joined),
+        ("suspects.csv", ["account no", "kind"], examples),
+        ("new_accounts.csv", ["account no", *COLUMNS], [[new[row[0]], *row[2:]] for row in rows if row[0] in new]),
+        ("new_transfers.csv", ["payer", "payee"], [[new[a], b] for a, b in joined if a in new and b not in new]),
     ):
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, delimiter=mark).writerows([header, *body])
+            csv.writer(file, delimiter=";").writerows([header, *body])
     return {name: kinds[k] for name, k in zip(names, kind, strict=True)}
 
 
@@ -62,16 +59,17 @@ def main(folder: Path) -> None:
     made = folder / "python"
     made.mkdir(exist_ok=True)
 
-    # fewnode fit --edges edges.csv --nodes nodes.csv --out model
-    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
+    # fewnode fit --edges transfers.csv --nodes accounts.csv --label-column trade --out model
+    source = TableSource.of(folder / "transfers.csv", folder / "accounts.csv", label_column="trade")
     classifier = fewnode.FewShotClassifier("vantage", seed=0).fit(source.read(), source=source)
     print("learned from", ", ".join(classifier.known.base), "| checked on", ", ".join(classifier.known.validation))
     classifier.save(made / "model", force=True)
 
-    # fewnode predict model --support support.csv --out predictions.csv
+    # fewnode predict model --support suspects.csv --out predictions.csv
     loaded = fewnode.FewShotClassifier.load(made / "model")
     loaded.attach(loaded.read())
-    loaded.adapt(read_examples(folder / "support.csv"))
+    names = loaded.graph.node_names if loaded.graph else None
+    loaded.adapt(read_examples(folder / "suspects.csv", nodes=names or ()))
     found = loaded.predict_proba(loaded.unlabelled())
     write_columns(made / "predictions.csv", found.table(), force=True)
     labels = found.labels()
@@ -86,17 +84,17 @@ def main(folder: Path) -> None:
             f", expected {100 * (told.value or 0):.1f} % ({100 * (told.low or 0):.0f} to {100 * (told.high or 0):.0f})"
         )
 
-    # fewnode find model --support support.csv --class mule --top 20 --out candidates.csv
+    # fewnode find model --support suspects.csv --class mule --top 20 --out candidates.csv
     candidates = loaded.find("mule", top=20)
     hits = sum(truth[name] == "mule" for name in candidates.names)
     print(f"the 20 likeliest mules: {hits} are, {candidates.expected(20):.1f} expected")
 
-    # fewnode predict model --support support.csv --new-nodes late_nodes.csv --new-edges late_edges.csv --out late.csv
-    arrived = loaded.append(folder / "late_nodes.csv", folder / "late_edges.csv")
-    same = sum(label == truth[f"p{name[1:]}"] for label, name in zip(arrived.labels(), arrived.names, strict=True))
-    print(f"{len(arrived)} people who arrived later: {same} right")
+    # fewnode predict model --support suspects.csv --new-nodes new_accounts.csv --new-edges new_transfers.csv --out new.csv
+    added = loaded.append(folder / "new_accounts.csv", folder / "new_transfers.csv")
+    same = sum(label == truth[f"p{name[1:]}"] for label, name in zip(added.labels(), added.names, strict=True))
+    print(f"{len(added)} new people: {same} right")
 
-    # fewnode explain model --support support.csv --node p0003
+    # fewnode explain model --support suspects.csv --node p0003
     why = loaded.explain(candidates.names[0])
     print(f"{why.node} is {why.label} ({100 * why.probability:.0f} %), most like", end=" ")
     print(", ".join(f"{example.node} ({example.label})" for example in why.examples[:3]))

@@ -199,7 +199,7 @@ def _next() -> str:
         f"each from one id to another. A third names the examples: id and label.</p><pre>{NEXT}</pre>"
         "<p>The first command prints what it took each column for. The second writes what every node without a label "
         "is, how sure that is, and a page like this one, without the truth, with the nodes to label next. "
-        "<code>python examples/own_graph.py people</code> writes such files to try it with; docs/own-graph.md goes "
+        "<code>python examples/own_graph.py people</code> writes such files to try it with; docs/your-graph.md goes "
         "through them.</p>"
     )
 

@@ -1,4 +1,4 @@
-"""Draw the figure of docs/own-graph.md: what the model says of its sureness and how often it is right."""
+"""Draw the figure of docs/your-graph.md: what the model says of its sureness and how often it is right."""
 
 import sys
 import tempfile

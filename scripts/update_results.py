@@ -20,7 +20,7 @@ from fewnode.report.page import all_tables, svg
 from fewnode.report.results import Cell, ResultTable, dataset_title, gather, title
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/results.md", "docs/vantage.md", "docs/tent.md")
+PAGES = ("README.md", "docs/results.md", "docs/tent.md")
 FIGURE = "docs/figures/shots.svg"
 GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)

@@ -21,7 +21,7 @@ from pathlib import Path
 from fewnode import cli
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("docs/own-graph.md",)
+PAGES = ("docs/your-graph.md",)
 BLOCK = re.compile(r"(?<=^```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 SECONDS = re.compile(r"\b\d+(\.\d+)? s\b")
 TOKEN = re.compile(r"p\d{4}|[-+]?\d[\d,]*(?:\.\d+)?|\S+?(?=[\d\s]|$)|\S")

@@ -1,4 +1,4 @@
-"""The rooms: docs/architecture.md shows the order that the import rule keeps, and no module imports its own package."""
+"""docs/architecture.md shows the order of packages that the import rule keeps; no module imports its own package."""
 
 import re
 import tomllib
@@ -10,29 +10,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 LAYERS = next(contract["layers"] for contract in CONTRACTS if contract["type"] == "layers")
-ENTRANCE = "__main__"  # `python -m fewnode`: a door, not a room
+ENTRANCE = "__main__"  # `python -m fewnode`
 
 
-def rooms_of_the_rule() -> list[set[str]]:
-    """The rooms of each line of the import rule, lowest first."""
+def packages_of_the_rule() -> list[set[str]]:
+    """The packages of each line of the import rule, lowest first."""
     lines = [set(re.split(r"\s*[|:]\s*", line)) for line in reversed(LAYERS)]
     return [line for line in lines if line != {ENTRANCE}]
 
 
-def rooms_of_the_page() -> list[str]:
-    """The rooms in the order of the code block under the heading Rooms, lowest first."""
+def packages_of_the_page() -> list[str]:
+    """The packages in the order of the code block under the heading Packages, lowest first."""
     page = (ROOT / "docs/architecture.md").read_text()
-    block = re.search(r"^## Rooms\n.*?```\w*\n(.*?)```", page, re.DOTALL | re.MULTILINE)
-    assert block, "docs/architecture.md has no code block under '## Rooms'"
+    block = re.search(r"^## Packages\n.*?```\w*\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    assert block, "docs/architecture.md has no code block under '## Packages'"
     return re.findall(r"\w+", block[1])
 
 
 def test_the_page_shows_the_order_of_the_rule():
-    shown = rooms_of_the_page()
-    for line in rooms_of_the_rule():
+    shown = packages_of_the_page()
+    for line in packages_of_the_rule():
         here, shown = shown[: len(line)], shown[len(line) :]
         assert set(here) == line, f"docs/architecture.md shows {here} where the rule has {sorted(line)}"
-    assert shown == [], "docs/architecture.md names rooms that the import rule does not have"
+    assert shown == [], "docs/architecture.md names packages that the import rule does not have"
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +40,9 @@ def imports() -> grimp.ImportGraph:
     return grimp.build_graph("fewnode", cache_dir=None)
 
 
-def test_every_room_is_in_the_rule(imports):
-    rooms = {name.removeprefix("fewnode.") for name in imports.find_children("fewnode")} - {ENTRANCE}
-    assert rooms == set().union(*rooms_of_the_rule())
+def test_every_package_is_in_the_rule(imports):
+    packages = {name.removeprefix("fewnode.") for name in imports.find_children("fewnode")} - {ENTRANCE}
+    assert packages == set().union(*packages_of_the_rule())
 
 
 def test_no_module_imports_the_package_it_is_in(imports):
