@@ -25,7 +25,11 @@ def test_the_tables_are_current(script):
 
 def test_every_benchmark_with_a_table_is_on_a_page(script):
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
-    benchmarks = [path for path in (ROOT / "benchmarks").glob("*.py") if re.search(r"^def table\(.*\) -> str:", path.read_text(), re.MULTILINE)]
+    benchmarks = [
+        path
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if re.search(r"^def table\(.*\) -> str:", path.read_text(), re.MULTILINE)
+    ]
     assert benchmarks
     assert [path.stem for path in benchmarks if f"benchmark:begin {path.stem}.table" not in pages] == []
 
