@@ -1,7 +1,7 @@
 """Write the tables of docs/ that come from benchmark rows; ``--check`` only compares.
 
-A generated part stands between ``<!-- benchmark:begin NAME.FUNCTION -->`` and ``<!-- benchmark:end -->``. It is the text
-that this function of ``benchmarks/NAME.py`` returns.
+A generated part stands between ``<!-- benchmark:begin NAME.FUNCTION -->`` and ``<!-- benchmark:end -->``: what that
+function of ``benchmarks/NAME.py`` returns.
 """
 
 import importlib.util
