@@ -32,7 +32,7 @@ from fewnode.classifier import planning
 from fewnode.classifier.commands import write_predictions
 from fewnode.graph.arrays import STEPS, csr_tensor, leading_eigenvectors, to_scipy
 from fewnode.graph.edge_types import union
-from fewnode.graph.operators import bounded_normalized, mean_adjacency, normalized_adjacency
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
 from fewnode.nn.view_blocks import COPIES
@@ -157,7 +157,7 @@ def rate(size: str, folder: Path) -> None:
     matrix in memory; in turn, the quicker of two times."""
     graph = open_store(folder / f"{size}.store", 1 << 40)
     arcs, width, passes = len(graph.indices), 32, 3
-    operator, h = bounded_normalized(graph), matrix(graph.num_nodes, width)
+    operator, h = normalized_adjacency(graph), matrix(graph.num_nodes, width)
     h.normal_()
     spent: dict[str, list[float]] = {"views": [], "bare": []}
     for _ in range(2):

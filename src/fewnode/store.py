@@ -289,10 +289,12 @@ LARGE = 64 << 20  # bytes from which pages of two megabytes are asked for
 PORTION = 8 << 20  # bytes written at a time
 
 
-def matrix(rows: int, width: int) -> Tensor:
-    """An empty matrix in single precision, on large pages where the system has them: rows of a neighbour are anywhere
-    in it, and with small pages finding out where takes as long as reading them."""
+def matrix(rows: int, width: int, like: Tensor | None = None) -> Tensor:
+    """An empty matrix in single precision, or of the type of another. On large pages where the system has them: rows of
+    a neighbour are anywhere in it, and with small pages finding out where takes as long as reading them."""
     size = 4 * rows * width
+    if like is not None and (like.dtype != torch.float32 or not like.is_cpu):
+        return like.new_empty(rows, width)
     if size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return torch.empty(rows, width)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -959,6 +961,9 @@ class Space:
         parts = min(turns * slots, units)
         ends = [min(unit * -(-units * part // parts), width) for part in range(parts + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
+
+
+MEMORY = Space(Path("memory"), 1 << 62)  # for work on arrays in memory, where nothing is kept under a name
 
 
 def _boot() -> str | None:

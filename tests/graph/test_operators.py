@@ -71,7 +71,7 @@ def test_gathered_neighbours_are_the_rows_of_the_adjacency(case, data):
 def test_smoothing_equals_the_recursion_written_out(small, large, monkeypatch):
     monkeypatch.setattr(operators, "LARGE", large)
     operator = operators.normalized_adjacency(Graph.from_edges(**small.edge_arrays(), num_nodes=8))
-    assert (operator.kernel is operators.bags) == (large == 1)
+    assert isinstance(operator.factor, operators.Pattern) == (large == 1)
     a = operator.matrix.to_dense().double()
     h = torch.randn(8, 3, dtype=torch.float64)
     z = h

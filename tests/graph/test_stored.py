@@ -10,7 +10,7 @@ import fewnode
 from fewnode import Graph, InputError
 from fewnode import store as spaces
 from fewnode.graph import operators as passes
-from fewnode.graph.operators import bounded_mean, bounded_normalized, mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.graph.stored import open_store, save_store
 
 
@@ -31,8 +31,8 @@ def test_products_with_edges_on_disk_are_those_in_memory(tmp_path, monkeypatch, 
     stored = open_store(tmp_path / "g.store")
     h = torch.randn(400, 5)
     for bounded, whole in (
-        (bounded_normalized(stored), normalized_adjacency(graph)),
-        (bounded_mean(stored), mean_adjacency(graph)),
+        (normalized_adjacency(stored), normalized_adjacency(graph)),
+        (mean_adjacency(stored), mean_adjacency(graph)),
     ):
         assert torch.allclose(bounded @ h, whole @ h, atol=1e-5)
         assert torch.allclose(bounded.T @ h, whole.T @ h, atol=1e-5)
@@ -97,5 +97,5 @@ def test_passes_over_features_are_those_in_memory(tmp_path, monkeypatch):
         assert torch.allclose(mine, whole, atol=1e-12)
     v = torch.randn(7, 3)
     assert torch.allclose(passes.gram_by_rows(lambda rows: x[rows], x, space)(v), graph.x.T @ graph.x @ v, rtol=1e-4)
-    monkeypatch.setattr(passes, "WIDE", 0)
+    monkeypatch.setattr(passes, "PASSES_WIDE", 0)
     assert torch.allclose(passes.gram_by_rows(lambda rows: x[rows], x, space)(v), graph.x.T @ graph.x @ v, rtol=1e-4)

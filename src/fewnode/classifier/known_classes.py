@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..graph.operators import BoundedOperator, Operator, RowsOf, column_means, ppr_smooth
+from ..graph.operators import Operator, RowsOf, column_means, ppr_smooth
 from ..nn.optimizers import LBFGS
 from ..nn.views import VIEWS
 from ..store import CHUNK, Columns, Space, by_rows, chunks, rows_at
@@ -69,11 +69,10 @@ class Opinions:
     y: Tensor
     shares: Tensor
     reached: Sequence[Tensor]
-    edges: BoundedOperator
+    edges: Operator
 
     @classmethod
     def of(cls, x: Tensor, weights: Tensor, edges: Operator, y: Tensor, space: Space) -> "Opinions":
-        assert isinstance(edges, BoundedOperator)
         labelled, n_classes = y >= 0, weights.shape[1]
         alone, total = _regression(x, weights, space)
         count = torch.bincount(y[labelled], minlength=n_classes).float()

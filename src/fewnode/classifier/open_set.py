@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse, union
-from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth, smoother
+from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..methods.base import Method
 from ..nn.views import VIEWS, Views, ViewSources, neighbour_lists
 from ..store import Space, by_rows
@@ -192,7 +192,7 @@ class OpenSetModel:
         done.
         """
         use = use or EdgeUse()
-        edges = smoother(union(use.seen(graph)))
+        edges = normalized_adjacency(union(use.seen(graph)))
         progress("joining the views", 0.0)
         frame = Frame.of(views, space, use.length)
         x = frame.all_coordinates(views, space)

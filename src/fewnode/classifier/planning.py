@@ -3,14 +3,14 @@
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..errors import InputError
-from ..graph.operators import BoundedOperator, Pattern
+from ..graph.operators import Pattern
 from ..store import Space, default_memory
 
 VIEWS, SPARE = 6, 16  # views of the nodes, and columns to spare while the leading eigenvectors are found
@@ -41,7 +41,7 @@ class Rates:
         few = right[:, :40].contiguous()
         with tempfile.TemporaryDirectory(dir=folder) as where:
             space = Space(Path(where), 1 << 40)
-            operator = BoundedOperator(pattern, torch.ones(n), torch.ones(n), True, space)
+            operator = replace(pattern, left=torch.ones(n), right=torch.ones(n), loops=True, space=space)
 
             def written() -> None:
                 space.write("h", h)

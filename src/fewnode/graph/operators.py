@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,14 +11,123 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..store import Space, by_rows, chunks, matrix, pieces
-from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, transposed
+from ..store import MEMORY, Space, by_rows, chunks, matrix, pieces
+from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
 from .graph import Graph
 
-# --- The hot kernels: CSR products with gradients, neighbour gathers, smoothing. Nothing here is ever N x N dense.
-Kernel = Callable[[Tensor, Tensor], Tensor]
-WIDE = 64  # columns that are smoothed at once
-LARGE = 4_000_000  # entries from which every product goes by bags: the stored results are of smaller graphs and torch's
+RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
+LARGE = 4_000_000  # arcs from which rows are summed by bags; stored results are of smaller graphs and torch's product
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """``diag(left) (A or A + I) diag(right)`` for the CSR arcs of a symmetric A, in memory or mapped from disk.
+
+    Arcs without ``weights`` need no values, however they are normalised; weights count ``unit`` times what they are.
+    A graph in a ``space`` is read from disk at every pass, a chunk of rows at a time.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    weights: Tensor | None = None
+    unit: float = 1.0
+    left: Tensor | None = None
+    right: Tensor | None = None
+    loops: bool = False
+    space: Space | None = None
+
+    @property
+    def T(self) -> "Pattern":
+        return replace(self, left=self.right, right=self.left)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.indptr) - 1, len(self.indptr) - 1
+
+    def explicit(self) -> Tensor:
+        """The same as a CSR tensor with all its values."""
+        ones = torch.ones(len(self.indices), device=self.indices.device)
+        arcs = csr_tensor(
+            self.indptr, self.indices, ones if self.weights is None else self.weights * self.unit, self.shape
+        )
+        if self.loops:
+            looped = to_scipy(arcs) + sp.identity(len(self.indptr) - 1, dtype="float32", format="csr")
+            looped.sort_indices()
+            indptr, indices, values = csr_parts(to_tensor(looped, arcs.device))
+            arcs = csr_tensor(indptr.to(self.indptr.dtype), indices.to(self.indices.dtype), values, self.shape)
+        indptr, indices, values = csr_parts(arcs)
+        if self.right is not None:
+            values = values * self.right[indices.long()]
+        if self.left is not None:
+            values = values * torch.repeat_interleave(self.left, (indptr[1:] - indptr[:-1]).long())
+        return csr_tensor(indptr, indices, values, self.shape)
+
+    def product(self, z: Tensor) -> Tensor:
+        """``self @ z``, differently rounded than by ``explicit``."""
+        return self.product_(z if self.right is None else z.clone(), torch.empty_like(z))
+
+    @torch.no_grad()
+    def product_(self, z: Tensor, out: Tensor) -> Tensor:
+        """``self @ z`` in ``out [N, B]``; ``z`` is used up."""
+        if self.right is not None:
+            z *= self.right[:, None]
+        return self._sums(z, out, lambda part, rows: self._scaled(part, z, rows, 1.0))
+
+    @torch.no_grad()
+    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
+        """``ppr_smooth`` with two matrices ``[N, B]`` in memory, the last step and the next: ``h`` is read at every
+        step, so it may be on disk, or a function of some rows."""
+        space, n = self.space or MEMORY, len(self.indptr) - 1
+        given: RowsOf = h if callable(h) else h.__getitem__
+        some = given(slice(0, 1))
+        z, out = (matrix(n, some.shape[1], some) for _ in range(2))
+        for rows in space.rows(n, 8 * some.shape[1]):
+            z[rows] = given(rows)
+        for step in range(steps):
+            if step == 0 and self.right is not None:
+                z *= self.right[:, None]
+            onward = None if step == steps - 1 else self.right  # what the next step would begin with
+
+            def then(part: Tensor, rows: slice, z: Tensor = z, onward: Tensor | None = onward) -> Tensor:
+                part = self._scaled(part, z, rows, 1 - restart).add_(given(rows), alpha=restart)
+                return part if onward is None else part.mul_(onward[rows, None])
+
+            self._sums(z, out, then)
+            z, out = out, z
+        return z
+
+    @torch.no_grad()
+    def totals(self) -> Tensor:
+        """The (weighted) degree of each row of A, ``[N]``."""
+        if self.weights is None:
+            return (self.indptr[1:] - self.indptr[:-1]).float()
+        ones = torch.ones(len(self.indptr) - 1, 1, device=self.indptr.device)
+        return self._sums(ones, torch.empty_like(ones), lambda part, rows: part)[:, 0]
+
+    def _sums(self, z: Tensor, out: Tensor, then: Callable[[Tensor, slice], Tensor]) -> Tensor:
+        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes:
+        faster than the product with a sparse matrix, and any rows by themselves. ``then`` changes some rows while they
+        are still in the processor's cache."""
+        for chunk in (self.space or MEMORY).rows(len(out), 16 * z.shape[1]):
+            ends = self.indptr[chunk.start : chunk.stop + 1].long()
+            for rows in pieces(chunk, z.shape[1]):
+                at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
+                arcs = slice(int(at[0]), int(at[-1]))
+                source = self.indices[arcs]
+                each = None if self.weights is None else (self.weights[arcs] * self.unit).to(z.dtype)
+                starts = (at - at[0]).to(source.dtype)
+                part = F.embedding_bag(source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
+                out[rows] = then(part, rows)
+        return out
+
+    def _scaled(self, part: Tensor, z: Tensor, rows: slice, scale: float) -> Tensor:
+        if self.loops:
+            part += z[rows]
+        return part.mul_(scale if self.left is None else (self.left[rows] * scale)[:, None])
+
+
+Factor = Tensor | Pattern  # the left side of a product: a CSR tensor, or arcs with scales of rows and columns
+Kernel = Callable[[Any, Tensor], Tensor]
 
 
 def bags(matrix: Tensor, dense: Tensor) -> Tensor:
@@ -30,53 +140,74 @@ def bags(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """``matrix @ dense`` whose backward uses the stored transpose: torch's own transposes at every call."""
+    """``factor @ dense`` whose backward uses the stored transpose: torch's own transposes at every call."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transpose: Tensor, dense: Tensor, kernel: Kernel) -> Tensor:
-        ctx.transpose, ctx.matrix, ctx.kernel = transpose, matrix, kernel
-        return kernel(matrix, dense)
+    def forward(ctx: Any, factor: Factor, transpose: Factor, dense: Tensor, kernel: Kernel) -> Tensor:
+        ctx.transpose, ctx.factor, ctx.kernel = transpose, factor, kernel
+        return kernel(factor, dense)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor, None]:
         # Through apply again, so that second derivatives (MAML) work.
-        return None, None, _product(ctx.transpose, ctx.matrix, gradients[0], ctx.kernel), None
+        return None, None, _product(ctx.transpose, ctx.factor, gradients[0], ctx.kernel), None
 
 
-def _product(matrix: Tensor, transpose: Tensor, dense: Tensor, kernel: Kernel) -> Tensor:
-    product: Tensor = _Product.apply(matrix, transpose, dense, kernel)  # type: ignore[no-untyped-call]
+def _product(factor: Factor, transpose: Factor, dense: Tensor, kernel: Kernel) -> Tensor:
+    product: Tensor = _Product.apply(factor, transpose, dense, kernel)  # type: ignore[no-untyped-call]
     return product
 
 
 class Operator:
-    """A sparse matrix kept with its transpose; ``operator @ dense`` is differentiable in the dense operand."""
+    """A sparse matrix kept with its transpose, wherever it is; ``operator @ dense`` is differentiable in the dense
+    operand."""
 
-    space: Space | None = None  # where products that do not fit into memory are kept
-
-    def __init__(self, matrix: Tensor, transpose: Tensor, kernel: Kernel | None = None) -> None:
-        large = matrix.device.type == "cpu" and len(matrix.values()) > LARGE
-        self.matrix, self.transpose = matrix, transpose
-        self.kernel: Kernel = kernel or (bags if large else torch.matmul)
-        self._typed: dict[torch.dtype, Operator] = {matrix.dtype: self}
+    def __init__(self, factor: Factor, transpose: Factor | None = None, kernel: Kernel | None = None) -> None:
+        if isinstance(factor, Pattern):
+            self.kernel: Kernel = Pattern.product
+            self.other: Factor = factor.T
+        else:
+            large = factor.device.type == "cpu" and len(factor.values()) > LARGE
+            self.kernel = kernel or (bags if large else torch.matmul)
+            self.other = transposed(factor) if transpose is None else transpose
+        self.factor = factor
+        self._typed: dict[torch.dtype, Operator] = {}
 
     @classmethod
-    def from_csr(
-        cls, indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int], symmetric: bool
-    ) -> "Operator":
-        """An operator from CSR parts; a symmetric one is its own transpose."""
-        matrix = csr_tensor(indptr, indices, values, shape)
-        return cls(matrix, matrix if symmetric else transposed(matrix))
+    def of(cls, graph: Graph, arcs: Pattern, kernel: Kernel | None = None) -> "Operator":
+        """The ``arcs`` of a graph: with explicit values if it is small, in memory or directed."""
+        large = graph.device.type == "cpu" and len(graph.indices) > LARGE and kernel is None
+        if graph.space is not None or (large and not graph.directed):
+            return cls(arcs)
+        matrix = arcs.explicit()
+        return cls(matrix, matrix if arcs.left is arcs.right and not graph.directed else None, kernel)
+
+    @property
+    def space(self) -> Space | None:
+        """Where products that do not fit into memory are kept."""
+        return self.factor.space if isinstance(self.factor, Pattern) else None
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.matrix.shape[0], self.matrix.shape[1]
+        return self.factor.shape[0], self.factor.shape[1]
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """All values, as a CSR tensor."""
+        return self.factor.explicit() if isinstance(self.factor, Pattern) else self.factor
+
+    @cached_property
+    def transpose(self) -> Tensor:
+        return self.other.explicit() if isinstance(self.other, Pattern) else self.other
 
     @property
     def T(self) -> "Operator":
-        return Operator(self.transpose, self.matrix, self.kernel)
+        return Operator(self.other, self.factor, self.kernel)
 
     def to(self, dtype: torch.dtype) -> "Operator":
         """The operator in another precision, converted once."""
+        if isinstance(self.factor, Pattern) or dtype == self.factor.dtype:
+            return self
         if dtype not in self._typed:
             matrix = self.matrix.to(dtype)
             same = self.transpose is self.matrix
@@ -85,18 +216,20 @@ class Operator:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         typed = self.to(dense.dtype)
-        return _product(typed.matrix, typed.transpose, dense, self.kernel)
+        return _product(typed.factor, typed.other, dense, self.kernel)
 
-    def smooth(self, h: Tensor, steps: int, restart: float) -> Tensor:
-        """See ``ppr_smooth``. Some columns at a time, whose rows stay in the processor's cache for longer."""
-        if h.is_cpu and not h.requires_grad and h.shape[1] > WIDE:
-            return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(WIDE, 1)], 1)
+    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
+        """See ``ppr_smooth``. 64 columns at a time, whose rows stay in the processor's cache for longer."""
+        learned = isinstance(h, Tensor) and h.requires_grad
+        if isinstance(h, Tensor) and h.is_cpu and not learned and self.space is None and h.shape[1] > 64:
+            return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
+        if isinstance(self.factor, Pattern) and not learned:
+            return self.factor.smooth(h, steps, restart)
+        assert isinstance(h, Tensor), "only rows of a pattern are made as they are needed"
         z = h
         for _ in range(steps):
-            if h.requires_grad:
+            if learned or self.kernel is bags:
                 z = (1 - restart) * (self @ z) + restart * h
-            elif self.kernel is bags:
-                z = (self @ z).mul_(1 - restart).add_(h, alpha=restart)
             else:  # one fused pass over memory instead of three
                 z = torch.addmm(h, self.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
         return z
@@ -110,8 +243,12 @@ NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
 FEATURES = CacheKey[Operator]("sparse features")
 
 
-def _operator(graph: Graph, indptr: Tensor, indices: Tensor, values: Tensor, symmetric: bool) -> Operator:
-    return Operator.from_csr(indptr, indices, values, (graph.num_nodes,) * 2, symmetric and not graph.directed)
+def arcs_of(graph: Graph) -> Pattern:
+    """The arcs of a graph with weights of mean one; without weights, each counts one."""
+    weights, unit = graph.weights, 1.0
+    if weights is not None and len(weights):
+        unit = 1.0 / float(weights.cpu().numpy().mean(dtype="float64"))
+    return Pattern(graph.indptr, graph.indices, weights, unit, space=graph.space)
 
 
 def rows_of(graph: Graph) -> Tensor:
@@ -126,50 +263,29 @@ def arc_values(graph: Graph) -> Tensor:
 
 def adjacency(graph: Graph) -> Operator:
     """A, with ones: for sums and counts, in which every edge is one."""
-
-    def build() -> Operator:
-        ones = torch.ones(len(graph.indices), device=graph.device)
-        return _operator(graph, graph.indptr, graph.indices, ones, symmetric=True)
-
-    return graph.cache.get(ADJACENCY, build)
+    return graph.cache.get(ADJACENCY, lambda: Operator.of(graph, replace(arcs_of(graph), weights=None)))
 
 
 def closed_adjacency(graph: Graph) -> Operator:
     """A + I, with ones: the sum over a node and its neighbours."""
-
-    def build() -> Operator:
-        nodes = torch.arange(graph.num_nodes, device=graph.device)
-        rows, columns = torch.cat([rows_of(graph), nodes]), torch.cat([graph.indices.long(), nodes])
-        order = torch.argsort(rows * graph.num_nodes + columns)
-        pointers = graph.indptr + torch.arange(graph.num_nodes + 1, dtype=graph.indptr.dtype, device=graph.device)
-        ones, dtype = torch.ones(len(rows), device=graph.device), graph.indices.dtype
-        matrix = csr_tensor(pointers, columns[order].to(dtype), ones, (graph.num_nodes,) * 2)
-        return Operator(matrix, transposed(matrix) if graph.directed else matrix, bags)
-
-    return graph.cache.get(CLOSED_ADJACENCY, build)
+    arcs = Pattern(graph.indptr, graph.indices, loops=True)
+    return graph.cache.get(CLOSED_ADJACENCY, lambda: Operator.of(graph, arcs, bags))
 
 
 def weighted_adjacency(graph: Graph) -> Operator:
     """A, with weights of mean one; ones, where the graph has none."""
     if graph.weights is None:
         return adjacency(graph)
-    values = arc_values(graph)
-    return graph.cache.get(
-        WEIGHTED_ADJACENCY, lambda: _operator(graph, graph.indptr, graph.indices, values, symmetric=True)
-    )
+    return graph.cache.get(WEIGHTED_ADJACENCY, lambda: Operator.of(graph, arcs_of(graph)))
 
 
 def mean_adjacency(graph: Graph) -> Operator:
     """D^-1 A: the (weighted) mean over the neighbours; zero at a node that has none."""
 
     def build() -> Operator:
-        rows = rows_of(graph)
-        if graph.weights is None:
-            values = 1.0 / graph.degree.clamp(min=1).float()[rows]
-        else:
-            given = arc_values(graph)
-            values = given / given.new_zeros(graph.num_nodes).index_add_(0, rows, given)[rows]
-        return _operator(graph, graph.indptr, graph.indices, values, symmetric=False)
+        arcs = arcs_of(graph)
+        total = arcs.totals()
+        return Operator.of(graph, replace(arcs, left=torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0)))
 
     return graph.cache.get(MEAN_ADJACENCY, build)
 
@@ -178,16 +294,12 @@ def normalized_adjacency(graph: Graph) -> Operator:
     """D^-1/2 (A + I) D^-1/2, the propagation of a GCN; degrees are weighted and count the self-loop."""
 
     def build() -> Operator:
-        loops = graph.to_scipy(scaled=True) + sp.identity(graph.num_nodes, dtype="float32", format="csr")
-        loops.sort_indices()
-        into, out = (torch.from_numpy(loops.sum(axis)).ravel().rsqrt().to(graph.device) for axis in (1, 0))
-        dtype = graph.indices.dtype
-        indptr, indices = (torch.from_numpy(part).to(graph.device, dtype) for part in (loops.indptr, loops.indices))
-        rows = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree + 1)
-        values = into[rows] * out[indices.long()]
-        if graph.weights is not None:
-            values = values * torch.from_numpy(loops.data).to(graph.device)
-        return _operator(graph, indptr, indices, values, symmetric=True)
+        arcs = arcs_of(graph)
+        into = out = (arcs.totals() + 1).rsqrt()
+        if graph.directed:
+            sums = torch.from_numpy(graph.to_scipy(scaled=True).sum(0)).ravel()
+            out = (sums + 1).rsqrt().to(graph.device)
+        return Operator.of(graph, replace(arcs, left=into, right=out, loops=True))
 
     return graph.cache.get(NORMALIZED_ADJACENCY, build)
 
@@ -208,7 +320,7 @@ def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor
 
 def feature_operator(graph: Graph) -> Operator:
     """The sparse features as an operator."""
-    return graph.cache.get(FEATURES, lambda: Operator(graph.x, transposed(graph.x), bags))
+    return graph.cache.get(FEATURES, lambda: Operator(graph.x, kernel=bags))
 
 
 def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,140 +329,9 @@ def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
     return owner, graph.indices[at].long()
 
 
-def ppr_smooth(operator: Operator, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
+def ppr_smooth(operator: Operator, h: "Tensor | RowsOf", steps: int = 12, restart: float = 0.1) -> Tensor:
     """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
     return operator.smooth(h, steps, restart)
-
-
-# --- Products with the adjacency of a graph that is larger than memory: the edges are read from disk at every pass.
-Then = Callable[[Tensor, slice], Tensor]  # given some rows of a product and which they are; what is kept of them
-RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """CSR arcs, mapped from disk; ``weights`` count ``unit`` times what they are."""
-
-    indptr: Tensor
-    indices: Tensor
-    weights: Tensor | None = None
-    unit: float = 1.0
-
-    @torch.no_grad()
-    def sums(self, z: Tensor, out: Tensor, space: Space, then: "Then | None" = None) -> Tensor:
-        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes:
-        faster than the product with a sparse matrix, and any rows by themselves. ``then`` may change some rows while
-        they are still in the processor's cache."""
-        for chunk in space.rows(len(out), 16 * z.shape[1]):
-            ends = self.indptr[chunk.start : chunk.stop + 1].long()
-            for rows in pieces(chunk, z.shape[1]):
-                at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
-                arcs = slice(int(at[0]), int(at[-1]))
-                source = self.indices[arcs]
-                each = None if self.weights is None else self.weights[arcs] * self.unit
-                starts = (at - at[0]).to(source.dtype)
-                part = F.embedding_bag(source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
-                out[rows] = part if then is None else then(part, rows)
-        return out
-
-    def totals(self, space: Space) -> Tensor:
-        """The (weighted) degree of each row, ``[N]``."""
-        if self.weights is None:
-            return (self.indptr[1:] - self.indptr[:-1]).float()
-        ones = torch.ones(len(self.indptr) - 1, 1)
-        return self.sums(ones, torch.empty_like(ones), space)[:, 0]
-
-
-class BoundedOperator(Operator):
-    """``left * (A or A + I) * right`` with a symmetric A and scales of rows and columns, so that arcs without weights
-    need no values."""
-
-    def __init__(self, pattern: Pattern, left: Tensor | None, right: Tensor | None, loops: bool, space: Space) -> None:
-        self.pattern, self.left, self.right, self.loops, self.space = pattern, left, right, loops, space
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.pattern.indptr) - 1, len(self.pattern.indptr) - 1
-
-    @property
-    def T(self) -> "BoundedOperator":
-        assert self.space is not None
-        return BoundedOperator(self.pattern, self.right, self.left, self.loops, self.space)
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        return self.product_(dense.clone(), torch.empty_like(dense))
-
-    @torch.no_grad()
-    def product_(self, z: Tensor, out: Tensor) -> Tensor:
-        """``self @ z`` in ``out [N, B]``; ``z`` is used up."""
-        assert self.space is not None
-        if self.right is not None:
-            z *= self.right[:, None]
-        return self.pattern.sums(z, out, self.space, lambda part, rows: self._scaled(part, z, rows, 1.0))
-
-    @torch.no_grad()
-    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
-        """``ppr_smooth`` with two matrices ``[N, B]`` in memory, the last step and the next: ``h`` is read at every
-        step, so it may be on disk, or a function of some rows."""
-        space, n = self.space, self.shape[0]
-        assert space is not None
-        given: RowsOf = h if callable(h) else h.__getitem__
-        width = given(slice(0, 1)).shape[1]
-        z, out = matrix(n, width), matrix(n, width)
-        for rows in space.rows(n, 8 * width):
-            z[rows] = given(rows)
-        for step in range(steps):
-            if step == 0 and self.right is not None:
-                z *= self.right[:, None]
-            onward = None if step == steps - 1 else self.right  # what the next step would begin with
-
-            def then(part: Tensor, rows: slice, z: Tensor = z, onward: Tensor | None = onward) -> Tensor:
-                part = self._scaled(part, z, rows, 1 - restart).add_(given(rows), alpha=restart)
-                return part if onward is None else part.mul_(onward[rows, None])
-
-            self.pattern.sums(z, out, space, then)
-            z, out = out, z
-        return z
-
-    def _scaled(self, part: Tensor, z: Tensor, rows: slice, scale: float) -> Tensor:
-        if self.loops:
-            part += z[rows]
-        return part.mul_(scale if self.left is None else (self.left[rows] * scale)[:, None])
-
-
-BOUNDED = CacheKey[BoundedOperator]("bounded normalized adjacency")
-
-
-def pattern_of(graph: Graph) -> Pattern:
-    """The arcs of a graph on disk, which is not directed: by target or by source they are the same."""
-    unit = 1.0 if graph.weights is None else 1.0 / max(float(graph.weights.numpy().mean(dtype="float64")), 1e-30)
-    return Pattern(graph.indptr, graph.indices, graph.weights, unit)
-
-
-def bounded_normalized(graph: Graph) -> BoundedOperator:
-    """D^-1/2 (A + I) D^-1/2 of a graph on disk; degrees count the self-loop."""
-
-    def build() -> BoundedOperator:
-        assert graph.space is not None
-        pattern = pattern_of(graph)
-        scale = (pattern.totals(graph.space) + 1).rsqrt()
-        return BoundedOperator(pattern, scale, scale, True, graph.space)
-
-    return graph.cache.get(BOUNDED, build)
-
-
-def bounded_mean(graph: Graph) -> BoundedOperator:
-    """D^-1 A of a graph on disk; zero at a node without neighbours."""
-    assert graph.space is not None
-    pattern = pattern_of(graph)
-    total = pattern.totals(graph.space)
-    left = torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0)
-    return BoundedOperator(pattern, left, None, False, graph.space)
-
-
-def smoother(graph: Graph) -> Operator:
-    """The normalized adjacency of a graph, wherever it is."""
-    return normalized_adjacency(graph) if graph.space is None else bounded_normalized(graph)
 
 
 # --- Passes over the features of a graph on disk, a chunk of rows at a time.

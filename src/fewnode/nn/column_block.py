@@ -1,13 +1,13 @@
 """A block of columns as a piece of work of its own: files of a store in, one file out. It needs the edges and nothing
 else, so blocks can be made one after the other, side by side, elsewhere, and again if they were lost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.operators import BoundedOperator, Pattern, bounded_mean, bounded_normalized
+from ..graph.operators import Pattern, mean_adjacency, normalized_adjacency
 from ..graph.stored import open_store
 from ..store import Columns, Space, matrix
 
@@ -36,7 +36,7 @@ class ColumnBlock:
             graph, start = self._graph(), self.source.open(self.number)
             assert graph.space is not None
             graph.space.maps.extend(self.source.space.maps)  # whoever reads the edges lets go of the start, too
-            made = bounded_normalized(graph).smooth(start, *self.way)
+            made = normalized_adjacency(graph).smooth(start, *self.way)
         else:
             z = self.source.read(self.number) if self.turn is None else self.source.times(self.turn[:, block])
             made = z if self.way == "as_is" else self._moved(z)
@@ -49,21 +49,22 @@ class ColumnBlock:
     def _moved(self, z: Tensor) -> Tensor:
         graph, out = self._graph(), matrix(*z.shape)
         if self.way == "two_steps":
-            mean = bounded_mean(graph)
+            mean = mean_adjacency(graph).factor
+            assert isinstance(mean, Pattern)
             return mean.product_(mean.product_(z, out), z)
         lists = neighbour_lists(graph, self.target.space)
         lists.product_(z, out)
         return out if self.way == "lists" else lists.T.product_(out, z)
 
 
-def neighbour_lists(graph: Graph, space: Space) -> BoundedOperator:
+def neighbour_lists(graph: Graph, space: Space) -> Pattern:
     """The neighbour lists, each with the node itself, as bags of words: TF-IDF, as in ``reduced_links``."""
     assert graph.space is not None
-    pattern = Pattern(graph.indptr, graph.indices)
-    idf = torch.log((1 + graph.num_nodes) / (2 + pattern.totals(graph.space))) + 1
+    pattern = Pattern(graph.indptr, graph.indices, space=graph.space)
+    idf = torch.log((1 + graph.num_nodes) / (2 + pattern.totals())) + 1
 
     def lengths() -> Tensor:
         squares = idf.square()[:, None]
-        return (pattern.sums(squares, torch.empty_like(squares), space) + squares).clamp(min=1e-24).rsqrt()[:, 0]
+        return (pattern.product(squares) + squares).clamp(min=1e-24).rsqrt()[:, 0]
 
-    return BoundedOperator(pattern, space.kept("list_lengths", lengths), idf, True, graph.space)
+    return replace(pattern, left=space.kept("list_lengths", lengths), right=idf, loops=True)

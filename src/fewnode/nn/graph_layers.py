@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_parts, gather_rows
+from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
 from ..tasks import Tasks
 from .features import ReducedFeatures
 from .initialization import xavier
@@ -37,7 +37,7 @@ class SparseRows(NamedTuple):
         """The same as an operator [size, columns]: slower to make, but products need no room for every entry."""
         counts = torch.bincount(self.owner, minlength=self.size)
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return operators.Operator.from_csr(indptr, self.column, self.share, (self.size, columns), symmetric=False)
+        return operators.Operator(csr_tensor(indptr, self.column, self.share, (self.size, columns)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey, structural_bytes
-from ..graph.operators import Operator, bounded_mean, mean_adjacency, pattern_of, weighted_adjacency
+from ..graph.operators import arcs_of, mean_adjacency
 from ..store import chunks, on_disk
 from .communities import community_bytes
 from .views import FAR_STEPS, centred
@@ -76,7 +76,7 @@ def landmarks(graph: Graph) -> Tensor:
 def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float) -> Tensor:
     """How much likelier a walk that restarts at each node is at each of ``places [L]``, at least one step later, than a
     walk that has forgotten where it began: ``[N, L]``."""
-    walk, mass = _walk(graph)
+    walk, mass = mean_adjacency(graph), arcs_of(graph).totals()
     ratios = mass.new_empty(graph.num_nodes, len(places))
     for at in range(0, len(places), AT_ONCE):
         some = places[at : at + AT_ONCE]
@@ -84,11 +84,3 @@ def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float) -> Te
         there[some, torch.arange(len(some), device=some.device)] = 1
         ratios[:, at : at + AT_ONCE] = walk @ walk.smooth(there, steps, restart) / mass[some]
     return ratios.mul_(mass.sum())
-
-
-def _walk(graph: Graph) -> tuple[Operator, Tensor]:
-    """A step to a random neighbour, and the (weighted) degrees ``[N]``, wherever the graph is."""
-    if graph.space is not None:
-        return bounded_mean(graph), pattern_of(graph).totals(graph.space)
-    one = torch.ones(graph.num_nodes, 1, device=graph.device)
-    return mean_adjacency(graph), (weighted_adjacency(graph) @ one)[:, 0]

@@ -14,8 +14,6 @@ from ..graph.arrays import CacheKey, csr_tensor
 from ..graph.edge_types import EdgeUse, relation, type_counts, union
 from ..graph.operators import (
     Operator,
-    bounded_mean,
-    bounded_normalized,
     mean_adjacency,
     normalized_adjacency,
     ppr_smooth,
@@ -149,7 +147,7 @@ class Views(nn.Module):
 
         def columns() -> Tensor:
             full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
-            usual = _usual(full, bounded_normalized(graph), bounded_mean(graph), ())
+            usual = _usual(full, normalized_adjacency(graph), mean_adjacency(graph), ())
             return column_mass(graph, usual, idf, centre).T
 
         found = partial(work.space.kept, "columns", columns)
