@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from fewnode.report.results import Cell, Problem, ResultTable, dataset_title
+from fewnode.report.results import Cell, Problem, dataset_title
+from fewnode.report.tables import ResultTable
 
 NODE = "Fig. 3: without class-ego graphs accuracy decreases much"
 CLASS = "Fig. 3: the class adapter improves considerably, most when there are many classes"
@@ -17,13 +18,13 @@ VARIED = {WAY: "train_way", SHOT: "train_shot", QUERY: "train_query"}
 
 def statements(cells: Sequence[Cell]) -> str:
     """A table: the statement, and the means of the rows over the graphs that have all of them."""
-    own = [cell for cell in cells if cell.method == "tent" and cell.whole == "TENT"]
-    lines = [[said, _without(own, level)] for said, level in ABLATED.items()]
-    lines += [[said, _by_size(own, size)] for said, size in VARIED.items()]
-    told = [line for line in lines if line[1]]
-    if not told:
+    tent = [cell for cell in cells if cell.method == "tent" and cell.whole == "TENT"]
+    lines = [[said, _without(tent, level)] for said, level in ABLATED.items()]
+    lines += [[said, _by_size(tent, size)] for said, size in VARIED.items()]
+    found = [line for line in lines if line[1]]
+    if not found:
         return "No rows are stored yet.\n"
-    return ResultTable("statements", "", ["the paper says", "the rows of TENT"], told, "").markdown()
+    return ResultTable("statements", "", ["the paper says", "the rows of TENT"], found, "").markdown()
 
 
 def _without(cells: Sequence[Cell], level: str) -> str:

@@ -15,9 +15,10 @@ from paper_statements import statements
 from fewnode.datasets import catalog
 from fewnode.experiments import rows as results
 from fewnode.files import atomic_write
-from fewnode.report.figures import draw_all
+from fewnode.report.figures import draw_shots
 from fewnode.report.page import all_tables, svg
-from fewnode.report.results import Cell, ResultTable, dataset_title, gather, title
+from fewnode.report.results import Cell, dataset_title, gather, title
+from fewnode.report.tables import ResultTable
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md", "docs/tent.md")
@@ -43,13 +44,13 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
     cells = gather(rows)
     tables = all_tables(cells)
     chapters = {name: (lambda group=group: _chapter(group)) for name, group in tables.items()}
-    own = {
+    more = {
         "": lambda: _summary(tables["gains"]),
         "missing": lambda: _missing(cells, rows),
         "means": lambda: _means(cells),
         "statements": lambda: statements(cells),
     }
-    return own | chapters
+    return more | chapters
 
 
 def _chapter(tables: list[ResultTable]) -> str:
@@ -60,7 +61,8 @@ def _chapter(tables: list[ResultTable]) -> str:
 
 
 def _summary(gains: list[ResultTable]) -> str:
-    """One line for each real data set: the default method, TENT, the best other trained method and the best floor."""
+    """One line for each real data set: the default method, TENT, the best other trained and the best training-free
+    baseline."""
     absent = {dataset_title(name) for name in NOT_BUILT}
     rows = [row for table in gains for row in table.rows if row[1] == TASKS and not row[0].startswith("planted")]
     rows = [row for row in rows if row[0] not in absent]
@@ -98,9 +100,9 @@ def _means(cells: list[Cell]) -> str:
         return NOTHING
     rows = sorted(lines.values(), key=lambda line: (-float(line[-1]), line[0]))
     heads = ["method", *(f"5-way {shots}-shot" for shots in shown)]
-    told = "; ".join(f"{k} shots: {', '.join(map(dataset_title, names))}" for k, names in shown.items())
+    listed = "; ".join(f"{k} shots: {', '.join(map(dataset_title, names))}" for k, names in shown.items())
     table = ResultTable("means", "", heads, rows, "").markdown()
-    return f"{table}\nMeans over graphs on which every method ran ({told}).\n"
+    return f"{table}\nMeans over graphs on which every method ran ({listed}).\n"
 
 
 def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
@@ -123,12 +125,12 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
     return "".join(f"- {line}\n" for line in sorted(lines)) or "Every data set of the grid was run.\n"
 
 
-def draw_shots(cells: list[Cell]) -> str | None:
-    """The curves of vantage and the best floors over the number of shots, as SVG."""
+def shots_figure(cells: list[Cell]) -> str | None:
+    """The curves of vantage and the training-free baselines over the number of shots, as SVG."""
     few = [cell for cell in cells if cell.problem.n_query == 5 and not cell.problem.inductive]
     chosen = [cell for cell in few if cell.method == "probe" or (cell.method == "vantage" and not cell.options)]
-    drawn = draw_all(chosen).get("shots")
-    return None if drawn is None else svg(drawn[1], "shots") + "\n"
+    drawn = draw_shots(chosen)
+    return None if drawn is None else svg(drawn, "shots") + "\n"
 
 
 def updated(text: str, known: dict[str, Callable[[], str]]) -> str:
@@ -152,7 +154,7 @@ def outdated(root: Path = ROOT, write: bool = False) -> list[str]:
 if __name__ == "__main__":
     check = "--check" in sys.argv[1:]
     pages = outdated(write=not check)
-    if not check and (picture := draw_shots(gather(stored_rows(ROOT / "results")))):
+    if not check and (picture := shots_figure(gather(stored_rows(ROOT / "results")))):
         with atomic_write(ROOT / FIGURE, "w") as file:
             file.write(picture)
     print("\n".join(f"{page}: {'out of date' if check else 'written'}" for page in pages) or "all current")

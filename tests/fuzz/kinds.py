@@ -29,7 +29,8 @@ from fewnode.experiments.grid import Run, load_grid
 from fewnode.files import reading
 from fewnode.methods.base import Training
 from fewnode.report.page import all_tables, page
-from fewnode.report.results import compare, every_cell, gather
+from fewnode.report.results import compare, gather
+from fewnode.report.tables import every_cell
 from fewnode.training.loop import TrainingState
 from report import made_up
 
@@ -128,7 +129,7 @@ def read_rows(folder: Path) -> Any:
             table.csv(), table.markdown(), table.latex()
         text = page(rows, cells, {}, tables)
         assert "<script" not in text.lower() and "\x1b" not in text
-        every_cell(cells)
+        every_cell(cells).csv()
     return json.dumps(compare(rows, rows), default=str)
 
 

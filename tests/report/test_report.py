@@ -14,16 +14,14 @@ from fewnode.experiments.grid import FLOORS, Run
 from fewnode.report import compare, write_report
 from fewnode.report import page as report_page
 from fewnode.report.page import all_tables, page
-from fewnode.report.results import (
+from fewnode.report.results import gather, read_names, title
+from fewnode.report.tables import (
     ResultTable,
     ablations,
     difficulties,
     every_cell,
-    gather,
     leaderboards,
-    published,
     side_by_side,
-    title,
     verdicts,
 )
 from report.made_up import failed, few, row
@@ -55,7 +53,7 @@ def test_marks_say_what_the_test_says():
     twin["correct"][1] = min(50, twin["correct"][1] + 1)
     marks = verdicts(gather([*made, twin]))
     assert not re.search("[≈↓]", marks["PN"]) and marks["GPN"].endswith("↓")
-    assert "≈" not in marks["floor: logistic, smoothed"] and "↓" not in marks["floor: logistic, raw"]
+    assert "≈" not in marks["training-free: logistic, smoothed"] and "↓" not in marks["training-free: logistic, raw"]
     assert re.fullmatch(r"\d\d\.\d ± \d\.\d( ≈)?", marks["TENT"])
 
 
@@ -64,8 +62,8 @@ def test_the_leaderboard_has_a_row_for_every_method_and_two_floors(rows):
     table = tables["leaderboard_5w5s_10q"]
     names = [line[0] for line in table.rows]
     methods = {"vantage", "TENT", "TENT, as printed", "PN", "MAML", "GPN", "G-Meta"}
-    assert set(names) == methods | {"floor: logistic, raw", "floor: logistic, smoothed"}
-    assert names[-2:] == ["floor: logistic, smoothed", "floor: logistic, raw"]
+    assert set(names) == methods | {"training-free: logistic, raw", "training-free: logistic, smoothed"}
+    assert names[-2:] == ["training-free: logistic, smoothed", "training-free: logistic, raw"]
     assert list(table.columns) == ["method", "Coauthor-CS", "Cora-full (kNN)", "WordNet"] and len(table.strong) == 3
 
 
@@ -82,7 +80,7 @@ def test_published_numbers_stand_beside_ours(rows):
     cora = tables["published_tent_cora_full"]
     line = next(line for line in cora.rows if line[0] == "TENT")
     assert line[1] == "64.80" and line[2] != "–" and "stand-in" in cora.note
-    assert len(published()["source"][0]["dblp"]) == 7
+    assert len(read_names("published.toml")["source"][0]["dblp"]) == 7
 
 
 def test_ablation_classes_and_every_cell(rows):
@@ -94,7 +92,7 @@ def test_ablation_classes_and_every_cell(rows):
     assert [line[5] for line in table.rows if line[2] != "TENT"] == ["–"]  # not every part was left out there
     assert float(next(line[4] for line in table.rows if line[2] != "TENT").split()[0]) < -15
     assert "class 0" in difficulties(cells)[0].rows[0][2]
-    lines = list(csv.DictReader(io.StringIO(every_cell(cells))))
+    lines = list(csv.DictReader(io.StringIO(every_cell(cells).csv())))
     assert len(lines) == len(cells)
     assert {line["seeds"] for line in lines} == {"1", "2"}
 
@@ -119,7 +117,7 @@ def test_what_rows_say_never_becomes_markup(rows):
 
 def test_titles_fall_back_to_the_key_and_its_options():
     assert title("tent", {}) == "TENT" and title("new", {"a": 1, "b": 2}) == "new (a=1, b=2)"
-    assert title("probe", FLOORS[0]) == "floor: logistic, raw"
+    assert title("probe", FLOORS[0]) == "training-free: logistic, raw"
 
 
 def test_every_figure_and_table_is_also_a_file(written):
@@ -211,9 +209,10 @@ UGLY = "<script>alert(1)</script> a$\\frac$b | `x` \x1b[31m\n=1+1"
 
 def test_names_never_become_markup_formulas_or_escape_sequences():
     from fewnode.experiments.grid import Run
-    from fewnode.report.figures import _classes
+    from fewnode.report.figures import draw_classes
     from fewnode.report.page import all_tables, page, svg
-    from fewnode.report.results import every_cell, gather
+    from fewnode.report.results import gather
+    from fewnode.report.tables import every_cell
     from report import made_up
 
     rows = [made_up.row(Run(UGLY, "tent", {}, 5, 3, 10, seed), 0.6, tasks=12) for seed in (0, 1)]
@@ -221,8 +220,8 @@ def test_names_never_become_markup_formulas_or_escape_sequences():
         one |= {"per_class": {UGLY: [1, 2], "=1+1": [1, 2]}, "versions": {"fewnode": UGLY}}
     cells = gather(rows)
     tables = all_tables(cells)
-    drawn = svg(_classes(cells), "classes")
-    text = page(rows, cells, {"classes": ("Classes", drawn)}, tables)
+    drawn = svg(draw_classes(cells), "classes")
+    text = page(rows, cells, {"classes": drawn}, tables)
     assert "<script" not in text and "<script" not in drawn and "\x1b" not in drawn and "alert(1)" in text
     for table in (table for group in tables.values() for table in group):
         assert "<script" not in table.markdown() and "\x1b" not in table.markdown() + table.latex()
@@ -231,4 +230,4 @@ def test_names_never_become_markup_formulas_or_escape_sequences():
     assert "$" not in next(line for line in tables["leaderboard"][0].latex().splitlines() if "frac" in line).replace(
         r"\$", ""
     ).replace(r"$\pm$", "")
-    assert UGLY.splitlines()[0] in every_cell(cells)
+    assert UGLY.splitlines()[0] in every_cell(cells).csv()

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from fewnode.report.results import holm, paired_p, unpaired_p
+from fewnode.report.results import holm, p_value
 
 
 def test_paired_p_is_the_paired_t_test():
     random = np.random.default_rng(0)
     a = random.normal(size=80)
     b = a + random.normal(0.05, 0.3, 80)
-    assert paired_p(a, b) == pytest.approx(ttest_rel(a, b).pvalue, rel=1e-9)
-    assert unpaired_p(a, b[:50]) == pytest.approx(ttest_ind(a, b[:50], equal_var=False).pvalue, rel=1e-9)
-    assert paired_p(a, b) < unpaired_p(a, b)  # pairing takes the difficulty of the tasks out
+    assert p_value(a, b, paired=True) == pytest.approx(ttest_rel(a, b).pvalue, rel=1e-9)
+    assert p_value(a, b[:50], paired=False) == pytest.approx(ttest_ind(a, b[:50], equal_var=False).pvalue, rel=1e-9)
+    assert p_value(a, b, paired=True) < p_value(a, b, paired=False)  # pairing takes the difficulty of the tasks out
 
 
 def test_no_spread_at_all():
     a = np.full(10, 0.5)
-    assert paired_p(a, a) == 1.0 and paired_p(a, a + 0.1) == 0.0
-    assert unpaired_p(a, a) == 1.0 and unpaired_p(a, a + 0.25) == 0.0
+    assert p_value(a, a, paired=True) == 1.0 and p_value(a, a + 0.1, paired=True) == 0.0
+    assert p_value(a, a, paired=False) == 1.0 and p_value(a, a + 0.25, paired=False) == 0.0
 
 
 def test_holm_by_hand():
@@ -32,6 +32,6 @@ def test_holm_keeps_false_alarms_rare():
     alarms = 0
     for _ in range(200):
         base = random.normal(size=60)
-        p = [paired_p(base, base + random.normal(0, 0.2, 60)) for _ in range(6)]
+        p = [p_value(base, base + random.normal(0, 0.2, 60), paired=True) for _ in range(6)]
         alarms += min(holm(p)) < 0.05
     assert alarms < 24  # 5 % of 200 is 10

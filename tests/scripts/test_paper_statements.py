@@ -4,12 +4,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from fewnode.report.results import Cell, Problem
+from fewnode.experiments.grid import Run
+from fewnode.report.results import gather
+from report.made_up import row
 
-PROBLEM = Problem("coauthor_cs", 5, 5, 10, False)
+RUN = Run("coauthor_cs", "tent")
 
 
 @pytest.fixture(scope="module")
@@ -22,20 +23,20 @@ def statements():
     return statements
 
 
-def cell(accuracy, problem=PROBLEM, method="tent", **options):
-    return Cell(problem, method, options, [], np.array([accuracy]))
+def cell(accuracy, run=RUN, **options):
+    return gather([row(replace(run, options=options), 0.5) | {"correct": [round(100 * accuracy)], "queries": 100}])[0]
 
 
 def test_the_change_without_a_level_is_the_mean_over_graphs(statements):
-    other = replace(PROBLEM, dataset="wordnet")
+    other = replace(RUN, dataset="wordnet")
     cells = [cell(0.9), cell(0.8, node_adaptation=False), cell(0.7, other), cell(0.68, other, node_adaptation=False)]
-    text = statements([*cells, cell(0.1, method="vantage", node_adaptation=False)])
+    text = statements([*cells, cell(0.1, replace(RUN, method="vantage"), node_adaptation=False)])
     assert "without it -6.0 at 5w5s (from -10.0 to -2.0; Coauthor-CS, WordNet)" in text
     assert text.count("Fig. 3") == 1
 
 
 def test_sizes_are_compared_on_graphs_that_have_them_all(statements):
-    other = replace(PROBLEM, dataset="wordnet")
+    other = replace(RUN, dataset="wordnet")
     cells = [cell(0.8, train_way=3), cell(0.9, train_way=20), cell(0.1, other, train_way=3)]
     assert "80.0 at 3, 90.0 at 20 (mean; Coauthor-CS)" in statements(cells)
 

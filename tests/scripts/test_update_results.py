@@ -48,6 +48,6 @@ def test_new_rows_make_them_outdated_until_written(script, tmp_path):
 
 
 def test_the_figure_of_the_shots_is_drawn_from_rows(script):
-    picture = script.draw_shots(script.gather(grid()))
+    picture = script.shots_figure(script.gather(grid()))
     assert picture.startswith("<svg") and "vantage" in picture and "PN" not in picture
-    assert script.draw_shots([]) is None
+    assert script.shots_figure([]) is None

@@ -1,122 +1,98 @@
-"""The page: one HTML file that needs nothing else, with every figure and table also beside it as files."""
+"""The results page: one HTML file that needs nothing else, with every figure and table also beside it as files."""
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..experiments.rows import Row
 from ..files import atomic_write
-from .figures import Figure, draw_all
-from .results import (
-    TEST,
-    Cell,
-    ResultTable,
-    ablations,
-    costs,
-    dataset_title,
-    difficulties,
-    every_cell,
-    gains,
-    gather,
-    leaderboards,
-    sensitivities,
-    side_by_side,
-)
+from . import figures, tables
+from .results import TEST, Cell, dataset_title, gather
+from .tables import ResultTable
 from .templating import render
 
+CHAPTERS: dict[str, tuple[str, Callable[[Sequence[Cell]], list[ResultTable]] | None]] = {
+    "leaderboard": ("Leaderboard", tables.leaderboards),
+    "gains": ("Gain of the default method", tables.gains),
+    "published": ("Beside the published numbers", tables.side_by_side),
+    "ablation": ("Ablation", tables.ablations),
+    "sensitivity": ("Sensitivity", tables.sensitivities),
+    "shots": ("Number of examples", None),
+    "cost": ("Cost", tables.costs),
+    "classes": ("Classes", tables.difficulties),
+}
+FIGURES = {  # chapter -> name, title and function of its figure
+    "leaderboard": ("accuracy", "Accuracy of every method", figures.draw_accuracy),
+    "ablation": ("ablation", "Without a level of adaptation", figures.draw_ablation),
+    "sensitivity": ("sensitivity", "By the size of the training tasks", figures.draw_sensitivity),
+    "shots": ("shots", "Accuracy by number of examples", figures.draw_shots),
+    "cost": ("cost", "Accuracy against seconds of training", figures.draw_cost),
+    "classes": ("classes", "The hardest classes", figures.draw_classes),
+}
 
-# --- The page: one HTML file that needs nothing else, with every figure and table also beside it as files.
+
 def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     """Write the page and, in a folder of the same name, its figures (SVG, PDF) and tables (CSV, Markdown, LaTeX)."""
     cells = gather(rows)
-    figures, tables = draw_all(cells), all_tables(cells)
+    found, pictures = all_tables(cells), {}
+    contents: dict[str, str | bytes] = {"cells.csv": tables.every_cell(cells).csv()}
+    for chapter, (name, _, draw) in FIGURES.items():
+        if (figure := draw(cells)) is not None:
+            pictures[chapter] = contents[f"{name}.svg"] = svg(figure, name)
+            contents[f"{name}.pdf"] = _bytes(figure, "pdf", name)
+    for table in (table for group in found.values() for table in group):
+        contents[f"{table.name}.csv"] = table.csv()
+        contents[f"{table.name}.md"] = table.markdown()
+        contents[f"{table.name}.tex"] = table.latex()
     folder = out.with_name(f"{out.stem}_files")
-    written = [_write(folder / "cells.csv", every_cell(cells))]
-    pictures = {}
-    for name, (_, figure) in figures.items():
-        pictures[name] = svg(figure, name)
-        written.append(_write(folder / f"{name}.svg", pictures[name]))
-        written.append(_write(folder / f"{name}.pdf", _bytes(figure, "pdf", name)))
-    for table in (table for group in tables.values() for table in group):
-        for ending, text in (("csv", table.csv()), ("md", table.markdown()), ("tex", table.latex())):
-            written.append(_write(folder / f"{table.name}.{ending}", text))
-    shown = {name: (title, pictures[name]) for name, (title, _) in figures.items()}
-    return [_write(out, page(rows, cells, shown, tables)), *written]
+    files = {out: page(rows, cells, pictures, found)} | {folder / name: content for name, content in contents.items()}
+    for path, content in files.items():
+        with atomic_write(path) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+    return list(files)
 
 
 def all_tables(cells: Sequence[Cell]) -> dict[str, list[ResultTable]]:
     """The tables by chapter."""
-    return {
-        "leaderboard": leaderboards(cells),
-        "gains": gains(cells),
-        "published": side_by_side(cells),
-        "ablation": ablations(cells),
-        "sensitivity": sensitivities(cells),
-        "cost": costs(cells),
-        "classes": difficulties(cells),
-    }
+    return {key: make(cells) for key, (_, make) in CHAPTERS.items() if make is not None}
 
 
-def _write(path: Path, content: str | bytes) -> Path:
-    with atomic_write(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
+def svg(figure: Any, name: str) -> str:
+    """A figure as SVG without the XML head, whose document type names an outside address."""
+    text = _bytes(figure, "svg", name).decode()
+    return text[text.index("<svg") :]
 
 
-def _bytes(figure: Figure, kind: str, salt: str) -> bytes:
+def _bytes(figure: Any, kind: str, salt: str) -> bytes:
     import matplotlib
 
     out = io.BytesIO()
     # The salt makes ids differ between figures on one page and stay the same from one writing to the next.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "pdf.fonttype": 42}):
-        date = {"Date": None} if kind == "svg" else {"CreationDate": None}
-        figure.savefig(out, format=kind, metadata=date)
+        figure.savefig(out, format=kind, metadata={"Date" if kind == "svg" else "CreationDate": None})
     return out.getvalue()
 
 
-def svg(figure: Figure, name: str) -> str:
-    text = _bytes(figure, "svg", name).decode()
-    return text[text.index("<svg") :]  # without the XML head, whose document type names an outside address
-
-
-CHAPTERS = {
-    "leaderboard": ("Leaderboard", ("accuracy",)),
-    "gains": ("What the default gains", ()),
-    "published": ("Beside the published numbers", ()),
-    "ablation": ("Ablation", ("ablation",)),
-    "sensitivity": ("Sensitivity", ("sensitivity",)),
-    "shots": ("Number of examples", ("shots",)),
-    "cost": ("Cost", ("cost",)),
-    "classes": ("Classes", ("classes",)),
-}
-
-
 def page(
-    rows: Sequence[Row],
-    cells: Sequence[Cell],
-    figures: dict[str, tuple[str, str]],
-    tables: dict[str, list[ResultTable]],
+    rows: Sequence[Row], cells: Sequence[Cell], pictures: dict[str, str], found: dict[str, list[ResultTable]]
 ) -> str:
-    """The HTML of the report."""
+    """The HTML of the report: ``pictures`` (SVG) and tables by chapter."""
     chapters = []
-    for key, (title, names) in CHAPTERS.items():
-        pictures = [_picture(name, *figures[name]) for name in names if name in figures]
-        own = tables.get(key, [])
-        after = [*(table.note for table in own), ""][1:]  # a note that the next table repeats is said once, there
-        noted = [(table, table.note != note) for table, note in zip(own, after, strict=True)]
-        if pictures or noted:
-            chapters.append({"key": key, "title": title, "pictures": pictures, "tables": noted})
+    for key, (title, _) in CHAPTERS.items():
+        if found.get(key) or key in pictures:
+            picture = _picture(key, pictures[key]) if key in pictures else None
+            chapters.append({"key": key, "title": title, "picture": picture, "tables": found.get(key, [])})
     failed = [row for row in rows if row["status"] != "ok"]
     return render(
         "results_page.html",
         chapters=chapters,
         runs=len(rows) - len(failed),
         names=sorted({dataset_title(cell.problem.dataset) for cell in cells}),
-        tasks=_span(sorted({len(cell.per_task) for cell in cells})),
-        seeds=_span(sorted({len(cell.rows) for cell in cells if not cell.training_free})) or "no",
+        tasks=_span({len(cell.per_task) for cell in cells}),
+        seeds=_span({len(cell.rows) for cell in cells if not cell.training_free}) or "no",
         test=TEST,
         versions=sorted({_versions(row["versions"]) for row in rows}),
         version=__version__,
@@ -124,19 +100,20 @@ def page(
     )
 
 
-def _versions(found: dict[str, str]) -> str:
-    return ", ".join(f"{name} {found.get(name, '?')}" for name in ("fewnode", "torch"))
-
-
-def _picture(name: str, title: str, picture: str) -> dict[str, Any]:
+def _picture(chapter: str, picture: str) -> dict[str, Any]:
+    name, title, _ = FIGURES[chapter]
     width = float(re.search(r'width="([\d.]+)pt"', picture)[1])  # type: ignore[index]  # matplotlib writes it
     # ids inside an SVG are global on a page: two figures must not share one
     named = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", picture)
     return {"title": title, "svg": named, "least": round(0.85 * width)}
 
 
-def _span(numbers: Sequence[int]) -> str:
-    return " or ".join(map(str, numbers)) if len(numbers) < 3 else f"{numbers[0]} to {numbers[-1]}"
+def _versions(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {found.get(name, '?')}" for name in ("fewnode", "torch"))
+
+
+def _span(numbers: set[int]) -> str:
+    return " or ".join(map(str, sorted(numbers))) if len(numbers) < 3 else f"{min(numbers)} to {max(numbers)}"
 
 
 def _place(run: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from ..graph import Graph
 from ..graph.arrays import csr_parts
 from ..tables.columns import read_columns
 from ..tables.roles import find_id
-from .templating import check_installed, render
+from .templating import environment, render
 
 # --- A few words about a node, so that a person knows which one it is: its text, its words, or its unusual columns.
 LENGTH = 100  # letters of a text
@@ -423,7 +423,7 @@ def check_page(path: PathLike, force: bool = False) -> Path:
         raise InputError(f"{page} is a folder; name a file")
     if page.exists() and not force:
         raise InputError(f"{page} exists already; choose another name or overwrite it (--force, in Python force=True)")
-    check_installed()
+    environment()
     return page
 
 

@@ -5,22 +5,15 @@ from typing import Any
 
 from ..errors import InputError
 
-LONGEST = 120  # letters of a name that are shown
-
 
 def render(template: str, **values: Any) -> str:
     """The template of that name, filled in."""
-    environment = _environment()
-    text: str = environment.get_template(template).render(longest=LONGEST, **values)
+    text: str = environment().get_template(template).render(**values)
     return text
 
 
-def check_installed() -> None:
-    """Refuse early where there is nothing to write a page with."""
-    _environment()
-
-
-def _environment() -> Any:
+def environment() -> Any:
+    """Jinja's environment with our templates and filters; an error with the remedy where Jinja is not installed."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -37,16 +30,18 @@ def _environment() -> Any:
 
 
 def clean(text: str) -> str:
-    """A text without characters that no page may hold, or that turn the order of letters: "gnp.exe" is no "exe.png"."""
-    return "".join("\ufffd" if _is_foul(letter) else letter for letter in text)
+    """A text without characters that no page may hold, or that change the direction of writing: "\\u202egnp.exe" must
+    not look like "exe.png"."""
+    directions = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return "".join(
+        "\ufffd"
+        if unicodedata.category(letter) in ("Cc", "Cs") or unicodedata.bidirectional(letter) in directions
+        else letter
+        for letter in text
+    )
 
 
-def _is_foul(letter: str) -> bool:
-    turning = unicodedata.bidirectional(letter) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    return turning or unicodedata.category(letter) in ("Cc", "Cs")
-
-
-def short(text: str, longest: int = LONGEST) -> str:
+def short(text: str, longest: int = 120) -> str:
     """A name that fits into a table."""
     return clean(text if len(text) <= longest else f"{text[: longest - 1]}…")
 

@@ -1,0 +1,322 @@
+"""The tables of a report, made from cells; each can be written as CSV, Markdown and LaTeX."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from ..experiments.rows import SIZES
+from ..files import guarded
+from .results import TEST, Cell, Problem, below, by_problem, dataset_title, p_value, read_names, title
+from .templating import clean
+
+DEFAULT = "vantage"  # the method that is used where none is named
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+    "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "≈": r"$\approx$", "↓": r"$\downarrow$", "·": r"$\cdot$", "–": "--",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+})  # fmt: skip
+_MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "|*_\\`[]#!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Texts in rows and columns; ``strong`` has the (row, column) of those that stand out, ``note`` explains marks.
+
+    The template of the results page shows it as HTML.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    strong: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+
+    def csv(self) -> str:
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(map(guarded, row) for row in (self.columns, *self.rows))
+        return out.getvalue()
+
+    def markdown(self) -> str:
+        rule = ["---"] + ["---:"] * (len(self.columns) - 1)
+        head, *body = self._lines(lambda text: clean(text).translate(_MARKDOWN), "**{}**")
+        return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))
+
+    def latex(self) -> str:
+        """A ``tabular`` in a ``table``, with rules from the booktabs package."""
+
+        def escape(text: str) -> str:
+            return clean(text).translate(_LATEX)
+
+        head, *body = (" & ".join(line) + " \\\\\n" for line in self._lines(escape, r"\textbf{{{}}}"))
+        return (
+            f"% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n\\caption{{{escape(self.title)}. "
+            f"{escape(self.note)}}}\n\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}\n\\toprule\n{head}"
+            f"\\midrule\n{''.join(body)}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+        )
+
+    def _lines(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """The columns' titles and the rows, escaped, with what stands out in bold."""
+        return [[escape(text) for text in self.columns]] + [
+            [bold.format(escape(text)) if (r, c) in self.strong else escape(text) for c, text in enumerate(row)]
+            for r, row in enumerate(self.rows)
+        ]
+
+
+def _pivot(texts: Mapping[tuple[Any, Any], str], rows: Iterable[Any], columns: Sequence[Any]) -> list[list[str]]:
+    """Rows of texts by (row, column), a dash where there is none; the parts of a row's key come first."""
+    return [[*row, *(texts.get((row, column), "–") for column in columns)] for row in rows]
+
+
+def _main(cells: Iterable[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell.kind == "main"]
+
+
+def best_of(cells: Iterable[Cell]) -> Cell | None:
+    """The cell of the highest accuracy; None of no cells."""
+    return max(cells, key=lambda cell: cell.accuracy, default=None)
+
+
+def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
+    """One table for each shape of tasks: methods by data sets, the best on average first."""
+
+    def order(cell: Cell) -> tuple[Any, ...]:
+        p = cell.problem
+        return (p.inductive, p.n_query != 10, p.shape, dataset_title(p.dataset), p.dataset)
+
+    groups = groupby(sorted(_main(cells), key=order), key=lambda cell: cell.problem.shape)
+    return [_leaderboard(list(group)) for _, group in groups]
+
+
+def _leaderboard(cells: Sequence[Cell]) -> ResultTable:
+    titles, problems = order_titles(cells), by_problem(cells)
+    texts: dict[tuple[Any, Any], str] = {}
+    strong = set()
+    for column, (problem, group) in enumerate(problems.items(), 1):
+        texts |= {((name,), problem): text for name, text in verdicts(group).items()}
+        strong.add((titles.index(max(group, key=lambda cell: cell.accuracy).title), column))
+    first = cells[0].problem
+    return ResultTable(
+        f"leaderboard_{first.n_way}w{first.k_shot}s_{first.n_query}q{'_inductive' * first.inductive}",
+        first.setting,
+        ["method", *(dataset_title(problem.dataset) for problem in problems)],
+        _pivot(texts, [(name,) for name in titles], list(problems)),
+        "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
+        f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the best training-free row ({TEST}).",
+        frozenset(strong),
+    )
+
+
+def order_titles(cells: Sequence[Cell]) -> list[str]:
+    """Titles of methods by their mean rank over the problems they took part in, training-free ones last."""
+    ranks: dict[str, list[float]] = {}
+    for found in by_problem(cells).values():
+        for place, cell in enumerate(sorted(found, key=lambda cell: -cell.accuracy)):
+            ranks.setdefault(cell.title, []).append(place / len(found))
+    free = {cell.title for cell in cells if cell.training_free}
+    return sorted(ranks, key=lambda name: (name in free, float(np.mean(ranks[name]))))
+
+
+def verdicts(cells: Sequence[Cell]) -> dict[str, str]:
+    """The text of each cell of a problem, by its title, with the marks of the tests."""
+    best, baseline = best_of(cells), best_of(cell for cell in cells if cell.training_free)
+    assert best is not None
+    worse, beaten = below(cells, best), below(cells, baseline) if baseline else set()
+    found = {}
+    for cell in cells:
+        like = cell is not best and cell not in worse and cell.tasks == best.tasks
+        found[cell.title] = f"{cell}{' ≈' * like}{' ↓' * (cell in beaten and not cell.training_free)}"
+    return found
+
+
+def gains(cells: Sequence[Cell]) -> list[ResultTable]:
+    """The default method against the best training-free baseline, TENT and the best other method of each problem, and
+    its loss when it is trained without the nodes of novel classes."""
+    main = by_problem(cell for cell in _main(cells) if cell.problem.n_query == 10)
+    plain = {(cell.method, cell.problem): cell for cell in cells if not cell.options}
+    rows, found = [], []
+    for problem in sorted(main, key=lambda p: (dataset_title(p.dataset), p.shape)):
+        baseline, full = best_of(cell for cell in main[problem] if cell.training_free), plain.get((DEFAULT, problem))
+        if problem.inductive or baseline is None or full is None:
+            continue
+        tent, unseen = plain.get(("tent", problem)), plain.get((DEFAULT, replace(problem, inductive=True)))
+        trained = (cell for cell in main[problem] if not cell.training_free)
+        other = best_of(cell for cell in trained if cell.method != DEFAULT and not cell.method.startswith("tent"))
+        gain = 100 * (full.accuracy - baseline.accuracy)
+        found.append((problem.k_shot, gain))
+        rows.append(
+            [
+                dataset_title(problem.dataset),
+                problem.setting,
+                str(full),
+                str(baseline),
+                f"{gain:+.1f}",
+                str(tent or "–"),
+                f"{other} {other.title}" if other else "–",
+                f"{unseen}, {100 * (unseen.accuracy - full.accuracy):+.1f}" if unseen else "–",
+            ]
+        )
+    means = {k: np.mean([gain for shots, gain in found if shots == k]) for k in sorted({k for k, _ in found})}
+    listed = ", ".join(f"{mean:+.1f} at {k} shot{'s' * (k > 1)}" for k, mean in means.items())
+    note = (
+        f"Mean gain over the best training-free row, which is chosen on the very tasks it is tested on: {listed}. "
+        "Inductive: trained without the nodes of novel classes; then the gap to the usual setting."
+    )
+    heads = ["data set", "tasks", DEFAULT, "best training-free", "gain", "TENT", "best other trained", "inductive"]
+    return [ResultTable("gains", f"{DEFAULT} against training-free baselines", heads, rows, note)] if rows else []
+
+
+def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
+    """The loss of a method without each of its adaptations."""
+    whole = {(cell.title, cell.problem): cell for cell in _main(cells)}
+    reduced = [cell for cell in cells if cell.kind == "ablation"]
+    levels = sorted({cell.without for cell in reduced}, key=lambda level: (len(level.split()), level))
+    keys = sorted({(cell.whole, cell.problem) for cell in reduced} & whole.keys())
+    texts = {((c.whole, c.problem), c.without): _difference(c, whole[c.whole, c.problem]) for c in reduced
+             if (c.whole, c.problem) in whole}  # fmt: skip
+    rows = [
+        [dataset_title(problem.dataset), problem.setting, name, str(whole[name, problem]), *changes]
+        for name, problem, *changes in _pivot(texts, keys, levels)
+    ]
+    test = TEST.split(",")[0]
+    note = f"The change in points without a level of adaptation; ≈: not distinguishable from none ({test}, 5 %)."
+    heads = ["data set", "tasks", "method", "whole", *(f"without {level} level" for level in levels)]
+    return [ResultTable("ablation", "Ablation", heads, rows, note)] if rows else []
+
+
+def _difference(cell: Cell, reference: Cell) -> str:
+    same = cell.tasks == reference.tasks and p_value(cell.per_task, reference.per_task, paired=True) >= 0.05
+    return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
+
+
+def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:
+    """Accuracy by the sizes of the training tasks: one row for each data set and size that was varied."""
+    texts: dict[tuple[Any, Any], str] = {}
+    for cell in cells:
+        if cell.kind in SIZES:
+            where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, cell.kind)
+            texts[where, int(cell.options[cell.kind])] = str(cell)
+    values = sorted({value for _, value in texts})
+    rows = _pivot(texts, sorted({where for where, _ in texts}), values)
+    heads = ["data set", "tested on", "method", "varied", *map(str, values)]
+    note = "Trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
+    return [ResultTable("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
+
+
+def costs(cells: Sequence[Cell]) -> list[ResultTable]:
+    """Time and memory of every method, over its problems."""
+    rows = []
+    for name in order_titles(_main(cells)):
+        part = [cell for cell in _main(cells) if cell.title == name]
+        seconds, memory = [cell.seconds for cell in part], max(cell.memory for cell in part) / 2**20
+        queries = "task-transductive" if part[0].rows[0]["task_transductive"] else "one query at a time"
+        rows.append(
+            [name, str(len(part)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", queries]
+        )
+    heads = ["method", "cells", "median s", "most s", "peak MiB", "queries"]
+    note = "Seconds of a training, its validation checks included; memory of the whole process, data included."
+    return [ResultTable("costs", "Time and memory", heads, rows, note)] if rows else []
+
+
+def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
+    """The hardest and the easiest classes of each data set."""
+    rows = []
+    for problem, found in main_problems(cells).items():
+        classes = [f"{name} {100 * mean:.0f}" for name, (mean, _, _) in class_accuracies(found).items()]
+        ends = (", ".join(classes[:3]), ", ".join(classes[:-4:-1]))
+        rows.append([dataset_title(problem.dataset), problem.setting, *ends])
+    note = "Accuracy in % on the queries of a class, averaged over the trained methods."
+    heads = ["data set", "tasks", "hardest classes", "easiest classes"]
+    return [ResultTable("classes", "Hard and easy classes", heads, rows, note)] if rows else []
+
+
+def class_accuracies(cells: Sequence[Cell]) -> dict[str, tuple[float, float, float]]:
+    """For each class of a problem, the hardest first: mean, lowest and highest accuracy over the trained methods."""
+    found: dict[str, list[float]] = {}
+    for cell in [cell for cell in cells if not cell.training_free] or cells:
+        for name in cell.rows[0]["per_class"]:
+            right, asked = np.sum([row["per_class"][name] for row in cell.rows if name in row["per_class"]], axis=0)
+            found.setdefault(name, []).append(float(right / asked))
+    means = {name: (float(np.mean(shares)), min(shares), max(shares)) for name, shares in found.items()}
+    return dict(sorted(means.items(), key=lambda item: item[1][0]))
+
+
+def main_problems(cells: Sequence[Cell]) -> dict[Problem, list[Cell]]:
+    """For each data set the one problem that most methods have solved (5-way 5-shot if there is a choice)."""
+    main = by_problem(_main(cells))
+
+    def weight(problem: Problem) -> tuple[int, bool, Problem]:
+        return (len(main[problem]), (problem.n_way, problem.k_shot) == (5, 5), problem)
+
+    chosen = {problem.dataset: problem for problem in sorted(main, key=weight)}  # the last one of a data set stays
+    return {chosen[name]: main[chosen[name]] for name in sorted(chosen, key=dataset_title)}
+
+
+def side_by_side(cells: Sequence[Cell]) -> list[ResultTable]:
+    """One table for each data set of a paper: published and measured accuracy of every method and setting.
+
+    The data sets of the first source appear even if they were not run; those of later ones only if they were.
+    """
+    main = [cell for cell in _main(cells) if not cell.problem.inductive and cell.problem.n_query == 10]
+    run = {cell.problem.dataset for cell in main}
+    tables = []
+    for place, source in enumerate(read_names("published.toml")["source"]):
+        for dataset in (key for key, value in source.items() if isinstance(value, dict)):
+            stand_ins = (name for name, (of, _) in read_names("published.toml")["stand_in"].items() if of == dataset)
+            measured = next((name for name in (dataset, *stand_ins) if name in run), None)
+            if measured or place == 0:
+                tables.append(_published(source, dataset, measured, main))
+    return tables
+
+
+def _published(source: Mapping[str, Any], dataset: str, measured: str | None, cells: Sequence[Cell]) -> ResultTable:
+    texts: dict[tuple[Any, Any], str] = {}
+    for method, numbers in source[dataset].items():
+        for setting, number in zip(source["settings"], numbers, strict=True):
+            texts[(title(method, {}),), f"{setting} paper"] = f"{number:.{source['decimals']}f}"
+    for cell in cells:
+        if cell.problem.dataset == measured:
+            setting = f"{cell.problem.n_way}w{cell.problem.k_shot}s"
+            texts[(cell.title,), f"{setting} here"] = f"{100 * cell.accuracy:.1f}"
+    sides = ("paper", "here") if measured else ("paper",)
+    heads = [f"{setting} {side}" for setting in source["settings"] for side in sides]
+    note = f"Accuracy in %. Paper: {source['title']}."
+    if measured is None:
+        note += " This data set was not run here."
+    elif measured != dataset:
+        note += f" Here: a stand-in, {read_names('published.toml')['stand_in'][measured][1]}."
+    rows = _pivot(texts, dict.fromkeys(row for row, _ in texts), heads)
+    name, shown = f"published_{source['key']}_{dataset}", f"{dataset_title(dataset)}, {source['short']}"
+    return ResultTable(name, shown, ["method", *heads], rows, note)
+
+
+def every_cell(cells: Sequence[Cell]) -> ResultTable:
+    """All numbers, for other programs."""
+    rows = []
+    for cell in sorted(cells, key=lambda cell: (cell.problem, cell.method, str(cell.options))):
+        rows.append(
+            {
+                "dataset": cell.problem.dataset,
+                "method": cell.method,
+                "options": " ".join(f"{key}={value}" for key, value in sorted(cell.options.items())),
+                "n_way": cell.problem.n_way,
+                "k_shot": cell.problem.k_shot,
+                "n_query": cell.problem.n_query,
+                "inductive": cell.problem.inductive,
+                "accuracy": f"{cell.accuracy:.6f}",
+                "interval": f"{cell.interval:.6f}",
+                "sd_over_seeds": "" if cell.deviation is None else f"{cell.deviation:.6f}",
+                "seeds": len(cell.rows),
+                "tasks": len(cell.per_task),
+                "train_seconds": f"{cell.seconds:.3f}",
+                "peak_memory": cell.memory,
+                "pool": cell.tasks[0],
+            }
+        )
+    heads = list(rows[0]) if rows else []
+    return ResultTable("cells", "Every cell", heads, [list(map(str, row.values())) for row in rows])
