@@ -10,7 +10,7 @@ import pytest
 
 import own_graph
 from fewnode import FewShotClassifier
-from fewnode.report.predictions_page import write_own_page
+from fewnode.report.predictions_page import write_predictions_page
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -80,7 +80,7 @@ def test_the_page_about_an_own_graph_renders_quietly_and_alone(browser, tmp_path
     classifier = FewShotClassifier("probe", k_shot=3, device="cpu").fit(own_graph.graph())
     hostile = "<img src=http://outside.invalid/x.png onerror=console.error('loud')>"
     classifier.adapt({hostile: ["n6", "n14"]})
-    page = write_own_page(classifier, classifier.predict_proba(classifier.unlabelled()), tmp_path / "own.html")
+    page = write_predictions_page(classifier, classifier.predict_proba(classifier.unlabelled()), tmp_path / "own.html")
     found = rendered(browser, page)
     assert "What to label next</h2>" in found and "<img" not in found
 

@@ -242,7 +242,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
 
     later = args.new_nodes is not None
     if args.report is not None:
-        from ..report.predictions_page import check_page, write_own_page
+        from ..report.predictions_page import check_page, write_predictions_page
 
         if later:
             raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
@@ -267,7 +267,8 @@ def predict_nodes(args: argparse.Namespace) -> None:
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which holds all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
-        say(f"Page in {write_own_page(done.classifier, done.found, args.report, threshold, thresholds)}")
+        page = write_predictions_page(done.classifier, done.found, args.report, threshold, thresholds)
+        say(f"Page in {page}")
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,

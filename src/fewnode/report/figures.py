@@ -4,6 +4,7 @@ Each function draws one figure from cells, or returns None if they hold no data 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError
@@ -18,9 +19,9 @@ Figure = Any
 
 
 def _panels(
-    groups: Mapping[str, Any], draw: Callable[[Any, Any], None], height: float = 2.6, legend: bool = True
+    groups: Sequence[tuple[str, Any]], draw: Callable[[Any, Any], None], height: float = 2.6, legend: bool = True
 ) -> Figure | None:
-    """A figure with one panel for each group, drawn by ``draw(axis, group)``, and one legend for all of them."""
+    """A figure with one panel for each title and group, drawn by ``draw(axis, group)``, and one legend for all."""
     try:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
@@ -32,7 +33,7 @@ def _panels(
     figure = Canvas(figsize=(max(3.6 * columns, 4.4), height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     labels: dict[str, Any] = {}
-    for axis, (title, group) in zip(axes, groups.items(), strict=False):
+    for axis, (title, group) in zip(axes, groups, strict=False):
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, linewidth=0.6)
         axis.set_title(_text(title), fontsize=9)
@@ -62,14 +63,14 @@ def _styles(titles: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _by_name(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    return {_name(problem): part for problem, part in main_problems(cells).items()}
+def _by_data_set(cells: Sequence[Cell]) -> list[tuple[str, list[Cell]]]:
+    return [(_name(problem), part) for problem, part in main_problems(cells).items()]
 
 
 def draw_accuracy(cells: Sequence[Cell]) -> Figure | None:
     """Accuracy of every method, with its interval."""
-    groups = _by_name(cells)
-    titles = order_titles([cell for part in groups.values() for cell in part])
+    groups = _by_data_set(cells)
+    titles = order_titles([cell for _, part in groups for cell in part])
 
     def draw(axis: Any, part: Sequence[Cell]) -> None:
         for cell in part:
@@ -85,8 +86,8 @@ def draw_accuracy(cells: Sequence[Cell]) -> Figure | None:
 
 def draw_cost(cells: Sequence[Cell]) -> Figure | None:
     """Accuracy against seconds of training."""
-    groups = {name: part for name, part in _by_name(cells).items() if not all(cell.training_free for cell in part)}
-    styles = _styles(order_titles([cell for part in groups.values() for cell in part]))
+    groups = [group for group in _by_data_set(cells) if not all(cell.training_free for cell in group[1])]
+    styles = _styles(order_titles([cell for _, part in groups for cell in part]))
 
     def draw(axis: Any, part: Sequence[Cell]) -> None:
         for cell in part:
@@ -109,11 +110,10 @@ def _lines(axis: Any, lines: Mapping[str, Mapping[int, Cell]], styles: Mapping[s
 
 def draw_shots(cells: Sequence[Cell]) -> Figure | None:
     """Accuracy by the number of examples, where at least three numbers were tried."""
-    series: dict[tuple[Any, ...], list[Cell]] = {}
+    series: dict[Problem, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "main":
-            p = cell.problem
-            series.setdefault((p.dataset, p.n_way, p.n_query, p.inductive), []).append(cell)
+            series.setdefault(replace(cell.problem, k_shot=0), []).append(cell)
     found = {key: part for key, part in series.items() if len({cell.problem.k_shot for cell in part}) >= 3}
     titles = order_titles([cell for part in found.values() for cell in part])
 
@@ -122,23 +122,16 @@ def draw_shots(cells: Sequence[Cell]) -> Figure | None:
         _lines(axis, {name: line for name, line in lines.items() if line}, _styles(titles))
         axis.set_xlabel("examples of each class")
 
-    def name(dataset: str, n_way: int, n_query: int, inductive: bool) -> str:
-        queries = "" if n_query == 10 else f", {n_query} queries"
-        return f"{dataset_title(dataset)}, {n_way}-way{queries}{', inductive' * inductive}"
-
-    return _panels({name(*key): part for key, part in found.items()}, draw)
+    return _panels([(f"{dataset_title(key.dataset)}, {key.n_way}-way", part) for key, part in found.items()], draw)
 
 
 def draw_ablation(cells: Sequence[Cell]) -> Figure | None:
     """Accuracy without each level of adaptation."""
     reduced = [cell for cell in cells if cell.kind == "ablation"]
     levels = ["", *sorted({cell.without for cell in reduced}, key=lambda level: (len(level.split()), level))]
-    groups = {
-        f"{whole}: {dataset_title(dataset)}": [
-            cell for cell in cells if (cell.whole, cell.problem.dataset) == (whole, dataset)
-        ]
-        for whole, dataset in sorted({(cell.whole, cell.problem.dataset) for cell in reduced})
-    }
+    pairs = sorted({(cell.whole, cell.problem.dataset) for cell in reduced})
+    parts = [[cell for cell in cells if (cell.whole, cell.problem.dataset) == pair] for pair in pairs]
+    groups = [(f"{name}: {dataset_title(data)}", part) for (name, data), part in zip(pairs, parts, strict=True)]
 
     def draw(axis: Any, part: Sequence[Cell]) -> None:
         problems = sorted({cell.problem for cell in part if cell.kind == "ablation"})
@@ -171,7 +164,7 @@ def draw_sensitivity(cells: Sequence[Cell]) -> Figure | None:
             line = groups.setdefault(title, {}).setdefault(f"{cell.whole}: {_name(cell.problem)}", {})
             line[int(cell.options[size])] = cell
     styles = _styles(sorted({name for lines in groups.values() for name in lines}))
-    return _panels(groups, lambda axis, lines: _lines(axis, dict(sorted(lines.items())), styles))
+    return _panels(list(groups.items()), lambda axis, lines: _lines(axis, dict(sorted(lines.items())), styles))
 
 
 def draw_classes(cells: Sequence[Cell]) -> Figure | None:
@@ -185,4 +178,4 @@ def draw_classes(cells: Sequence[Cell]) -> Figure | None:
         axis.set_yticks([-place for place in range(len(worst))], [_text(name[:24]) for name, _ in worst], fontsize=8)
         axis.set_xlabel("accuracy (%), mean and range of methods")
 
-    return _panels(_by_name(cells), draw, height=3.2, legend=False)
+    return _panels(_by_data_set(cells), draw, height=3.2, legend=False)

@@ -2,8 +2,8 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -12,15 +12,9 @@ import numpy as np
 from ..experiments.rows import SIZES
 from ..files import guarded
 from .results import TEST, Cell, Problem, below, by_problem, dataset_title, p_value, read_names, title
-from .templating import clean
+from .templating import render
 
 DEFAULT = "vantage"  # the method that is used where none is named
-_LATEX = str.maketrans({
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-    "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "≈": r"$\approx$", "↓": r"$\downarrow$", "·": r"$\cdot$", "–": "--",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-})  # fmt: skip
-_MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "|*_\\`[]#!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
 @dataclass(frozen=True)
@@ -43,29 +37,11 @@ class ResultTable:
         return out.getvalue()
 
     def markdown(self) -> str:
-        rule = ["---"] + ["---:"] * (len(self.columns) - 1)
-        head, *body = self._lines(lambda text: clean(text).translate(_MARKDOWN), "**{}**")
-        return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))
+        return render("table.md", table=self)
 
     def latex(self) -> str:
         """A ``tabular`` in a ``table``, with rules from the booktabs package."""
-
-        def escape(text: str) -> str:
-            return clean(text).translate(_LATEX)
-
-        head, *body = (" & ".join(line) + " \\\\\n" for line in self._lines(escape, r"\textbf{{{}}}"))
-        return (
-            f"% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n\\caption{{{escape(self.title)}. "
-            f"{escape(self.note)}}}\n\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}\n\\toprule\n{head}"
-            f"\\midrule\n{''.join(body)}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
-        )
-
-    def _lines(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The columns' titles and the rows, escaped, with what stands out in bold."""
-        return [[escape(text) for text in self.columns]] + [
-            [bold.format(escape(text)) if (r, c) in self.strong else escape(text) for c, text in enumerate(row)]
-            for r, row in enumerate(self.rows)
-        ]
+        return render("table.tex", table=self)
 
 
 def _pivot(texts: Mapping[tuple[Any, Any], str], rows: Iterable[Any], columns: Sequence[Any]) -> list[list[str]]:
@@ -149,18 +125,10 @@ def gains(cells: Sequence[Cell]) -> list[ResultTable]:
         other = best_of(cell for cell in trained if cell.method != DEFAULT and not cell.method.startswith("tent"))
         gain = 100 * (full.accuracy - baseline.accuracy)
         found.append((problem.k_shot, gain))
-        rows.append(
-            [
-                dataset_title(problem.dataset),
-                problem.setting,
-                str(full),
-                str(baseline),
-                f"{gain:+.1f}",
-                str(tent or "–"),
-                f"{other} {other.title}" if other else "–",
-                f"{unseen}, {100 * (unseen.accuracy - full.accuracy):+.1f}" if unseen else "–",
-            ]
-        )
+        beside = f"{other} {other.title}" if other else "–"
+        apart = f"{unseen}, {100 * (unseen.accuracy - full.accuracy):+.1f}" if unseen else "–"
+        numbers = [str(full), str(baseline), f"{gain:+.1f}", str(tent or "–"), beside, apart]
+        rows.append([dataset_title(problem.dataset), problem.setting, *numbers])
     means = {k: np.mean([gain for shots, gain in found if shots == k]) for k in sorted({k for k, _ in found})}
     listed = ", ".join(f"{mean:+.1f} at {k} shot{'s' * (k > 1)}" for k, mean in means.items())
     note = (
@@ -176,12 +144,14 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
     whole = {(cell.title, cell.problem): cell for cell in _main(cells)}
     reduced = [cell for cell in cells if cell.kind == "ablation"]
     levels = sorted({cell.without for cell in reduced}, key=lambda level: (len(level.split()), level))
-    keys = sorted({(cell.whole, cell.problem) for cell in reduced} & whole.keys())
-    texts = {((c.whole, c.problem), c.without): _difference(c, whole[c.whole, c.problem]) for c in reduced
-             if (c.whole, c.problem) in whole}  # fmt: skip
+    texts: dict[tuple[Any, Any], str] = {}
+    for cell in reduced:
+        if full := whole.get((cell.whole, cell.problem)):
+            texts[(cell.whole, cell.problem), cell.without] = _difference(cell, full)
     rows = [
-        [dataset_title(problem.dataset), problem.setting, name, str(whole[name, problem]), *changes]
-        for name, problem, *changes in _pivot(texts, keys, levels)
+        [dataset_title(key[1].dataset), key[1].setting, key[0], str(whole[key])]
+        + [texts.get((key, level), "–") for level in levels]
+        for key in sorted({key for key, _ in texts})
     ]
     test = TEST.split(",")[0]
     note = f"The change in points without a level of adaptation; ≈: not distinguishable from none ({test}, 5 %)."
@@ -297,26 +267,21 @@ def _published(source: Mapping[str, Any], dataset: str, measured: str | None, ce
 
 def every_cell(cells: Sequence[Cell]) -> ResultTable:
     """All numbers, for other programs."""
-    rows = []
-    for cell in sorted(cells, key=lambda cell: (cell.problem, cell.method, str(cell.options))):
-        rows.append(
-            {
-                "dataset": cell.problem.dataset,
-                "method": cell.method,
-                "options": " ".join(f"{key}={value}" for key, value in sorted(cell.options.items())),
-                "n_way": cell.problem.n_way,
-                "k_shot": cell.problem.k_shot,
-                "n_query": cell.problem.n_query,
-                "inductive": cell.problem.inductive,
-                "accuracy": f"{cell.accuracy:.6f}",
-                "interval": f"{cell.interval:.6f}",
-                "sd_over_seeds": "" if cell.deviation is None else f"{cell.deviation:.6f}",
-                "seeds": len(cell.rows),
-                "tasks": len(cell.per_task),
-                "train_seconds": f"{cell.seconds:.3f}",
-                "peak_memory": cell.memory,
-                "pool": cell.tasks[0],
-            }
-        )
+    rows = [
+        {
+            **asdict(cell.problem),
+            "method": cell.method,
+            "options": " ".join(f"{key}={value}" for key, value in sorted(cell.options.items())),
+            "accuracy": f"{cell.accuracy:.6f}",
+            "interval": f"{cell.interval:.6f}",
+            "sd_over_seeds": "" if cell.deviation is None else f"{cell.deviation:.6f}",
+            "seeds": len(cell.rows),
+            "tasks": len(cell.per_task),
+            "train_seconds": f"{cell.seconds:.3f}",
+            "peak_memory": cell.memory,
+            "pool": cell.tasks[0],
+        }
+        for cell in sorted(cells, key=lambda cell: (cell.problem, cell.method, str(cell.options)))
+    ]
     heads = list(rows[0]) if rows else []
     return ResultTable("cells", "Every cell", heads, [list(map(str, row.values())) for row in rows])

@@ -1,9 +1,44 @@
-"""HTML from templates in which every value is escaped: names and texts of a user's data never become markup."""
+"""Text from templates in which every value is escaped: names and texts of a user's data never become markup."""
 
 import unicodedata
+from functools import cache
 from typing import Any
 
 from ..errors import InputError
+
+_MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "|*_\\`[]#!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+    "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "≈": r"$\approx$", "↓": r"$\downarrow$", "·": r"$\cdot$", "–": "--",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+})  # fmt: skip
+
+
+@cache
+def environment() -> Any:
+    """Jinja's environment with the templates and filters of this package; HTML is escaped by itself."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise InputError("a page needs jinja2: pip install 'fewnode[report]'") from error
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("fewnode.report"),
+        autoescape=jinja2.select_autoescape(),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {
+        "clean": clean,
+        "short": short,
+        "percent": percent,
+        "percent0": percent0,
+        "count": "{:,.0f}".format,
+        "markdown": lambda text: clean(text).translate(_MARKDOWN),
+        "latex": lambda text: clean(text).translate(_LATEX),
+    }
+    return found
 
 
 def render(template: str, **values: Any) -> str:
@@ -12,33 +47,12 @@ def render(template: str, **values: Any) -> str:
     return text
 
 
-def environment() -> Any:
-    """Jinja's environment with our templates and filters; an error with the remedy where Jinja is not installed."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise InputError("a page needs jinja2: pip install 'fewnode[report]'") from error
-    found = Environment(
-        loader=PackageLoader("fewnode.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters |= {"clean": clean, "short": short, "percent": percent, "percent0": percent0, "count": count}
-    return found
-
-
 def clean(text: str) -> str:
     """A text without characters that no page may hold, or that change the direction of writing: "\\u202egnp.exe" must
     not look like "exe.png"."""
-    directions = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    return "".join(
-        "\ufffd"
-        if unicodedata.category(letter) in ("Cc", "Cs") or unicodedata.bidirectional(letter) in directions
-        else letter
-        for letter in text
-    )
+    turns = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    bad = {c for c in set(text) if unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in turns}
+    return "".join("\ufffd" if letter in bad else letter for letter in text)
 
 
 def short(text: str, longest: int = 120) -> str:
@@ -47,6 +61,7 @@ def short(text: str, longest: int = 120) -> str:
 
 
 def percent(share: float | None) -> str:
+    """With one digit, for a table."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
@@ -54,7 +69,3 @@ def percent0(share: float) -> str:
     """Whole, for a sentence; but 99.6 is not 100."""
     digits = 0 if 0.01 <= share <= 0.99 or share in (0, 1) else 1
     return f"{100 * share:.{digits}f} %"
-
-
-def count(number: float) -> str:
-    return f"{number:,.0f}"

@@ -1,4 +1,4 @@
-"""The page about a user's own graph: every number is that of the objects, and nothing in the data becomes markup."""
+"""The page about predictions: every number is that of the objects, and nothing in the data becomes markup."""
 
 import csv
 import re
@@ -14,21 +14,19 @@ from fewnode.classifier.inputs import TableSource
 from fewnode.classifier.predictions import Predictions
 from fewnode.errors import InputError
 from fewnode.graph import Graph
-from fewnode.report import predictions_page as own_details
-from fewnode.report import predictions_page as own_map
 from fewnode.report.predictions_page import (
-    NEXT,
     Answers,
     Details,
-    bins,
     check_page,
-    class_rows,
+    class_sizes,
+    confidence_bins,
+    draw_map,
     headline,
     ranked,
     to_label,
-    write_own_page,
+    write_predictions_page,
 )
-from fewnode.report.templating import percent, percent0
+from fewnode.report.templating import environment, percent, percent0
 
 pytestmark = pytest.mark.usefixtures("worlds_once")
 SCRIPT = "<script>alert(1)</script>"
@@ -105,7 +103,7 @@ def asked(classifier):
 
 
 def page_of(asked, tmp_path, *thresholds) -> Page:
-    written = write_own_page(*asked, tmp_path / "page.html", *thresholds)
+    written = write_predictions_page(*asked, tmp_path / "page.html", *thresholds)
     return Page(written.read_text(encoding="utf-8"))
 
 
@@ -147,41 +145,41 @@ def test_every_number_is_that_of_the_objects(asked, tmp_path):
 
 def test_class_sizes_are_counted_and_new_classes_come_first(asked):
     classifier, found = asked
-    rows = class_rows(classifier, Answers(found, 0.6, None))
-    assert {row.name: row.predicted for row in rows} == {
+    rows = class_sizes(classifier, Answers(found, 0.6, None))
+    assert {row["name"]: row["predicted"] for row in rows} == {
         name: n for name, n in found.counts(0.6).items() if n or name != "unknown"
     }
-    assert [row.kind for row in rows[:3]] == ["new", "new", "other"]
-    assert {row.name: row.labelled for row in rows if row.kind == "new"} == {"mule": 3, "phisher": 2}
+    assert [row["kind"] for row in rows[:3]] == ["new", "new", "other"]
+    assert {row["name"]: row["labelled"] for row in rows if row["kind"] == "new"} == {"mule": 3, "phisher": 2}
     labels = classifier.graph.y
-    assert {row.labelled for row in rows if row.kind == "known"} == {int((labels == c).sum()) for c in range(6)}
+    assert {row["labelled"] for row in rows if row["kind"] == "known"} == {int((labels == c).sum()) for c in range(6)}
 
 
 def test_the_surest_come_first_and_none_twice(asked):
     answers = Answers(asked[1], 0.0, None)
     for part in ranked(answers, Details(asked[0])):
-        sure, least = ([row.probability for row in part[key]] for key in ("surest", "least"))
+        sure, least = ([row["probability"] for row in part[key]] for key in ("surest", "least"))
         assert sure == sorted(sure, reverse=True) and least == sorted(least) and max(least) <= min(sure)
-        names = [row.name for key in ("surest", "least") for row in part[key]]
+        names = [row["name"] for key in ("surest", "least") for row in part[key]]
         assert len(set(names)) == len(names) == min(20, part["count"])
-        assert {row.label for row in part["surest"]} == {part["name"]}
+        assert {row["label"] for row in part["surest"]} == {part["name"]}
 
 
 def test_bins_hold_every_row_and_their_mean_probability(asked):
-    found = bins(Answers(asked[1], 0.0, None))
+    found = confidence_bins(Answers(asked[1], 0.0, None))
     best = asked[1].probabilities.max(1).values
-    assert sum(one.rows for one in found) == len(best) and found[-1].high == 1
-    total = sum(one.rows * one.accuracy for one in found if one.accuracy is not None)
+    assert sum(one["rows"] for one in found) == len(best) and found[-1]["low"] == 0.9
+    total = sum(one["rows"] * one["accuracy"] for one in found if one["accuracy"] is not None)
     assert total == pytest.approx(float(best.sum()), rel=1e-5)
 
 
 def test_what_to_label_next_is_the_closest_calls_of_every_class(asked):
     answers = Answers(asked[1], 0.0, None)
     rows = to_label(answers, Details(asked[0]))
-    margins = [row.margin for row in rows]
-    assert len(rows) == NEXT and margins == sorted(margins)
+    margins = [row["margin"] for row in rows]
+    assert len(rows) == 20 and margins == sorted(margins)
     assert margins[0] == pytest.approx(float(answers.margin.min()))
-    called = [row.label for row in rows]
+    called = [row["label"] for row in rows]
     assert max(map(called.count, called)) <= 3
 
 
@@ -246,7 +244,7 @@ def test_the_page_is_in_order_and_needs_nothing_else(asked, tmp_path):
     assert "default-src 'none'" in text and "prefers-color-scheme: dark" in text and "@media print" in text
 
 
-def test_the_closed_question_says_that_nodes_were_forced(classifier, tmp_path):
+def test_closed_set_classification_says_that_nodes_were_forced(classifier, tmp_path):
     classifier.adapt(own_graph.examples(), among="new")
     found = classifier.predict_proba(classifier.unlabelled())
     page = page_of((classifier, found), tmp_path)
@@ -264,7 +262,7 @@ def test_one_new_class_and_one_that_nobody_is_called(classifier, tmp_path):
     assert "mule 100.0 %" in page.text  # the threshold, among the words
 
 
-def test_no_known_class_that_can_play_and_no_features(tmp_path):
+def test_no_simulated_novel_class_and_no_features(tmp_path):
     edges, _, y = own_graph.arrays()
     graph = Graph.from_edges(edges, y=[0 if c == 0 else -1 for c in y], num_nodes=len(y), class_names=["baker"])
     with pytest.warns(UserWarning, match="fewer than two classes"):
@@ -286,26 +284,29 @@ def test_columns_are_shown_in_the_units_of_the_user(asked):
 def test_words_that_are_rare_and_frequent_in_the_node_come_first():
     counts = torch.tensor([[5.0, 1, 0], [5, 0, 2], [5, 1, 0], [5, 1, 1]]).to_sparse_csr()
     graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], counts, feature_names=["the", "cat", "dog"])
-    assert own_details._heaviest(graph, torch.tensor([1, 3])) == ["dog, the", "dog, cat, the"]
+    classifier = FewShotClassifier("probe")
+    classifier.graph = graph
+    assert Details(classifier).of(torch.tensor([1, 3])) == ["dog, the", "dog, cat, the"]
 
 
-def test_the_map_holds_every_example_and_every_new_node_first(asked, monkeypatch):
+def test_the_map_holds_every_example_and_every_new_node_first(asked):
     classifier, found = asked
     answers = Answers(found, 0.0, None)
-    whole = own_map.draw_map(classifier, answers)
-    assert whole.shown == whole.total == classifier.graph.num_nodes
-    monkeypatch.setattr(own_map, "NODES", 100)
-    small = own_map.draw_map(classifier, answers)
-    assert small.shown == 100 and len(small.marks) == 5 and small.total == whole.total
-    new = {layer.name: (layer.shown, layer.total) for layer in small.layers if layer.name}
-    assert new == {name: (n, n) for name in own_graph.NEW if (n := found.counts()[name])}
-    assert [layer.name for layer in small.legend[:2]] == list(own_graph.NEW)
-    assert sum(len(re.findall("M", layer.path)) for layer in small.layers) == 95
+    whole = draw_map(classifier, answers)
+    assert whole["shown"] == whole["total"] == classifier.graph.num_nodes
+    small = draw_map(classifier, answers, size=100)
+    assert small["shown"] == 100 and len(small["examples"]) == 5 and small["total"] == whole["total"]
+    new = {layer["name"]: (len(layer["points"]), layer["total"]) for layer in small["layers"][4:]}
+    assert new == {name: (n, n) for name in own_graph.NEW for n in [found.counts()[name]]}
+    assert sum(len(layer["points"]) for layer in small["layers"]) == 95
+    points = torch.tensor([point for layer in whole["layers"] for point in layer["points"]])
+    assert (points >= 24).all() and (points <= torch.tensor([1416, 876])).all()
 
 
 def test_new_classes_beyond_the_styles_share_one():
-    seen = [own_map._style(k) for k in range(own_map.NEW, own_map.NEW + own_map.STYLES)]
-    assert len(set(seen)) == own_map.STYLES and own_map._style(own_map.NEW + 99) == own_map._style(own_map.MORE)
+    marks = environment().get_template("marks.html").module
+    looks = [(str(marks.look(place)), str(marks.outline(place))) for place in range(14)]
+    assert len(set(looks)) == 13 and looks[12] == looks[13]
 
 
 def test_wrong_places_are_refused(tmp_path, monkeypatch, classifier):
@@ -319,6 +320,7 @@ def test_wrong_places_are_refused(tmp_path, monkeypatch, classifier):
         check_page(tmp_path / "old.html")
     assert check_page(tmp_path / "old.html", force=True) == tmp_path / "old.html"
     monkeypatch.setitem(sys.modules, "jinja2", None)
+    environment.cache_clear()
     with pytest.raises(InputError, match=r"fewnode\[report\]"):
         check_page(tmp_path / "page.html")
 
@@ -327,9 +329,9 @@ def test_nothing_predicted_and_nothing_asked_are_refused(asked, tmp_path):
     classifier, found = asked
     none = Predictions(found.nodes[:0], [], found.classes, found.probabilities[:0], found.kinds)
     with pytest.raises(InputError, match="nothing to report"):
-        write_own_page(classifier, none, tmp_path / "page.html")
+        write_predictions_page(classifier, none, tmp_path / "page.html")
     with pytest.raises(InputError, match="adapted classifier"):
-        write_own_page(FewShotClassifier("probe"), found, tmp_path / "page.html")
+        write_predictions_page(FewShotClassifier("probe"), found, tmp_path / "page.html")
 
 
 def test_predict_writes_the_page_and_asks_for_its_place_first(tmp_path, monkeypatch, capsys):
