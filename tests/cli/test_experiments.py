@@ -39,7 +39,7 @@ def pretend(fail: bool = False):
 def test_a_dry_run_lists_and_does_nothing(run, own):
     code, out, err = run("run", "own.toml", "--dry-run", "--json")
     document = json.loads(out)
-    assert code == 0 and "Looking at own" in err and not (own / "results").exists()
+    assert code == 0 and "runs of own" in err and not (own / "results").exists()
     assert len(document["todo"]) == 4 and document["without_estimate"] == 4
     assert document["not_run"] == {"gone.npz": "there is no file gone.npz"}
     assert {item["reason"] for item in document["not_possible"]} == {
@@ -58,9 +58,8 @@ def test_rows_of_other_files_tell_how_long_it_takes(run, own):
         warnings.simplefilter("error")  # other people's files are no reason to warn
         _, text, _ = run("run", "own.toml", "--dry-run")
     line = next(line for line in text.splitlines() if "tent" in line)
-    assert (
-        line.rstrip().endswith(" s") and "judged by earlier rows" in " ".join(text.split()) and "0 done before" in text
-    )
+    assert line.rstrip().endswith(" s") and "estimated from earlier rows" in " ".join(text.split())
+    assert "0 done before" in text
 
 
 def test_names_without_commas_are_answered_with_how_to_write_them(run, capsys):
@@ -133,21 +132,22 @@ def test_a_report_of_nothing_is_refused(run, tmp_path):
     assert code == 2 and "no run there has succeeded" in err
 
 
-def test_the_live_table_shows_what_runs_and_what_is_left(tiny):
+def test_a_terminal_shows_bars_of_what_runs_and_a_line_for_what_has_finished(monkeypatch, capsys):
     from rich.console import Console
 
-    from fewnode.cli.run_table import RunTable
-    from fewnode.experiments.runners import Plan
+    from fewnode.cli import output
+    from fewnode.cli.experiments import RunBar
 
+    terminal = Console(width=120, record=True, force_terminal=True, stderr=True)
+    monkeypatch.setattr(output, "_console", lambda stderr=False: terminal)
     runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]
-    table = RunTable("own", Plan(runs, [], {}, []), [], 1)
-    table.seen = True
-    for event in (Started(runs[0]), Finished(runs[0], row(runs[0], 0.6)), Started(runs[1]), Step(runs[1], 5, 10, 0.42)):
-        table.show(event)
-    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(table.draw())
-    text = console.export_text()
-    for words in ("own: 1 of 3 runs, about 40 s left", "1/3", "tent on wordnet, 5w5s, seed 1", "validation 42.0 %"):
+    events = Started(runs[0]), Finished(runs[0], row(runs[0], 0.6)), Started(runs[1]), Step(runs[1], 5, 10, 0.42)
+    with RunBar(3) as bar:
+        for event in events:
+            bar(event)
+        bar.progress.refresh()
+        text = terminal.export_text()
+    for words in ("[1/3] tent on wordnet, 5w5s, seed 0: 60.2 %", "tent on wordnet, 5w5s, seed 1", "validation 42.0 %"):
         assert words in text
 
 

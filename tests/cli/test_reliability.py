@@ -9,21 +9,24 @@ import pytest
 import own_graph
 from fewnode import cli
 from fewnode import files as folders
-from fewnode.cli.output import emit, printable, say
+from fewnode.cli.output import emit, printable, say, show, show_table
 
 UGLY = "[/x] :smile: \x1b[31mred\x07 \u202e \ud800"
 
 
 def test_names_are_shown_as_they_are_and_never_as_markup_or_escape_sequences(capsys):
     document = {"path": UGLY, "list": [UGLY], UGLY: 1}
-    emit(argparse.Namespace(json=False), document, lambda console, facts: console.print(facts["path"], soft_wrap=True))
+    emit(argparse.Namespace(json=False), document, lambda facts: show(facts["path"], wrap=False))
     say(UGLY)
     out, err = capsys.readouterr()
     assert out == err == "[/x] :smile: \\x1b[31mred\\x07 \\x202e \\xd800\n"
-    emit(argparse.Namespace(json=True), document, lambda *_: None)
+    emit(argparse.Namespace(json=True), document, lambda _: None)
     text = capsys.readouterr().out
     assert json.loads(text) == document and text.isprintable() is False and "\x1b" not in text
-    assert printable(("a\tb\n", 3)) == ["a\tb\n", 3]
+    assert printable("a\tb\n") == "a\tb\n"
+    show_table({UGLY: "{name}", ">n": "{n}"}, [{"name": UGLY, "n": 3}])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0][:-1] == lines[1][:-1] == err.split() and [line[-1] for line in lines] == ["n", "3"]
 
 
 def test_a_complaint_holds_no_escape_sequences(capsys):

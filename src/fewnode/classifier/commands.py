@@ -90,7 +90,7 @@ def load_adapted(
     examples = _examples(classifier, support, graph)
     classifier.attach(_without_examples(graph, classifier.known, examples))
     if among is None and not bool((graph.y >= 0).any()):
-        say("note: no node has a label, so only the new classes can be told apart (--among new)")
+        say("note: no node has a label, so predictions are closed-set (--closed-set)")
     among = among or ("all" if bool((graph.y >= 0).any()) else "new")
     try:
         return classifier.adapt(examples, among=among, priors=priors, progress=_said_once(say))

@@ -19,18 +19,7 @@ from . import classifier, experiments, listing, stores, training
 from .output import say
 from .threads import use_free_cores
 
-# In the order of --help.
-GROUPS = (
-    listing.add_commands,
-    training.add_commands,
-    classifier.add_commands,
-    classifier.add_commands_own,
-    stores.add_commands,
-    classifier.add_commands_labelling,
-    experiments.add_commands,
-    experiments.add_commands_reports,
-    listing.add_commands_completion,
-)
+GROUPS = (listing, training, classifier, stores, experiments)  # in the order of --help
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,8 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(parser=parser)  # completion describes the whole of it
     parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add_commands in GROUPS:
-        add_commands(commands)
+    for group in GROUPS:
+        group.add_commands(commands)
     return parser
 
 

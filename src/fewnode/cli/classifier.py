@@ -1,304 +1,313 @@
-"""A model of a user's own graph: ``fewnode fit``, ``predict``, ``find``, ``explain`` and ``label``."""
+"""A classifier of a user's own graph: ``fewnode fit``, ``predict``, ``find``, ``explain`` and ``label``."""
 
 import argparse
 import shlex
 import time
+from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from . import output as explain_output
-from . import output as own_output
-from .output import NodeBar, TrainingBar, add_json, emit, notes_said, pair, say, stages
-from .stores import add_engine, given_engine, given_memory
+from . import options
+from .listing import draw_counts
+from .output import NodeBar, StageBar, TrainingBar, emit, percent, say, show, show_table, warnings_as_notes
+from .training import draw_steps
 
-# --- ``fewnode fit``: learn from the labelled classes of a user's own graph.
 if TYPE_CHECKING:
+    from ..classifier.classifier import FewShotClassifier
+    from ..classifier.commands import FittedTables
     from ..classifier.inputs import TableSource
     from ..graph import Graph
     from ..tasks import ClassSplit
 
-COLUMNS = {
-    "id_column": "column of node ids",
-    "label_column": "column of classes ('' if there are no labels)",
-    "source_column": "column of the nodes that edges start from",
-    "target_column": "column of the nodes that edges lead to",
-    "weight_column": "column of the edge table: how strong each edge is, a number above zero",
-    "edge_type_column": "column of the edge table: the type of each edge",
-}
-SEVERAL_COLUMNS = {
-    "text_column": "a text to learn words from",
-    "category_column": "one of a few values",
-    "number_column": "a number or a date",
-    "ignore_column": "of no use",
-}
-OPTIONS = ("strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
+RAW_CELLS = {"--raw-cells": "do not put an apostrophe before cells that a spreadsheet would run (= + - @)"}
 
 
 def add_commands(commands: Any) -> None:
-    fit = commands.add_parser("fit", help="learn from the labelled classes of your own graph")
-    add_tables(fit, needed=True)
-    _add_columns(fit)
-    fit.add_argument("--method", default="vantage", help="a name of `fewnode ls methods` (vantage)")
-    fit.add_argument("--n-way", type=int, default=5, metavar="N", help="classes in a training task (5)")
-    fit.add_argument("--k-shot", type=int, default=5, metavar="K", help="examples of each class in it (5)")
-    fit.add_argument("--min-size", type=int, metavar="M", help="labelled nodes a class needs (twice K)")
-    fit.add_argument("--seed", type=int, default=0, help="of the first weights and the training tasks (0)")
-    fit.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the method")
-    fit.add_argument("--device", default="auto", help="cpu, cuda, ... (auto)")
-    fit.add_argument("--out", required=True, metavar="DIR", help="where the model goes")
-    fit.add_argument("--force", action="store_true", help="replace a model in DIR")
-    fit.add_argument("--resume", action="store_true", help="go on with a training for DIR that was stopped or killed")
-    add_json(fit)
-    fit.set_defaults(run=fit_own)
+    _add_fit(commands.add_parser("fit", help="learn from the labelled classes of your own graph"))
+    _add_predict(commands.add_parser("predict", help="classify the nodes of your graph, with new classes by example"))
+    _add_find(commands.add_parser("find", help="rank the nodes that are most likely of a new class"))
+    _add_explain(commands.add_parser("explain", help="show why a node gets its class"))
+    _add_label(commands.add_parser("label", help="label examples of new classes in the browser"))
 
 
-def add_tables(parser: argparse.ArgumentParser, needed: bool) -> None:
-    """The flags that say where the graph is; to ask a fitted model they are not ``needed``."""
-    default = "" if needed else " (those the model was fitted on)"
-    several: dict[str, Any] = {"nargs": "+", "action": "extend", "metavar": "FILE"}
-    parser.add_argument(
-        "--edges", **several, help=f"table of edges: source, target; or several files; or a store{default}"
-    )
-    parser.add_argument(
-        "--nodes", **several, help="table of nodes: id, label (may be empty), and what is known of them"
-    )
-    parser.add_argument("--features", metavar="FILE", help="features apart: a table, .npy, .npz or .parquet of vectors")
-    parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
-    add_engine(parser, "the work on a store is done", "task")
-
-
-def _add_columns(parser: argparse.ArgumentParser) -> None:
-    for name, what in COLUMNS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=what)
-    for name, what in SEVERAL_COLUMNS.items():
-        flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, action="append", metavar="NAME", help=f"column of the nodes: {what}; may be repeated")
-    parser.add_argument(
-        "--labels", nargs="+", action="extend", metavar="FILE", help="a table of labels apart: id, label"
-    )
-    parser.add_argument("--multi-label", choices=("first", "none", "one"), help="what cells with several labels mean")
-    parser.add_argument("--decimal", choices=(",", "."), help="the decimal mark, where it cannot be told")
-    parser.add_argument("--strict", action="store_true", help="refuse edges to nodes that the table of nodes lacks")
-    parser.add_argument("--knn", type=int, metavar="K", help="without --edges: link each node to the K most like it")
-    parser.add_argument("--directed", action="store_true", help="edges lead one way")
-    parser.add_argument(
-        "--type-per-file", action="store_true", help="the edges of each file are an edge type of their own"
-    )
-
-
-def fit_own(args: argparse.Namespace) -> int:
-    from ..errors import one_of
-    from ..methods import find, names
-
-    one_of("method", args.method, names())  # wrong names are answered before torch is imported
-    say("Reading the tables ...")
-    from ..classifier.commands import fit_tables
-    from ..classifier.inputs import TableSource as Source
-    from ..methods.options import parse_options
-
-    options = parse_options(find(args.method), dict(pair(text) for text in args.set))
-    columns = {name: value for name in (*COLUMNS, *SEVERAL_COLUMNS) if (value := getattr(args, name)) is not None}
-    chosen = {name: value for name in OPTIONS if (value := getattr(args, name))}
-    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, options=chosen, **columns)
-    shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
-    facts: dict[str, Any] = {}
-
-    def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
-        facts.update(own_output.understood(graph, split, source))
-        if not args.json:
-            emit(args, facts, own_output.draw_understood)
-
-    try:
-        with notes_said():
-            fitted = fit_tables(
-                source,
-                args.out,
-                force=args.force,
-                resume=args.resume,
-                method=args.method,
-                settings={**shape, **options},
-                understood=understood,
-                training=TrainingBar(),
-                learning=stages(),
-                memory=given_memory(args),
-                engine=given_engine(args),
-            )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped before there was a model; --resume goes on from the last check") from None
-    emit(args, {**facts, **own_output.fitted(fitted.classifier, args.out, fitted.beside_probe)}, own_output.draw_fitted)
-    return 130 if fitted.classifier.interrupted else 0
-
-
-# --- What a model of a user's own graph is asked: ``fewnode predict``, ``find`` and ``explain``.
-if TYPE_CHECKING:
-    from ..classifier.classifier import FewShotClassifier
-    from ..classifier.commands import PredictedTables
-
-LISTED = 20  # candidates shown where no file is wanted
-
-
-def add_commands_own(commands: Any) -> None:
-    _add_predict(commands.add_parser("predict", help="name new classes by examples, get the class of every node"))
-    _add_find(commands.add_parser("find", help="more like these: the likeliest nodes of a new class, ranked"))
-    _add_explain(commands.add_parser("explain", help="why a node gets its class"))
+def _add_fit(fit: argparse.ArgumentParser) -> None:
+    options.add_tables(fit)
+    options.add_columns(fit)
+    options.add_options(fit, {"--labels FILE": "label table: id, label"}, nargs="+", action="extend")
+    fit.add_argument("--multi-label", choices=("first", "none", "one"), help="what to do with several labels in a cell")
+    switches = {
+        "--strict": "refuse edges to nodes that are not in the node table",
+        "--type-per-file": "the edges of each file are an edge type of their own",
+        "--force": "replace a model in DIR",
+    }
+    options.add_options(fit, switches)
+    options.add_options(fit, {"--knn K": "without --edges: link each node to its K nearest neighbours"}, type=int)
+    options.add_options(fit, {"--method NAME": "a name of `fewnode ls methods` (vantage)"}, default="vantage")
+    options.add_options(fit, {"--min-size M": "labelled nodes that a class needs (twice K)"}, type=int)
+    options.add_task_shape(fit, "n_way", "k_shot")
+    options.add_training(fit)
+    options.add_json(fit)
+    fit.set_defaults(run=fit_classifier)
 
 
 def _add_predict(predict: argparse.ArgumentParser) -> None:
     _add_adapted(predict)
-    predict.add_argument("--out", required=True, metavar="FILE", help="predictions, .csv or .parquet")
-    predict.add_argument(
-        "--threshold",
-        action="append",
-        type=_threshold,
-        default=[],
-        metavar="[CLASS=]P",
-        help="call nodes below this probability unknown; for one class with its name; may be repeated",
-    )
-    predict.add_argument("--all-probabilities", action="store_true", help="add a column for every class")
-    predict.add_argument("--nodes-file", metavar="FILE", help="a table whose column id says which nodes to predict")
-    predict.add_argument(
-        "--new-nodes", metavar="FILE", help="predict nodes that arrive later: a table like --nodes, ..."
-    )
-    predict.add_argument("--new-edges", metavar="FILE", help="... and how they are joined to the graph, like --edges")
-    predict.add_argument("--report", metavar="PAGE", help="write a page about it too: an .html that needs nothing else")
-    predict.add_argument("--force", action="store_true", help="replace FILE and PAGE if they exist")
-    _add_raw_cells(predict)
-    add_json(predict)
+    options.add_options(predict, {"--out FILE": "predictions, .csv or .parquet"}, required=True)
+    told = {"--threshold [CLASS=]P": "call nodes below this probability unknown; may be repeated"}
+    options.add_options(predict, told, action="append", type=options.number_of_class, default=[])
+    more = {
+        "--all-probabilities": "add a column for every class",
+        "--nodes-file FILE": "a table whose column id says which nodes to predict",
+        "--new-nodes FILE": "predict new nodes: a table like --nodes, ...",
+        "--new-edges FILE": "... and their edges, like --edges",
+        "--report PAGE": "also write a self-contained HTML page about the predictions",
+        "--force": "replace FILE and PAGE if they exist",
+        **RAW_CELLS,
+    }
+    options.add_options(predict, more)
+    options.add_json(predict)
     predict.set_defaults(run=predict_nodes)
 
 
 def _add_find(find: argparse.ArgumentParser) -> None:
     _add_adapted(find)
     find.add_argument("--class", dest="label", metavar="NAME", help="the class to find, if the support names several")
-    find.add_argument("--top", type=int, metavar="N", help=f"how many candidates (200; without --out {LISTED})")
-    find.add_argument("--out", metavar="FILE", help="candidates, .csv or .parquet; without it they are listed")
-    find.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    _add_raw_cells(find)
-    add_json(find)
+    options.add_options(find, {"--top N": "number of candidates (200; 20 without --out)"}, type=int)
+    files = {
+        "--out FILE": "candidates, .csv or .parquet (default: print them)",
+        "--force": "replace FILE if it exists",
+        **RAW_CELLS,
+    }
+    options.add_options(find, files)
+    options.add_json(find)
     find.set_defaults(run=find_nodes)
 
 
 def _add_explain(explain: argparse.ArgumentParser) -> None:
     _add_adapted(explain)
-    explain.add_argument("--node", required=True, metavar="ID", help="the node to explain")
-    explain.add_argument(
-        "--neighbours", type=int, default=5, metavar="N", help="for how many the edge is tried without (5)"
-    )
-    add_json(explain)
+    options.add_options(explain, {"--node ID": "the node to explain"}, required=True)
+    options.add_options(explain, {"--neighbours N": "number of edges to try removing (5)"}, type=int, default=5)
+    options.add_json(explain)
     explain.set_defaults(run=explain_node)
 
 
-def _add_raw_cells(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--raw-cells",
-        action="store_true",
-        help="write cells that begin with = + - @ as they are, without the apostrophe that keeps them from being run",
-    )
+def _add_label(label: argparse.ArgumentParser) -> None:
+    label.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote; the labels are kept in it")
+    options.add_options(label, {"--port P": "port of the page (0: any free one)"}, type=int, default=0)
+    options.add_options(label, {"--host H": "address to listen on (127.0.0.1)"}, default="127.0.0.1")
+    more = {
+        "--support FILE": "examples to start from: id, label",
+        "--no-browser": "only print the address",
+        "--allow-remote": "let other machines reach the page on --host",
+    }
+    options.add_options(label, more)
+    options.add_memory(label)
+    label.set_defaults(run=label_nodes)
 
 
 def _add_adapted(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote")
-    parser.add_argument(
-        "--support", required=True, metavar="FILE", help="table: id, label; the examples of new classes"
-    )
-    add_tables(parser, needed=False)
-    parser.add_argument(
-        "--among",
-        choices=("all", "new"),
-        help="all: known, new, or other (default); new: every node is forced into one of the new classes",
-    )
-    parser.add_argument(
-        "--prior",
-        action="append",
-        type=_share,
-        default=[],
-        metavar="CLASS=SHARE",
-        help="how common a new class (or other) is among the nodes without a label; may be repeated",
-    )
+    options.add_options(parser, {"--support FILE": "examples of new classes: id, label"}, required=True)
+    options.add_tables(parser, default=" (default: those of fit)")
+    told = "choose among the new classes only; by default (open-set) nodes may be of known classes or none too"
+    options.add_options(parser, {"--closed-set": told})
+    told = "share of a new class (or other) among the unlabelled nodes; may be repeated"
+    share: dict[str, Any] = {"action": "append", "type": options.number_of_class, "default": []}
+    options.add_options(parser, {"--prior CLASS=SHARE": told}, **share)
 
 
-def _share(text: str) -> tuple[str, float]:
-    name, sign, value = text.rpartition("=")
+def fit_classifier(args: argparse.Namespace) -> int:
+    from ..errors import one_of
+    from ..methods import find, names
+
+    one_of("method", args.method, names())  # refuses a wrong name before torch is imported
+    say("Reading the tables ...")
+    from ..classifier.commands import fit_tables
+    from ..classifier.inputs import TableSource as Source
+    from ..methods.options import parse_options
+
+    method_options = parse_options(find(args.method), options.option_pairs(args.set))
+    reading = ("strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
+    chosen = {name: value for name in reading if (value := getattr(args, name))}
+    columns = options.given_columns(args)
+    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, options=chosen, **columns)
+    shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
+    facts: dict[str, Any] = {}
+
+    def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
+        facts.update(_understood(graph, split, source))
+        if not args.json:
+            draw_understood(facts)
+
     try:
-        return name if sign else _refused(text), float(value)
-    except ValueError:
-        return _refused(text), 0.0
+        with warnings_as_notes(), StageBar() as learning:
+            fitted = fit_tables(
+                source,
+                args.out,
+                force=args.force,
+                resume=args.resume,
+                method=args.method,
+                settings={**shape, **method_options},
+                understood=understood,
+                training=TrainingBar(),
+                learning=learning,
+                memory=options.given_memory(args),
+                engine=options.given_engine(args),
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped before there was a model; --resume continues from the last check") from None
+    emit(args, {**facts, **_fitted(fitted, args.out)}, draw_fitted)
+    return 130 if fitted.classifier.interrupted else 0
 
 
-def _refused(text: str) -> str:
-    raise argparse.ArgumentTypeError(f"{text!r}: write CLASS=SHARE, for example mule=0.01")
+def _understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> dict[str, Any]:
+    """What was read from the tables."""
+    from ..graph.graph import summary
+
+    facts = summary(graph, asdict(split), components=False)
+    used = [{**row, "part": row["part"] or "too small"} for row in facts["classes"] if row["nodes"]]
+    return {**facts, "classes": used, "features": _features(graph), "columns": source.roles, "notes": source.notes}
 
 
-def _threshold(text: str) -> tuple[str | None, float]:
-    name, sign, value = text.rpartition("=")
-    try:
-        return name if sign else None, float(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a probability, or CLASS=P for one class") from None
+def _features(graph: "Graph") -> str:
+    if graph.features is None:
+        return "none given (positions in the graph are used)"
+    sparse = graph.features.layout != graph.indptr.layout
+    return f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
+
+
+def draw_understood(facts: dict[str, Any]) -> None:
+    draw_roles(facts)
+    draw_counts(facts)
+    show("features: {features}", facts)
+    classes = sorted(facts["classes"], key=lambda row: -row["nodes"])
+    parts = [row["part"] for row in classes]
+    counted = ", ".join(f"{parts.count(part)} {part}" for part in ("base", "validation", "too small"))
+    show(f"classes: {len(classes)} ({counted})")
+    if classes:
+        show_table({"class": "{name}", ">labelled nodes": "{nodes:,}", "used for": "{part}"}, classes[:30])
+    if len(classes) > 30:
+        show(f"... {len(classes) - 30} smaller ones")
+
+
+def draw_roles(facts: dict[str, Any]) -> None:
+    """What each column was taken for, and the flag that changes it; of many alike the first and the last."""
+    roles: list[dict[str, str]] = []
+    for _, group in groupby(facts["columns"], itemgetter("table", "use", "why")):
+        alike = list(group)
+        if len(alike) >= 10:
+            alike[1:-1] = [{**alike[0], "column": f"... {len(alike) - 2:,} more", "change": ""}]
+        roles += [{**role, "use": role["use"] or "not used"} for role in alike]
+    columns = {"table": "{table}", "column": "{column}", "taken for": "{use}", "because": "{why}"}
+    show_table({**columns, "to change it": "{change}"}, roles)
+    for note in facts["notes"]:
+        show(f"note: {note}")
+
+
+def _fitted(fitted: "FittedTables", folder: str) -> dict[str, Any]:
+    """What came out of the training."""
+    classifier, compared = fitted.classifier, fitted.beside_probe
+    assert classifier.model is not None
+    card = classifier.model.card
+    return {
+        "folder": folder,
+        "method": card.method,
+        "steps": card.stopped_at,
+        "seconds": card.training_seconds,
+        "interrupted": classifier.interrupted,
+        "notes": classifier.notes,
+        "calibrations": [one.to_json() for one in classifier.calibrations],
+        "beside_probe": None if compared is None else list(compared[:2]),
+        "beside_probe_interval": None if compared is None else compared.interval,
+        "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
+    }
+
+
+def draw_fitted(facts: dict[str, Any]) -> None:
+    draw_steps(facts)
+    for note in (note for note in facts["notes"] if "edge" in note):
+        show(f"{note[:1].upper()}{note[1:]}.")
+    if facts["calibrations"]:
+        show("Closed-set accuracy, if every node is of one of the new classes (measured on the validation classes):")
+        columns = {">classes": "{n_way}", ">examples each": "{k_shot:.0f}", ">accuracy": "{accuracy:.1%}"}
+        errors = {">calibration error": "{ece_after:.1%}", ">uncalibrated": "{ece_before:.1%}"}
+        show_table({**columns, **errors}, facts["calibrations"])
+    else:
+        show("There are fewer than two validation classes, so the accuracy cannot be estimated beforehand.")
+    if facts["beside_probe"]:
+        trained, baseline = facts["beside_probe"]
+        shares = {"method": facts["method"], "trained": trained, "baseline": baseline}
+        show("Same validation tasks, training-free baseline (probe): {baseline:.1%}; {method}: {trained:.1%}.", shares)
+        if abs(trained - baseline) <= facts["beside_probe_interval"]:
+            show("The difference is within noise: these tasks cannot tell whether training pays.")
+        elif baseline > trained:
+            show("Training does not pay here: --method probe --force gives the better model.")
+    show("Model in {folder}. Write your examples (columns id,label) to support.csv; next:", facts)
+    show("  {next}", facts, wrap=False)
 
 
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..classifier.commands import predict_tables
 
-    later = args.new_nodes is not None
     if args.report is not None:
         from ..report.predictions_page import check_page, write_predictions_page
 
-        if later:
+        if args.new_nodes is not None:
             raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
         check_page(args.report, args.force)
     started = time.perf_counter()
-    threshold, thresholds = _thresholds(args.threshold)
+    thresholds = dict(args.threshold)
+    threshold = thresholds.pop("", 0.0)  # of all classes
+    names = ("all_probabilities", "nodes_file", "new_nodes", "new_edges", "force", "raw_cells")
     done = predict_tables(
         args.folder,
         args.support,
         args.out,
         threshold=threshold,
         thresholds=thresholds,
-        all_probabilities=args.all_probabilities,
-        nodes_file=args.nodes_file,
-        new_nodes=args.new_nodes,
-        new_edges=args.new_edges,
-        force=args.force,
-        raw_cells=args.raw_cells,
         scoring=NodeBar(),
-        **_where(args),
+        **{name: getattr(args, name) for name in names},
+        **_adapting(args),
     )
     if args.report is not None and done.found is None:
-        say("note: there is no page (--report), which holds all predictions in memory; those of a store are in --out")
+        say("note: there is no page (--report), which needs all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
         page = write_predictions_page(done.classifier, done.found, args.report, threshold, thresholds)
         say(f"Page in {page}")
+    found, classifier = done.answered, done.classifier
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,
         "threshold": threshold,
         "thresholds": thresholds,
-        **_predicted(done),
-        "seconds": round(time.perf_counter() - started, 3),
-        "next": None if later else _explain_command(args, done.answered.least_sure),
-    }
-    emit(args, document, own_output.draw_predicted)
-
-
-def _predicted(done: "PredictedTables") -> dict[str, Any]:
-    """What was found, as JSON."""
-    found, classifier = done.answered, done.classifier
-    return {
         "nodes": found.rows,
-        "among": "new" if found.expectation is None else "all",
+        "closed_set": found.expectation is None,
         "counts": found.counts,
         "kinds": dict(zip(found.classes, found.kinds or ["new"] * len(found.classes), strict=True)),
         "examples": _shots(classifier),
         "expectation": None if found.expectation is None else found.expectation.to_json(),
         "calibration": None if classifier.calibration is None else classifier.calibration.to_json(),
+        "seconds": round(time.perf_counter() - started, 3),
+        "next": None if args.new_nodes is not None else _explain_command(args, found.least_sure),
     }
+    emit(args, document, _draw_predicted)
 
 
-def _thresholds(given: list[tuple[str | None, float]]) -> tuple[float, dict[str, float]]:
-    """The common threshold, the last one given, and those of single classes."""
-    common = [value for name, value in given if name is None]
-    return (common or [0.0])[-1], {name: value for name, value in given if name is not None}
+def _adapting(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of everything that adapts a saved classifier to a support table."""
+    priors = dict(args.prior)
+    if "" in priors:
+        raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
+    return {
+        **{name: getattr(args, name) for name in ("edges", "nodes", "features")},
+        "among": "new" if args.closed_set else None,
+        "priors": priors,
+        "memory": options.given_memory(args),
+        "engine": options.given_engine(args),
+        "say": say,
+    }
 
 
 def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
@@ -306,13 +315,94 @@ def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
     return {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
 
 
+def _explain_command(args: argparse.Namespace, node: str) -> str:
+    words = ["fewnode", "explain", args.folder, "--support", args.support]
+    for name in ("edges", "nodes", "features", "memory"):
+        given = getattr(args, name)
+        words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
+    words += ["--closed-set"] if args.closed_set else []
+    for name, share in args.prior:
+        words += ["--prior", f"{name}={share:g}"]
+    return shlex.join([*words, "--node", node])
+
+
+def _draw_predicted(facts: dict[str, Any]) -> None:
+    if facts["closed_set"]:
+        show(f"Every node was assigned to one of {len(facts['examples'])} new classes (--closed-set).")
+    expected = facts["expectation"]
+    rows = []
+    for name, count in _shown_counts(facts):
+        row = {"name": name, "nodes": count, "kind": facts["kinds"].get(name), "shots": facts["examples"].get(name)}
+        found = expected["classes"].get(name, {}) if expected else {}
+        rows.append(row | {key: _interval(found.get(key)) for key in ("precision", "recall")})
+    columns = {"class": "{name}", "kind": "{kind}", ">examples": "{shots}", ">nodes": "{nodes:,}"}
+    show_table(columns | ({">precision": "{precision}", ">recall": "{recall}"} if expected else {}), rows)
+    for line in _open_set_estimates(expected) if expected else [_closed_set_estimate(facts["calibration"])]:
+        show(line)
+    why = " To see why a node got its class:" if facts["next"] else ""
+    show("{nodes:,} predictions in {out}." + why, facts, wrap=False)
+    if facts["next"]:
+        show("  {next}", facts, wrap=False)
+
+
+def _shown_counts(facts: dict[str, Any]) -> list[tuple[str, int]]:
+    """New classes, the 30 largest of the others, and one line for the rest."""
+    counts = [(name, count) for name, count in facts["counts"].items() if name in facts["examples"] or count]
+    new = [(name, count) for name, count in counts if facts["kinds"].get(name) == "new"]
+    rest = sorted((pair for pair in counts if pair not in new), key=lambda pair: -pair[1])
+    if len(rest) > 30:
+        rest[30:] = [(f"... {len(rest) - 30} more", sum(count for _, count in rest[30:]))]
+    return [*new, *rest]
+
+
+def _interval(estimate: dict[str, float] | None) -> str:
+    """An estimate with its interval, in percent."""
+    if estimate is None or estimate["value"] is None:
+        return "" if estimate is None else "–"
+    value, low, high = (100 * (estimate[key] or 0) for key in ("value", "low", "high"))
+    return f"{value:.0f} % ({low:.0f} to {high:.0f})"
+
+
+def _open_set_estimates(found: dict[str, Any]) -> list[str]:
+    """How many of the predictions are expected to be right, in words."""
+    lines = [
+        f"Expected accuracy: {_interval(found['right'])} of all {found['rows']:,} rows; "
+        f"{_interval(found['known'])} of the nodes of known classes."
+    ]
+    if found["rehearsals"]:
+        lines.append(
+            "Precision: share of the nodes predicted as the class that are of it; recall: share of its nodes that are "
+            f"found. In brackets: the range of 90 % of {found['rehearsals']} simulations, in which known classes were "
+            "treated as novel."
+        )
+    else:
+        lines.append("There are too few known classes to simulate novel ones: these figures are unchecked.")
+    return [*lines, f"Assumed: {'; '.join(found['assumed'])}."]
+
+
+def _closed_set_estimate(found: dict[str, Any]) -> str:
+    """How accurate closed-set predictions are expected to be, in words."""
+    if found["accuracy"] is None:
+        return "Nothing to measure on: the probabilities are not calibrated. Two examples of a class would help."
+    if found["source"] == "examples":
+        return (
+            f"Expected accuracy about {100 * found['accuracy']:.0f} %: the share of the {found['n_tasks']} examples "
+            "that were recognised when left out. This is rough; there are no validation classes to measure on."
+        )
+    return (
+        f"If every node is of one of these classes: accuracy {percent(found['accuracy'])}, measured on "
+        f"{found['n_tasks']} validation tasks of {found['n_way']} classes with {found['k_shot']:.3g} examples each; "
+        f"calibration error {percent(found['ece_after'])} ({percent(found['ece_before'])} before)."
+    )
+
+
 def find_nodes(args: argparse.Namespace) -> None:
     from ..classifier.commands import find_tables
 
     started = time.perf_counter()
-    top = (LISTED if args.out is None else 200) if args.top is None else args.top
+    top = args.top or (20 if args.out is None else 200)
     shown = {"label": args.label, "top": top, "force": args.force, "raw_cells": args.raw_cells}
-    classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_where(args))
+    classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_adapting(args))
     listed = [] if args.out is not None else zip(found.names, found.probabilities.tolist(), strict=True)
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
@@ -326,24 +416,21 @@ def find_nodes(args: argparse.Namespace) -> None:
         "seconds": round(time.perf_counter() - started, 3),
         "next": _explain_command(args, found.names[0]),
     }
-    emit(args, document, own_output.draw_found)
+    emit(args, document, _draw_found)
 
 
-def _where(args: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(args, name) for name in ("edges", "nodes", "features", "among")}
-    return {**given, "priors": dict(args.prior), "memory": given_memory(args), "engine": given_engine(args), "say": say}
-
-
-def _explain_command(args: argparse.Namespace, node: str) -> str:
-    words = ["fewnode", "explain", args.folder, "--support", args.support]
-    for name in ("edges", "nodes", "features"):
-        given = getattr(args, name) or []
-        words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
-    words += ["--memory", args.memory] if args.memory else []
-    words += ["--among", args.among] if args.among else []
-    for name, share in args.prior:
-        words += ["--prior", f"{name}={share:g}"]
-    return shlex.join([*words, "--node", node])
+def _draw_found(facts: dict[str, Any]) -> None:
+    where = f", in {facts['out']}" if facts["out"] else ""
+    text = "{candidates:,} candidates for {class!r} ({examples} examples), the most likely first"
+    show(text + where + ".", facts, wrap=False)
+    if facts["listed"]:
+        show_table({"candidate": "{id}", ">probability": "{probability:.1%}"}, facts["listed"])
+    for first, right in facts["expected"].items():
+        show(f"  of the first {int(first):>6,}, {right:,.1f} are expected to be right")
+    if facts["out"]:
+        show(f"First: {', '.join(facts['first'])}")
+    show("To see why:")
+    show("  {next}", facts, wrap=False)
 
 
 def explain_node(args: argparse.Namespace) -> None:
@@ -351,28 +438,66 @@ def explain_node(args: argparse.Namespace) -> None:
 
     if args.neighbours < 0:
         raise InputError(f"--neighbours {args.neighbours}: it is 0 or more")
-    classifier = load_adapted(args.folder, args.support, wanted=[args.node], **_where(args))
+    classifier = load_adapted(args.folder, args.support, wanted=[args.node], **_adapting(args))
     say(f"Explaining {args.node} ...")
-    found = classifier.explain(args.node, n_neighbours=args.neighbours)
-    emit(args, found.to_json(), explain_output.draw_explanation)
+    emit(args, classifier.explain(args.node, n_neighbours=args.neighbours).to_json(), _draw_explanation)
 
 
-# --- ``fewnode label``: name new classes by example in the browser.
-def add_commands_labelling(commands: Any) -> None:
-    parser = commands.add_parser("label", help="name new classes by example, in the browser")
-    parser.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote; the labels are kept in it")
-    parser.add_argument("--support", metavar="FILE", help="table: id, label; examples to start from")
-    parser.add_argument("--port", type=int, default=0, metavar="P", help="where the page is served (0: any free port)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address only")
-    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--allow-remote", action="store_true", help="let other machines reach the page on --host")
-    parser.add_argument("--memory", metavar="SIZE", help="bound the work on a store, e.g. 4GB (half of what is free)")
-    parser.set_defaults(run=label_nodes)
+EFFECTS = {">influence": "{influence:+.2%}", ">evidence": "{evidence:+.2f}"}
+
+
+def _draw_explanation(facts: dict[str, Any]) -> None:
+    kind = f" ({facts['kind']})" if facts["kind"] else ""
+    show("{node} is {label}" + kind + ": {probability:.1%}", facts, style="bold")
+    if facts["given"] is not None:
+        show("it has a label already: {given}", facts)
+    classes = [{"name": k, "p": p, "margin": facts["margins"].get(k)} for k, p in facts["probabilities"].items()]
+    show("")
+    show_table({"class": "{name}", ">probability": "{p:.1%}", ">margin": "{margin:.1%}"}, classes[:10])
+    if len(classes) > 10:
+        show(f"... {len(classes) - 10} less likely ones")
+    show("")
+    examples = {"nearest examples": "{node}", "class": "{label}", ">similarity": "{similarity:.3f}"}
+    show_table(examples | EFFECTS, facts["examples"][:10])
+    show("" if facts["neighbours"] else "\nno neighbours: only its own features count")
+    if facts["neighbours"]:
+        rows = [{**row, "from": "label" if row["labelled"] else "prediction"} for row in facts["neighbours"]]
+        around = {f"neighbours ({facts['degree']:,})": "{node}", "class": "{label}", "from": "{from}"}
+        show_table({**around, ">weight": "{weight:.3f}", **EFFECTS}, rows[:30])
+    for title, sign in (("speaks for {label}", 1), ("speaks against {label}", -1)):
+        columns = [
+            {**row, "than": "more" if row["more"] else "less"}
+            for row in sorted(facts["columns"], key=lambda row: -sign * row["evidence"])
+            if sign * row["evidence"] > 0
+        ]
+        if columns:
+            named = {title.format(**facts): "{name}", "than average": "{than}"}
+            show("")
+            show_table({**named, **EFFECTS, ">its own features": "{own:+.2f}"}, columns)
+    show(
+        "\ninfluence: how much the margin over the runner-up would shrink without the example or edge, or with an "
+        "average amount of the word; evidence: the same in log odds"
+    )
+    if facts["tried"]:
+        _draw_changes(facts)
+
+
+def _draw_changes(facts: dict[str, Any]) -> None:
+    """What would change the prediction, or how far the next class is."""
+    show("\nWhat would change the prediction:", style="bold")
+    what = {"edges": "without the edges to", "examples": "without the examples", "columns": "with an average"}
+    for change in facts["changes"]:
+        names = ", ".join(change["without"])
+        show(f"  {what[change['what']]} {names}: {change['label']} ({percent(change['probability'])})", wrap=False)
+    if not facts["changes"]:
+        tried = ", ".join(f"{count} {what}" for what, count in facts["tried"].items() if count)
+        runner_up, margin = next(iter(facts["margins"].items()))
+        line = f"nothing that was tried ({tried or 'there is nothing to take away'})"
+        show(f"  {line}; {runner_up} comes next, {100 * margin:.1f} points behind", wrap=False)
 
 
 def label_nodes(args: argparse.Namespace) -> None:
     from ..labelling.server import label
-    from ..store import parsed_memory
 
     label(
         args.folder,
@@ -381,6 +506,6 @@ def label_nodes(args: argparse.Namespace) -> None:
         port=args.port,
         allow_remote=args.allow_remote,
         browser=not args.no_browser,
-        memory=None if args.memory is None else parsed_memory(args.memory),
+        memory=options.given_memory(args),
         say=say,
     )

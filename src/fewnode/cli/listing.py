@@ -3,15 +3,10 @@
 import argparse
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .output import add_json, emit, load_with_bar
-
-# --- What there is: ``fewnode ls`` and ``fewnode info``.
-if TYPE_CHECKING:
-    from rich.console import Console
-
-SHOWN = 24  # rows of the bar chart unless --all
+from .options import add_data_dir, add_json, add_options
+from .output import emit, load_with_bar, show, show_table
 
 
 def add_commands(commands: Any) -> None:
@@ -22,30 +17,30 @@ def add_commands(commands: Any) -> None:
 
     info = commands.add_parser("info", help="describe a data set: counts, class sizes, split, licence, citation")
     info.add_argument("dataset", help="a name of `fewnode ls datasets`")
-    info.add_argument("--data-dir", metavar="DIR", help="where to look for the files first (else $FEWNODE_DATA)")
-    info.add_argument("--all", action="store_true", help="draw a bar for every class")
+    add_data_dir(info)
+    add_options(info, {"--all": "draw a bar for every class"})
     add_json(info)
     info.set_defaults(run=show_info)
+
+    told = 'Print a completion script. For bash: eval "$(fewnode completion bash)"'
+    completion = commands.add_parser("completion", help="print a completion script for your shell", description=told)
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(run=print_completion)
 
 
 def list_names(args: argparse.Namespace) -> None:
     rows = {"datasets": _datasets, "methods": _methods, "grids": _grids}[args.what]()
-    emit(args, rows, _draw_table)
+    emit(args, rows, _draw_names)
 
 
 def _datasets() -> list[dict[str, Any]]:
     from ..datasets import catalog
 
+    counted = ("nodes", "edges", "features", "classes")
     return [
-        {
-            "name": entry.name,
-            "nodes": entry.counts.nodes,
-            "edges": entry.counts.edges,
-            "features": entry.counts.features,
-            "classes": entry.counts.classes,
-            "description": entry.title,
-        }
-        for entry in map(catalog.entry, catalog.names())
+        {"name": name, **{key: getattr(entry.counts, key) for key in counted}, "description": entry.title}
+        for name in catalog.names()
+        if (entry := catalog.entry(name))
     ]
 
 
@@ -56,40 +51,27 @@ def _methods() -> list[dict[str, Any]]:
 
 
 def _grids() -> list[dict[str, Any]]:
+    import tomllib
     from importlib.resources import files
 
-    folder = files("fewnode.experiments") / "grids"
-    found = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml")) if folder.is_dir() else []
-    return [{"name": name.removesuffix(".toml"), "description": _grid_title(folder / name)} for name in found]
+    found = []
+    for file in sorted((files("fewnode.experiments") / "grids").iterdir(), key=lambda file: file.name):
+        name, _, end = file.name.rpartition(".")
+        if end == "toml":
+            grid = tomllib.loads(file.read_text(encoding="utf-8"))
+            found.append({"name": name, "description": str(grid.get("description", ""))})
+    return found
 
 
-def _grid_title(file: Any) -> str:
-    """A grid's description: its ``description`` key, else nothing."""
-    import tomllib
-
-    return str(tomllib.loads(file.read_text(encoding="utf-8")).get("description", ""))
-
-
-def _draw_table(console: "Console", rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    if not rows:
-        console.print("none")
-        return
-    table = Table(box=None, pad_edge=False)
-    shown = [key for key in rows[0] if key not in ("edges", "features")]  # `info` and --json have those
-    for key in shown:
-        numeric = isinstance(rows[0][key], int)
-        table.add_column(key, justify="right" if numeric else "left", no_wrap=key != "description")
-    for row in rows:
-        table.add_row(*(f"{row[key]:,}" if isinstance(row[key], int) else row[key] for key in shown))
-    console.print(table)
+def _draw_names(rows: list[dict[str, Any]]) -> None:
+    counts = {">nodes": "{nodes:,}", ">classes": "{classes:,}"} if "nodes" in rows[0] else {}
+    show_table({"name": "{name}", **counts, "description": "{description}"}, rows)  # `info` and --json have more
 
 
 def show_info(args: argparse.Namespace) -> None:
     from ..datasets import catalog
 
-    entry = catalog.entry(args.dataset)  # a wrong name is answered before torch is imported
+    entry = catalog.entry(args.dataset)  # refuses a wrong name before torch is imported
     graph, split = load_with_bar(entry.name, args.data_dir)
     from ..graph.graph import summary
 
@@ -101,58 +83,41 @@ def show_info(args: argparse.Namespace) -> None:
         "license": entry.license,
         "citation": entry.citation,
     }
-    emit(args, document, lambda console, facts: _draw_info(console, facts, args.all))
+    emit(args, document, lambda facts: _draw_info(facts, args.all))
 
 
-def _draw_info(console: "Console", facts: dict[str, Any], every: bool) -> None:
-    console.print(f"{facts['name']}  {facts['description']}", style="bold")
+def _draw_info(facts: dict[str, Any], every: bool) -> None:
+    show("{name}  {description}", facts, style="bold")
     if facts["note"]:
-        console.print(facts["note"])
-    features = f"{facts['features']:,}" if facts["has_features"] else f"none given ({facts['features']:,} structural)"
-    console.print(
-        f"{facts['nodes']:,} nodes ({facts['labelled']:,} labelled, {facts['isolated']:,} isolated), "
-        f"{facts['edges']:,} edges, {facts['components']:,} connected parts, "
-        f"largest degree {facts['max_degree']:,}"
-    )
-    console.print(f"removed on reading: {facts['self_loops']:,} self-loops, {facts['duplicates']:,} duplicate edges")
-    console.print(f"features: {features}")
+        show(facts["note"])
+    draw_counts(facts)
+    show("{components:,} connected components, largest degree {max_degree:,}", facts)
+    show("features: {features:,}" + ("" if facts["has_features"] else " (structural, none given)"), facts)
     split = ", ".join(f"{len(ids)} {part}" for part, ids in facts["split"].items())
-    console.print(f"classes: {len(facts['classes'])} ({split})\n")
-    _draw_bars(console, facts["classes"], every)
-    console.print(f"\nlicence:  {facts['license']}\ncitation: {facts['citation']}")
+    show(f"classes: {len(facts['classes'])} ({split})\n")
+    _draw_bars(facts["classes"], every)
+    show("\nlicence:  {license}\ncitation: {citation}", facts)
 
 
-def _draw_bars(console: "Console", classes: list[dict[str, Any]], every: bool) -> None:
-    """Class sizes as bars, largest first; in a long list the middle is left out."""
-    from rich.bar import Bar
-    from rich.table import Table
-
-    ordered = sorted(classes, key=lambda row: -row["nodes"])
-    hidden = 0 if every else max(0, len(ordered) - SHOWN)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    largest = max((row["nodes"] for row in ordered), default=0)
-    for place, row in enumerate(ordered):
-        if hidden and place == SHOWN * 3 // 4:
-            table.add_row(f"... {hidden} more (--all)", "", "")
-        if hidden and SHOWN * 3 // 4 <= place < SHOWN * 3 // 4 + hidden:
-            continue
-        bar = Bar(largest, 0, row["nodes"], width=40)
-        table.add_row(row["name"], f"{row['nodes']:,}", bar, row["part"] or "unused")
-    console.print(table)
-
-
-# --- ``fewnode completion``: what a shell needs to complete commands, options, methods and data sets.
-SHELLS = ("bash", "zsh", "tcsh")
-
-
-def add_commands_completion(commands: Any) -> None:
-    parser = commands.add_parser(
-        "completion",
-        help="print a completion script for your shell",
-        description='Print a completion script. For bash: eval "$(fewnode completion bash)"',
+def draw_counts(facts: dict[str, Any]) -> None:
+    """Nodes and edges of a graph."""
+    show(
+        "{nodes:,} nodes ({labelled:,} labelled, {isolated:,} without edges), "
+        "{edges:,} edges ({self_loops:,} self-loops and {duplicates:,} duplicates dropped)",
+        facts,
     )
-    parser.add_argument("shell", choices=SHELLS)
-    parser.set_defaults(run=print_completion)
+
+
+def _draw_bars(classes: list[dict[str, Any]], every: bool) -> None:
+    """Class sizes as bars, largest first; of a long list the 18 largest and the 6 smallest."""
+    largest = max((row["nodes"] for row in classes), default=0) or 1
+    rows = [
+        {**row, "bar": "█" * round(40 * row["nodes"] / largest), "part": row["part"] or "unused"}
+        for row in sorted(classes, key=lambda row: -row["nodes"])
+    ]
+    if len(rows) > 24 and not every:
+        rows[18:-6] = [{"name": f"... {len(rows) - 24} more (--all)", "nodes": None, "bar": "", "part": ""}]
+    show_table({"": "{name}", ">": "{nodes:,}", " ": "{bar}", "  ": "{part}"}, rows)
 
 
 def print_completion(args: argparse.Namespace) -> None:

@@ -471,9 +471,9 @@ class Graph(FrozenGraph):
 
 
 # --- A graph in numbers: what ``fewnode info`` shows.
-def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None) -> dict[str, Any]:
-    """Counts of a graph as plain numbers: size, parts, what was dropped on reading, class sizes; ``split`` names the
-    classes of each part (``asdict`` of a ``ClassSplit``)."""
+def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None, components: bool = True) -> dict[str, Any]:
+    """Counts of a graph as plain numbers: size, connected components (which need all edges in memory), what was dropped
+    on reading, class sizes; ``split`` names the classes of each part (``asdict`` of a ``ClassSplit``)."""
     parts = {part: list(ids) for part, ids in (split or {}).items()}
     part_of = {class_id: part for part, ids in parts.items() for class_id in ids}
     names = graph.class_names or [str(i) for i in range(graph.num_classes)]
@@ -483,7 +483,7 @@ def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None) -> d
         "edges": graph.num_edges,
         "labelled": int((graph.y >= 0).sum()),
         "isolated": int((graph.degree == 0).sum()),
-        "components": int(connected_components(graph.to_scipy(), directed=False, return_labels=False)),
+        "components": connected_components(graph.to_scipy(), directed=False)[0] if components else None,
         "max_degree": int(graph.degree.max()),
         "self_loops": graph.self_loops,
         "duplicates": graph.duplicates,

@@ -48,14 +48,14 @@ def test_predict_writes_all_nodes_without_a_label(run, home):
     assert code == 0 and list(table[0]) == ["id", "label", "probability", "runner_up", "margin", "kind"]
     assert len(table) == 240 - 120 - 5 and {"known", "new"} <= {row["kind"] for row in table}
     assert {row["label"] for row in table if row["kind"] == "new"} == set(own_graph.NEW)
-    assert "mule" in out and "Expected to be right" in " ".join(out.split()) and "fewnode explain" in out
+    assert "mule" in out and "Expected accuracy: " in " ".join(out.split()) and "fewnode explain" in out
     assert "Assumed: labels of known classes are missing at random" in " ".join(out.split())
 
 
-def test_the_closed_question_says_first_that_every_node_was_forced(run, home):
-    code, out, _ = run(*predict(home, "--among", "new"))
+def test_closed_set_predictions_say_so_first(run, home):
+    code, out, _ = run(*predict(home, "--closed-set"))
     table = rows(Path("p.csv"))
-    assert code == 0 and out.startswith("Every node was forced into one of 2 new classes")
+    assert code == 0 and out.startswith("Every node was assigned to one of 2 new classes")
     assert list(table[0]) == ["id", "label", "probability", "runner_up", "margin"]
     assert {row["label"] for row in table} <= set(own_graph.NEW)
     assert all(0.5 <= float(row["probability"]) <= 1 for row in table)
@@ -115,12 +115,12 @@ def test_a_prior_makes_a_class_rarer(run, home):
     assert counts[0] > counts[1]
 
 
-def test_predict_among_all_with_a_threshold_for_some_nodes(run, home):
+def test_predict_some_nodes_with_a_threshold(run, home):
     own_graph.write(Path("some.csv"), ["id", *(f"n{i}" for i in range(0, 240, 3))])
-    code, out, _ = run(*predict(home, "--among", "all", "--threshold", 0.4, "--nodes-file", "some.csv", "--json"))
+    code, out, _ = run(*predict(home, "--threshold", 0.4, "--nodes-file", "some.csv", "--json"))
     document = json.loads(out)
     assert code == 0 and document["nodes"] == 80 == sum(document["counts"].values())
-    assert document["expectation"]["known"]["value"] > 0.8 and "--among all" in document["next"]
+    assert document["expectation"]["known"]["value"] > 0.8
     truth = own_graph.arrays()[2]
     names = [*own_graph.TRADES, *own_graph.NEW]
     table = rows(Path("p.csv"))
@@ -145,8 +145,8 @@ def test_explain_in_words_and_as_json(run, home):
     assert code == 0 and "nearest examples" in out and "influence" in out
     code, out, _ = run(*words, "--json")
     assert code == 0 and json.loads(out)["node"] == "n70"
-    code, out, err = run(*words, "--among", "all")
-    assert code == 0 and "What would change the answer" in out and "speaks for" in out and "Explaining n70" in err
+    code, out, err = run(*words)
+    assert code == 0 and "What would change the prediction" in out and "speaks for" in out and "Explaining n70" in err
     assert run(*words, "--neighbours", -1)[0] == 2
 
 
