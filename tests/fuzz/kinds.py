@@ -140,7 +140,7 @@ settings = ["5w3s", "2w1s"]
 n_query = 5
 seeds = 2
 options = [{}, {gamma = 0.5, hidden_channels = 8}]
-floors = true
+baselines = true
 inductive = false
 
 [[block]]

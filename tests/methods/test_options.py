@@ -6,7 +6,7 @@ import pytest
 
 from fewnode import fit, methods
 from fewnode.errors import InputError
-from fewnode.experiments.grid import Grid
+from fewnode.experiments.grid import Block, Grid
 from fewnode.methods import find
 from fewnode.methods.options import option_types, parse_options, parse_value
 
@@ -67,7 +67,7 @@ def test_what_fit_fills_in_is_no_option():
 
 @pytest.mark.parametrize(("variant", "now"), [("paper", "tent"), ("released", "tent_released"), ("gated", "vantage")])
 def test_a_former_variant_of_tent_is_answered_with_its_method(variant, now, tiny):
-    block = {"datasets": ["wordnet"], "methods": ["tent"], "settings": ["5w5s"], "options": [{"variant": variant}]}
+    block = Block(datasets=["wordnet"], methods=["tent"], settings=["5w5s"], options=[{"variant": variant}])
     for attempt in (
         lambda: parse_options(find("tent"), {"variant": variant}),
         lambda: fit("tent", *tiny, variant=variant),

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from fewnode.experiments.grid import FLOORS, Run
+from fewnode.experiments.grid import BASELINES, Run
 
 SKILL = {"tent": 0.62, "vantage": 0.66, "pn": 0.6, "maml": 0.5, "gpn": 0.64, "gmeta": 0.58}
 LOSS = {"node_adaptation": 0.02, "class_adaptation": 0.0, "task_adaptation": 0.08}
@@ -48,7 +48,7 @@ def grid(
     for place, dataset in enumerate(datasets):
         for shape in shapes:
             gain = 0.03 * shape[1] - 0.012 * shape[0] + 0.02 * place
-            rows += [row(Run(dataset, "probe", o, *shape), 0.6 + gain + 0.05 * o["smooth"]) for o in FLOORS]
+            rows += [row(Run(dataset, "probe", o, *shape), 0.6 + gain + 0.05 * o["smooth"]) for o in BASELINES]
             rows += [
                 row(Run(dataset, m, {}, *shape, seed=s), level + gain)
                 for m, level in skill.items()

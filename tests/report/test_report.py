@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.experiments.grid import FLOORS, Run
+from fewnode.experiments.grid import BASELINES, Run
 from fewnode.report import compare, write_report
 from fewnode.report import page as report_page
 from fewnode.report.page import all_tables, page
@@ -45,7 +45,7 @@ def test_rows_of_an_older_pool_are_not_mixed_in():
 
 
 def test_marks_say_what_the_test_says():
-    made = [row(Run("d", "probe", o), 0.7 - 0.1 * (not o["smooth"])) for o in FLOORS]
+    made = [row(Run("d", "probe", o), 0.7 - 0.1 * (not o["smooth"])) for o in BASELINES]
     made += [row(Run("d", "pn"), 0.9), row(Run("d", "gpn"), 0.5)]
     twin = row(Run("d", "tent"), 0.9)
     best = next(r for r in made if r["run"]["method"] == "pn")
@@ -57,7 +57,7 @@ def test_marks_say_what_the_test_says():
     assert re.fullmatch(r"\d\d\.\d ± \d\.\d( ≈)?", marks["TENT"])
 
 
-def test_the_leaderboard_has_a_row_for_every_method_and_two_floors(rows):
+def test_the_leaderboard_has_a_row_for_every_method_and_two_baselines(rows):
     tables = {table.name: table for table in leaderboards(gather(rows))}
     table = tables["leaderboard_5w5s_10q"]
     names = [line[0] for line in table.rows]
@@ -117,7 +117,7 @@ def test_what_rows_say_never_becomes_markup(rows):
 
 def test_titles_fall_back_to_the_key_and_its_options():
     assert title("tent", {}) == "TENT" and title("new", {"a": 1, "b": 2}) == "new (a=1, b=2)"
-    assert title("probe", FLOORS[0]) == "training-free: logistic, raw"
+    assert title("probe", BASELINES[0]) == "training-free: logistic, raw"
 
 
 def test_every_figure_and_table_is_also_a_file(written):

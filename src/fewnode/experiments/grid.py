@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -15,45 +15,28 @@ import msgspec
 
 from .. import methods
 from ..errors import InputError, one_of
-from ..files import convert, parse_toml, read_toml, reading
+from ..files import Count, Positive, convert, parse_toml, read_toml, reading
 
-TASKS, TASK_SEED = 500, 0  # the pool of test tasks: the same for every method and every repetition
-FLOORS = ({"head": "logistic", "smooth": False}, {"head": "logistic", "smooth": True})
-MOST_SEEDS, MOST_RUNS = 10_000, 1_000_000
+BASELINES = ({"head": "logistic", "smooth": False}, {"head": "logistic", "smooth": True})  # training-free, of ``probe``
 Scalar = bool | int | float | str | None
-
-
-class Block(msgspec.Struct):
-    """What a grid, or one of its blocks, may say."""
-
-    datasets: list[str]
-    methods: list[str] | Literal["all"]
-    settings: list[str]
-    n_query: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10
-    seeds: Annotated[int, msgspec.Meta(ge=1, le=MOST_SEEDS)] = 1
-    options: list[dict[str, Scalar | list[Scalar]]] = msgspec.field(default_factory=lambda: [{}])
-    floors: bool = True
-    inductive: bool = False
-    description: str = ""
-
-
-_KEYS = {*Block.__struct_fields__, "block"}
-_NEEDED = ("datasets", "methods", "settings")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One method with its options, trained on one data set from one seed and tested on tasks of one shape."""
+    """One method with its options, trained on one data set from one seed and tested on tasks of one shape.
+
+    ``graph`` is the fingerprint of a graph in a file, which may be replaced; a data set of the catalog needs none.
+    """
 
     dataset: str
     method: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    n_way: int = 5
-    k_shot: int = 5
-    n_query: int = 10
-    seed: int = 0
+    options: Mapping[str, Scalar | list[Scalar]] = field(default_factory=dict)
+    n_way: Positive = 5
+    k_shot: Positive = 5
+    n_query: Positive = 10
+    seed: Count = 0
     inductive: bool = False
-    graph: str = ""  # fingerprint of a graph in a file, which may be replaced; a data set of the catalog is what it is
+    graph: str = ""
 
     @property
     def id(self) -> str:
@@ -76,13 +59,42 @@ class Run:
         return f"{named} on {self.dataset}, {self.setting}, seed {self.seed}{', inductive' * self.inductive}"
 
 
+class Block(msgspec.Struct, frozen=True):
+    """A product of data sets, methods, settings, options and seeds: what a grid, or one of its blocks, may say."""
+
+    datasets: Annotated[list[str], msgspec.Meta(min_length=1)]
+    methods: Annotated[list[str], msgspec.Meta(min_length=1)] | Literal["all"]
+    settings: Annotated[list[str], msgspec.Meta(min_length=1)]
+    n_query: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10
+    seeds: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1
+    options: list[dict[str, Scalar | list[Scalar]]] = msgspec.field(default_factory=lambda: [{}])
+    baselines: bool = True
+    inductive: bool = False
+    description: str = ""
+
+    def method_names(self) -> list[str]:
+        known = methods.names()
+        return known if self.methods == "all" else [one_of("method", name, known) for name in self.methods]
+
+    def runs(self, wanted: Collection[str]) -> Iterator[Run]:
+        """The runs of the ``wanted`` methods (all, if empty) and of the training-free baselines."""
+        names = [name for name in self.method_names() if not wanted or name in wanted]
+        variants: list[tuple[str, Mapping[str, Any]]] = [("probe", options) for options in BASELINES if self.baselines]
+        variants += [(name, _options(name, given)) for name in names for given in self.options]
+        shapes = [_shape(setting) for setting in self.settings]
+        for dataset, (way, shot), (name, options) in product(self.datasets, shapes, variants):
+            seeds = 1 if methods.find(name).training_settings is None else self.seeds
+            for seed in range(seeds):
+                yield Run(dataset, name, options, way, shot, self.n_query, seed, self.inductive)
+
+
 @dataclass(frozen=True)
 class Grid:
-    """A grid as written: its blocks, each a product of data sets, methods, settings, options and seeds."""
+    """A grid as it is written; ``where`` is named in errors."""
 
     name: str
     description: str
-    blocks: tuple[Mapping[str, Any], ...]
+    blocks: tuple[Block, ...]
     where: str = ""
 
     def runs(
@@ -90,39 +102,33 @@ class Grid:
     ) -> list[Run]:
         """All runs, those of a data set together. ``datasets`` replace the grid's, ``methods`` choose among its own."""
         with reading(self.where or self.name, "correct it"):
-            return self._runs(datasets, methods, seeds)
-
-    def _runs(self, datasets: Sequence[str], methods: Collection[str], seeds: int | None) -> list[Run]:
-        blocks = [dict(block) for block in self.blocks]
-        for block in blocks:
-            block["datasets"] = list(datasets) or block["datasets"]
-            block["seeds"] = seeds or block.get("seeds", 1)
-        self._check_number(blocks)
-        if methods:
-            held = {name for block in blocks for name in _methods(block)}
+            blocks = [
+                msgspec.structs.replace(block, datasets=datasets or block.datasets, seeds=seeds or block.seeds)
+                for block in self.blocks
+            ]
+            held = {name for block in blocks for name in block.method_names()}
             for name in methods:
                 one_of(f"method of the grid {self.name}", name, held)
-        found = [run for block in blocks for run in _expand(block, methods)]
-        unique = {run.id: run for run in found}
-        order = {name: place for place, name in enumerate(dict.fromkeys(run.dataset for run in found))}
-        return sorted(unique.values(), key=lambda run: order[run.dataset])
+            for block in blocks:
+                self._check_number(block)
+            found = {run.id: run for block in blocks for run in block.runs(methods)}
+        order = list(dict.fromkeys(run.dataset for run in found.values()))
+        return sorted(found.values(), key=lambda run: order.index(run.dataset))
 
-    def _check_number(self, blocks: Sequence[Mapping[str, Any]]) -> None:
-        for block in blocks:
-            parts = (block["datasets"], _methods(block), block["settings"], block.get("options", [{}]))
-            number = math.prod(map(len, parts)) * block["seeds"]
-            if block["seeds"] > MOST_SEEDS or number > MOST_RUNS:
-                raise InputError(
-                    f"the grid {self.name} asks for {number:,} runs with {block['seeds']:,} seeds; at most "
-                    f"{MOST_RUNS:,} runs and {MOST_SEEDS:,} seeds are possible"
-                )
+    def _check_number(self, block: Block) -> None:
+        variants = len(block.method_names()) * len(block.options)
+        number = len(block.datasets) * len(block.settings) * variants * block.seeds
+        if block.seeds > 10_000 or number > 1_000_000:
+            raise InputError(
+                f"the grid {self.name} asks for {number:,} runs with {block.seeds:,} seeds; at most 1,000,000 runs and "
+                "10,000 seeds are possible"
+            )
 
 
 def grid_names() -> list[str]:
     """The names of the grids that come with the package."""
-    return sorted(
-        file.name[:-5] for file in (files("fewnode.experiments") / "grids").iterdir() if file.name.endswith(".toml")
-    )
+    folder = files("fewnode.experiments") / "grids"
+    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
 def load_grid(name: str) -> Grid:
@@ -138,67 +144,40 @@ def load_grid(name: str) -> Grid:
 
 
 def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
-    common = {key: value for key, value in found.items() if key not in ("block", "description")}
-    given = convert(found.get("block", []), list[dict[str, Any]], f"{where}, block")
-    whole = not given or all(key in common for key in _NEEDED)  # what stands above blocks may be a product itself
-    above: list[dict[str, Any]] = [{}] if whole else []
-    blocks = tuple({**common, **block} for block in above + given)
-    for block in (found, *blocks):
-        for key in block:
-            one_of(f"key in the grid {name}", key, _KEYS)
-    for block in blocks:
-        for key in _NEEDED:
-            if not block.get(key):
-                raise InputError(f"the grid {name} does not say its {key}")
-        convert(block, Block, where)
+    given = convert(found.pop("block", []), list[dict[str, Any]], f"{where}, block")
+    if not given or {"datasets", "methods", "settings"} <= found.keys():  # the keys above the blocks are one themselves
+        given = [{}, *given]
+    tables = [found | block for block in given]
+    for key in (key for table in tables for key in table):
+        one_of(f"key in the grid {name}", key, {*Block.__struct_fields__, "block"})
+    blocks = tuple(convert(table, Block, where) for table in tables)
     return Grid(name, convert(found.get("description", ""), str, f"{where}, description"), blocks, where)
 
 
-def _expand(block: Mapping[str, Any], wanted: Collection[str]) -> Iterator[Run]:
-    shapes = [_shape(text, block.get("n_query", 10)) for text in block["settings"]]
-    chosen = [name for name in _methods(block) if not wanted or name in wanted]
-    variants = [(name, _options(name, given)) for name in chosen for given in block.get("options", [{}])]
-    floors = [("probe", dict(floor)) for floor in FLOORS] if block.get("floors", True) else []
-    for dataset, shape, (method, options) in product(block["datasets"], shapes, floors + variants):
-        seeds = 1 if methods.find(method).training_settings is None else block.get("seeds", 1)
-        run = Run(dataset, method, options, *shape, inductive=block.get("inductive", False))
-        yield from (replace(run, seed=seed) for seed in range(seeds))
-
-
-def _methods(block: Mapping[str, Any]) -> list[str]:
-    known = methods.names()
-    if block["methods"] == "all":
-        return known
-    return [one_of("method", name, known) for name in block["methods"]]
-
-
-def _shape(text: str, n_query: int) -> tuple[int, int, int]:
-    match = re.fullmatch(r"([1-9][0-9]{0,5})w([1-9][0-9]{0,5})s", text)
+def _shape(setting: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})w([1-9][0-9]{0,5})s", setting)
     if match is None:
-        raise InputError(f"setting {text!r}: write 5w3s for 5-way 3-shot")
-    return int(match[1]), int(match[2]), n_query
+        raise InputError(f"setting {setting!r}: write 5w3s for 5-way 3-shot")
+    return int(match[1]), int(match[2])
 
 
 def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as the method's signature wants them; a whole number where it says float is one."""
+    """Options with the types of the method's signature; a whole number where it says float becomes one."""
     from ..methods.options import check_option, option_types
 
-    kind = methods.find(method)
+    kind, found = methods.find(method), dict(given)
     for name, value in given.items():
         check_option(kind, name, value)
-    known = option_types(kind)
-    return {name: _typed(f"option {name} of {method}", value, known[name]) for name, value in given.items()}
-
-
-def _typed(what: str, value: Any, kind: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{what} is {value}; expected a finite number")
-    if kind is float and type(value) is int:
-        return float(value)
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{what} is {value!r}: {error}") from error
-    except TypeError:  # a type that only the method itself can check
-        pass
-    return value
+        expected, what = option_types(kind)[name], f"option {name} of {method}"
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{what} is {value}; expected a finite number")
+        if expected is float and type(value) is int:
+            found[name] = float(value)
+            continue
+        try:
+            msgspec.convert(value, expected)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{what} is {value!r}: {error}") from error
+        except TypeError:  # a type that only the method itself can check
+            pass
+    return found

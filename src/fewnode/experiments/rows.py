@@ -1,11 +1,11 @@
-"""Result rows: what one must hold; one JSON line each on disk, appended whole, never lost, read without torch."""
+"""Result rows: one JSON line for each finished run, appended whole, never lost, checked and read without torch."""
 
 import json
 import math
+import mmap
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,56 +13,38 @@ import msgspec
 
 from ..errors import InputError
 from ..files import Count, Positive, Share, check_depth, fcntl, plain, readable
-from .grid import Run, Scalar
+from .grid import Run
 
-# --- What a result row must hold: the types of its parts, and how these must agree.
 FORMAT = 1
 Row = dict[str, Any]
-Duration = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
 SIZES = ("train_way", "train_shot", "train_query")
 SWITCHES = ("node_adaptation", "class_adaptation", "task_adaptation")
 
 
-class Settings(msgspec.Struct):
-    """Of a run."""
-
-    dataset: str
-    method: str
-    options: dict[str, Scalar | list[Scalar]]
-    n_way: Positive
-    k_shot: Positive
-    n_query: Positive
-    seed: Count
-    inductive: bool
-    graph: str = ""
-
-
-class Failed(msgspec.Struct, tag_field="status", tag="failed"):
-    """A row of a run that came to nothing."""
-
+class _Header(msgspec.Struct, tag_field="status"):
     format: Literal[1]
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
-    run: Settings
+    run: Run
     finished: str
     versions: dict[str, str]
+
+
+class Failed(_Header, tag="failed"):
+    """The row of a run that failed."""
+
     reason: str
 
 
-class Succeeded(msgspec.Struct, tag_field="status", tag="ok"):
+class Succeeded(_Header, tag="ok"):
     """A row of a run that was trained and tested. ``correct`` are counts per task, ``per_class`` [correct, of all]."""
 
-    format: Literal[1]
-    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
-    run: Settings
-    finished: str
-    versions: dict[str, str]
     accuracy: Share
     interval: Share
     pool: Annotated[str, msgspec.Meta(max_length=64)]
     queries: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
     correct: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=1_000_000)]
     per_class: dict[str, tuple[Count, Positive]]
-    seconds: dict[str, Duration]
+    seconds: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e10)]]
     peak_memory: Count
     training_free: bool
     task_transductive: bool
@@ -78,18 +60,18 @@ def parse_row(line: bytes) -> Row:
         row = msgspec.json.decode(line, type=dict[str, Any])
         if type(row.get("format")) is int and row["format"] > FORMAT:
             raise InputError(f"it has format {row['format']}, this version reads up to {FORMAT}; upgrade fewnode")
-        _check(msgspec.convert(row, Succeeded | Failed))
+        found = msgspec.convert(row, Succeeded | Failed)
     except InputError:
         raise
     except (msgspec.MsgspecError, RecursionError, ValueError, TypeError) as error:
         raise InputError(f"it is not a result row ({plain(error)})") from error
-    return row
+    _check(found)
+    return row | {"run": found.run.settings()}
 
 
 def _check(row: Succeeded | Failed) -> None:
     """That its parts agree: a changed digit seldom keeps all of them in step."""
-    settings = msgspec.to_builtins(row.run)
-    if Run(**settings).id != row.id:
+    if row.run.id != row.id:
         raise InputError("its id is not that of its settings")
     for key, value in row.run.options.items():
         if (key in SIZES and (type(value) is not int or value < 1)) or (key in SWITCHES and type(value) is not bool):
@@ -107,10 +89,6 @@ def _check(row: Succeeded | Failed) -> None:
             raise InputError(f"class {name!r} has {right} right answers of {asked}")
 
 
-# --- Result rows on disk: one JSON line for each finished run, appended whole, never lost, read without torch.
-# None on Windows: there, rows can be read, and written by one process at a time
-
-
 def append(path: str | os.PathLike[str], row: Row) -> None:
     """Add one line, in one write, under a lock: other processes may append to the same file at the same time.
 
@@ -120,7 +98,10 @@ def append(path: str | os.PathLike[str], row: Row) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     if Path(path).exists() and not Path(path).is_file():
         raise InputError(f"{path} is not a file; rows cannot be kept there")
-    with _locked(path) as handle:
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
         end = _repair(handle)
         try:
             written = os.write(handle, line)
@@ -130,33 +111,19 @@ def append(path: str | os.PathLike[str], row: Row) -> None:
         except OSError:
             os.ftruncate(handle, end)
             raise
-
-
-@contextmanager
-def _locked(path: str | os.PathLike[str]) -> Iterator[int]:
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
     finally:
         os.close(handle)
 
 
 def _repair(handle: int) -> int:
     """Cut off what follows the last line end (nobody is writing: the lock is ours); returns the file's new size."""
-    size = os.fstat(handle).st_size
-    at = size
-    while at > 0:
-        start = max(0, at - 65536)
-        found = os.pread(handle, at - start, start).rfind(b"\n")
-        if found >= 0:
-            at = start + found + 1
-            break
-        at = start
-    if at != size:
-        os.ftruncate(handle, at)
-    return at
+    size = end = os.fstat(handle).st_size
+    if size:
+        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as text:
+            end = text.rfind(b"\n") + 1
+    if end != size:
+        os.ftruncate(handle, end)
+    return end
 
 
 def read(path: str | os.PathLike[str]) -> list[Row]:
@@ -208,21 +175,21 @@ class Claims:
 
     def take(self, run_id: str) -> bool:
         """Claim a run; False if another process has it."""
-        if fcntl is None:
+        if fcntl is None:  # Windows: rows can be written by one process at a time
             return True
         try:
-            fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(run_id))
+            fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
         except OSError:
             return False
         return True
 
     def drop(self, run_id: str) -> None:
         if fcntl is not None:
-            fcntl.lockf(self.handle, fcntl.LOCK_UN, 1, _place(run_id))
+            fcntl.lockf(self.handle, fcntl.LOCK_UN, 1, _offset(run_id))
 
     def close(self) -> None:
         os.close(self.handle)
 
 
-def _place(run_id: str) -> int:
+def _offset(run_id: str) -> int:
     return int(run_id[:15], 16)  # 60 bits: a file offset, far apart for different runs

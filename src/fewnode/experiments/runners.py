@@ -8,8 +8,8 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Thread
@@ -22,13 +22,15 @@ from ..tasks import TaskSampler
 from . import rows as results
 from .grid import Run
 from .rows import Row
-from .worker import Event, Finished, Started, Step, graph_fingerprint
+from .worker import Bench, Event, Finished, Started, Step, failure, graph_fingerprint, use_threads
+
+NextRun = Callable[[], Run | None]  # hands out one run after another, then None
+Engine = Callable[[NextRun], Iterator[Event]]
 
 
-# --- What is left of a grid to do: done, possible and impossible runs, and how long they will take.
 @dataclass(frozen=True)
 class Plan:
-    """A grid sorted: what to do, what is done, what cannot be done and why."""
+    """The runs of a grid: what to do, what is done, what cannot be done and why."""
 
     todo: list[Run]
     done: list[Run]
@@ -47,10 +49,12 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
 
     ``sizes(dataset)`` gives the node counts of its novel classes, or the reason why there are none.
     """
-    finished = {row["id"]: row for row in rows if row["status"] == "ok"}
+    finished = {row["id"] for row in rows if row["status"] == "ok"}
     plan = Plan([], [], {}, [])
-    for run in (_identified(run, sizes) for run in runs):
-        if run.id in finished or _done_before(run, finished):
+    for run in runs:
+        if run.dataset.endswith(".npz") and not isinstance(sizes(run.dataset), str):
+            run = replace(run, graph=sizes.graphs[run.dataset])  # what the file holds now
+        if run.id in finished:
             plan.done.append(run)
             continue
         found = sizes(run.dataset)
@@ -63,19 +67,6 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
     return plan
 
 
-def _identified(run: Run, sizes: "Sizes") -> Run:
-    """A run on a graph in a file, with the fingerprint of what the file holds now."""
-    if not run.dataset.endswith(".npz") or isinstance(sizes(run.dataset), str):
-        return run
-    return replace(run, graph=sizes.graphs[run.dataset])
-
-
-def _done_before(run: Run, finished: Mapping[str, Row]) -> bool:
-    """Whether a row from the time when ids held no fingerprint is about this very graph."""
-    old = finished.get(replace(run, graph="").id) if run.graph else None
-    return old is not None and run.graph.startswith(f"{old.get('graph')}-")
-
-
 def _impossible(run: Run, sizes: Sequence[int]) -> str | None:
     each = run.k_shot + run.n_query
     large = sum(size >= each for size in sizes)
@@ -85,53 +76,47 @@ def _impossible(run: Run, sizes: Sequence[int]) -> str | None:
 
 
 class Sizes:
-    """Sizes of the novel classes of data sets, each looked up once; a data set that cannot be had is a reason."""
+    """Sizes of the novel classes of data sets, each looked up once; a data set that cannot be had is a reason.
+
+    ``graphs`` are the fingerprints of those in files.
+    """
 
     def __init__(self, data_dir: str | None = None, fetch: bool = True) -> None:
         self.data_dir, self.fetch = data_dir, fetch
         self.known: dict[str, list[int] | str] = {}
-        self.graphs: dict[str, str] = {}  # fingerprints of those in files
+        self.graphs: dict[str, str] = {}
 
     def __call__(self, dataset: str) -> list[int] | str:
         if dataset not in self.known:
             try:
-                self.known[dataset] = self._look_up(dataset)
+                graph, split = open_dataset(dataset, self.data_dir, fetch=self.fetch)
+                self.known[dataset] = TaskSampler(graph.y, split.novel).size.tolist()
+                if dataset.endswith(".npz"):
+                    self.graphs[dataset] = graph_fingerprint(graph)
             except (InputError, OSError) as error:
                 self.known[dataset] = " ".join(str(error).split())
         return self.known[dataset]
 
-    def _look_up(self, dataset: str) -> list[int]:
-        graph, split = open_dataset(dataset, self.data_dir, fetch=self.fetch)
-        if dataset.endswith(".npz"):
-            self.graphs[dataset] = graph_fingerprint(graph)
-        sizes: list[int] = TaskSampler(graph.y, split.novel).size.tolist()
-        return sizes
-
 
 class Durations:
-    """Mean seconds of earlier runs, from the most alike to the least: same data and setting, same data, same method."""
+    """Mean seconds of earlier runs: of the same data and setting, else the same data, else the same method."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.seen: dict[tuple[Any, ...], list[float]] = {}
         for row in rows:
             if row["status"] == "ok":
-                for key in _likeness(row["run"]):
+                for key in _likeness(**row["run"]):
                     self.seen.setdefault(key, []).append(row["seconds"]["total"])
 
     def guess(self, run: Run) -> float | None:
-        for key in _likeness(asdict(run)):
+        for key in _likeness(**vars(run)):
             if key in self.seen:
                 return sum(self.seen[key]) / len(self.seen[key])
         return None
 
 
-def _likeness(run: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    method, dataset = run["method"], run["dataset"]
-    return [(method, dataset, run["n_way"], run["k_shot"]), (method, dataset), (method,)]
-
-
-# --- Between a plan and an engine: hands out runs, leaves to other processes what is theirs, keeps every row at once.
-Engine = Callable[[Callable[[], Run | None]], Iterator[Event]]
+def _likeness(method: str, dataset: str, n_way: int, k_shot: int, **_: Any) -> list[tuple[Any, ...]]:
+    return [(method, dataset, n_way, k_shot), (method, dataset), (method,)]
 
 
 class Session:
@@ -142,8 +127,8 @@ class Session:
         self.queue = deque(todo)
         self.claims = results.Claims(path)
         self.elsewhere: list[Run] = []  # another process was doing or has done these
-        self.failed: list[results.Row] = []
-        self.done: list[results.Row] = []
+        self.failed: list[Row] = []
+        self.done: list[Row] = []
 
     def conduct(self, engine: Engine) -> Iterator[Event]:
         """Let the engine work through the queue; a row is on disk before its event is passed on."""
@@ -151,13 +136,16 @@ class Session:
         try:
             for event in events:
                 if isinstance(event, Finished):
-                    self.keep(event)
+                    results.append(self.path, event.row)
+                    self.claims.drop(event.run.id)
+                    (self.done if event.row["status"] == "ok" else self.failed).append(event.row)
                 yield event
         finally:
             events.close()  # type: ignore[attr-defined]  # an engine is a generator: this ends its workers
             self.claims.close()
 
     def next_run(self) -> Run | None:
+        """The next run that no other process is doing or has done."""
         while self.queue:
             run = self.queue.popleft()
             if self.claims.take(run.id):
@@ -167,48 +155,35 @@ class Session:
             self.elsewhere.append(run)
         return None
 
-    def keep(self, event: Finished) -> None:
-        results.append(self.path, event.row)
-        self.claims.drop(event.run.id)
-        (self.done if event.row["status"] == "ok" else self.failed).append(event.row)
-
     def _finished(self) -> set[str]:
-        with suppress(InputError), warnings.catch_warnings():  # no file yet
-            warnings.simplefilter("ignore")  # bad lines were named when the plan was made
+        if not self.path.exists():
+            return set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # lines that are no rows were named when the plan was made
             return {row["id"] for row in results.read(self.path) if row["status"] == "ok"}
-        return set()
-
-
-# --- Runs in worker processes of this machine. One that dies (out of memory, a crash) takes its run down, nothing else.
-PAUSE = 0.5  # seconds between two reports of a training
-NextRun = Callable[[], Run | None]
 
 
 def execute(next_run: NextRun, jobs: int = 1, data_dir: str | None = None) -> Iterator[Event]:
-    """Do what ``next_run`` hands out until it hands out None, ``jobs`` at a time; workers end with the generator."""
+    """Do what ``next_run`` hands out in ``jobs`` processes of this machine. One that dies (out of memory, a crash)
+    fails its run, nothing else; all end with the generator."""
     workers: list[_Worker] = []
     try:
         while True:
-            for worker in [worker for worker in workers if worker.run is None]:
-                yield from _hand_out(worker, next_run)
-            while len(workers) < jobs and (run := next_run()) is not None:
-                workers.append(_Worker(data_dir))
-                yield workers[-1].start(run)
-            busy = {worker.pipe: worker for worker in workers if worker.run is not None}
+            idle = [worker for worker in workers if worker.run is None]
+            while (idle or len(workers) < jobs) and (run := next_run()) is not None:
+                if not idle:
+                    idle.append(_Worker(data_dir))
+                    workers.append(idle[0])
+                yield idle.pop().start(run)
+            busy: dict[Any, _Worker] = {worker.pipe: worker for worker in workers if worker.run is not None}
             if not busy:
                 return
             for pipe in wait(list(busy)):
-                yield from busy[pipe].listen()  # type: ignore[index]
-            workers = [worker for worker in workers if worker.alive]
+                yield busy[pipe].listen()
+            workers = [worker for worker in workers if not worker.pipe.closed]
     finally:
         for worker in workers:
             worker.stop()
-
-
-def _hand_out(worker: "_Worker", next_run: NextRun) -> Iterator[Event]:
-    run = next_run()
-    if run is not None:
-        yield worker.start(run)
 
 
 class _Worker:
@@ -218,11 +193,9 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # a fork would share torch's threads and locks
         self.pipe, inner = context.Pipe()
         self.process = context.Process(target=_work, args=(inner, data_dir), daemon=True)
-        with _one_thread():
-            self.process.start()
+        self.process.start()
         inner.close()
         self.run: Run | None = None
-        self.alive = True
 
     def start(self, run: Run) -> Event:
         self.run, self.began = run, time.perf_counter()
@@ -230,33 +203,26 @@ class _Worker:
             self.pipe.send(run)
         return Started(run)
 
-    def listen(self) -> Iterator[Event]:
+    def listen(self) -> Event:
+        """What the process says next: progress, a row, or nothing, because it has died."""
         assert self.run is not None
+        run = self.run
         try:
             message = self.pipe.recv()
         except (EOFError, OSError):
-            yield self._died(self.run)
-            return
-        if isinstance(message, dict):
-            run, self.run = self.run, None
-            yield Finished(run, message)
-        else:
-            yield Step(self.run, *message)
-
-    def _died(self, run: Run) -> Event:
-        from .worker import failure
-
-        self.process.join()
-        self.alive, self.run = False, None
-        self.pipe.close()
-        row = failure(run, _cause(self.process.exitcode or 0))
-        return Finished(run, {**row, "seconds": {"total": round(time.perf_counter() - self.began, 3)}})
+            self.pipe.close()
+            self.process.join()
+            seconds = round(time.perf_counter() - self.began, 3)
+            message = {**failure(run, _cause(self.process.exitcode or 0)), "seconds": {"total": seconds}}
+        if not isinstance(message, dict):
+            return Step(run, *message)
+        self.run = None
+        return Finished(run, message)
 
     def stop(self) -> None:
-        if self.alive:
-            self.pipe.close()
-            self.process.kill()  # nothing is lost: rows are written by the listener
-            self.process.join()
+        self.pipe.close()
+        self.process.kill()  # nothing is lost: rows are written by the listener
+        self.process.join()
 
 
 def _cause(code: int) -> str:
@@ -265,19 +231,6 @@ def _cause(code: int) -> str:
     if code < 0:
         return f"the worker died of {signal.Signals(-code).name}"
     return f"the worker ended with exit code {code}"
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread for a worker unless the user says otherwise: small solves crawl when threads compete. It must be in
-    the environment before the worker's libraries are loaded."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = before or "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
 
 
 def _end_with_parent() -> None:
@@ -289,25 +242,20 @@ def _end_with_parent() -> None:
 
 
 def _work(pipe: Connection, data_dir: str | None) -> None:
-    """The worker: runs come in, progress and rows go out. It ends when nobody listens any more."""
+    """The worker: runs come in, progress (twice a second) and rows go out. It ends when nobody listens any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who listens
     Thread(target=_end_with_parent, daemon=True).start()
-    import warnings
-
     warnings.simplefilter("ignore")  # what matters is among the notes of the row
-    from ..training.loop import TrainingProgress
-    from .worker import Bench, use_threads
-
-    use_threads(int(os.environ["OMP_NUM_THREADS"]))
+    use_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     bench = Bench(data_dir)
-    said = 0.0
+    reported = 0.0
     best: float | None = None
 
-    def report(now: TrainingProgress) -> None:
-        nonlocal said, best
+    def report(now: Any) -> None:
+        nonlocal reported, best
         best = now.accuracy if now.accuracy is not None else best
-        if time.monotonic() - said >= PAUSE:
-            said = time.monotonic()
+        if time.monotonic() - reported >= 0.5:
+            reported = time.monotonic()
             try:
                 pipe.send((now.step, now.steps, best))
             except OSError:
@@ -319,14 +267,14 @@ def _work(pipe: Connection, data_dir: str | None) -> None:
             pipe.send(bench.do(run, report))
 
 
-# --- Runs on a Ray cluster: each is a task with its resources; one lost with its machine is done again elsewhere.
 def execute_ray(
-    next_run: Callable[[], Run | None],
+    next_run: NextRun,
     address: str | None = None,
     data_dir: str | None = None,
     resources: Mapping[str, float] | None = None,
 ) -> Iterator[Event]:
-    """Do what ``next_run`` hands out on the cluster at ``address`` (None: a cluster of this machine alone).
+    """Do what ``next_run`` hands out on the Ray cluster at ``address`` (None: a cluster of this machine alone). A run
+    that is lost with its machine is done again elsewhere.
 
     ``resources`` are those of one run: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}``. fewnode and the data must be on every
     machine; rows come back to the caller.
@@ -343,33 +291,23 @@ def execute_ray(
                 yield Started(run)
             if not waiting:
                 return
-            ready, _ = ray.wait(list(waiting), num_returns=1, timeout=5)
-            for reference in ready:
+            for reference in ray.wait(list(waiting), num_returns=1, timeout=5)[0]:
                 run = waiting.pop(reference)
-                yield Finished(run, _row(ray, reference, run))
+                try:
+                    row = ray.get(reference)
+                except ray.exceptions.RayError as error:  # lost more often than it is tried again
+                    row = {**failure(run, f"lost on the cluster: {error}"), "seconds": {"total": 0.0}}
+                yield Finished(run, row)
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
 
 
-def _row(ray: Any, reference: Any, run: Run) -> Row:
-    try:
-        row: Row = ray.get(reference)
-        return row
-    except ray.exceptions.RayError as error:  # lost more often than it is tried again
-        from .worker import failure
-
-        return {**failure(run, f"lost on the cluster: {error}"), "seconds": {"total": 0.0}}
-
-
-_benches: dict[str | None, Any] = {}  # a Ray worker does many runs: the data stay loaded between them
+_benches: dict[str | None, Bench] = {}  # a Ray worker does many runs: the data stay loaded between them
 
 
 def _do(run: Run, data_dir: str | None, cpus: float) -> Row:
-    # the module itself: its benches outlive this task
-    from fewnode.experiments.worker import Bench, use_threads
+    from fewnode.experiments import runners  # the module itself: its benches outlive this task
 
     use_threads(int(cpus))
-    bench = _benches.setdefault(data_dir, Bench(data_dir))
-    row: Row = bench.do(run)
-    return row
+    return runners._benches.setdefault(data_dir, Bench(data_dir)).do(run)

@@ -1,15 +1,14 @@
-"""What a worker does: hold one data set, train and test one run after another, and say what each took."""
+"""What a worker does: hold one data set, train and test one run after another, and measure each."""
 
 import hashlib
-import os
 import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ..card import versions
@@ -20,16 +19,41 @@ from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, draw_tasks
 from ..training.evaluate import score_tasks, summarize
 from ..training.loop import Callback, fit
-from .grid import TASK_SEED, TASKS, Run
+from .grid import Run
 from .rows import FORMAT, Row
 
-# --- What a worker does: hold one data set, train and test one run after another, and say what each took.
-_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+@dataclass(frozen=True)
+class Started:
+    """A run has begun."""
+
+    run: Run
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a run is: training steps so far, of at most how many, and the last validation accuracy."""
+
+    run: Run
+    step: int
+    steps: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run has ended, well or not."""
+
+    run: Run
+    row: Row
+
+
+Event = Started | Step | Finished
 
 
 class Bench:
     """The place where runs are done. The last data set stays loaded, and with it what earlier runs computed of its
-    structure and features: a row says what was there, because its seconds do not hold that."""
+    structure and features: the ``shared`` of a row lists that, because its seconds do not include it."""
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir
@@ -50,22 +74,23 @@ class Bench:
     def _measure(self, run: Run, callback: Callback | None) -> Row:
         graph, split = self._data(run.dataset, run.graph)
         shared = graph.cache.names()
-        shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
-        tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=TASKS, seed=TASK_SEED)
+        shape = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
+        # the pool of test tasks: the same for every method and every repetition
+        tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=500, seed=0)
         assert tasks.query_y is not None
         began = time.perf_counter()
-        model = fit(
-            run.method, graph, split, **shape, seed=run.seed, inductive=run.inductive, callback=callback, **run.options
-        )
+        settings = {**shape, "seed": run.seed, "inductive": run.inductive, **run.options}
+        model = fit(run.method, graph, split, callback=callback, **settings)  # type: ignore[arg-type]
         trained = time.perf_counter()
-        guessed = score_tasks(model, graph.to(_device(model, graph)), tasks).argmax(-1).cpu()
+        device = next((weight.device for weight in model.state_dict().values()), graph.device)
+        predicted = score_tasks(model, graph.to(device), tasks).argmax(-1).cpu()
         tested = time.perf_counter()
-        seconds = {"train": round(trained - began, 3), "test": round(tested - trained, 3)}
         return {
             **_row(run, "ok"),
-            **_scores(torch.eq(guessed, tasks.query_y), tasks, graph),
-            **_story(model, graph),
-            "seconds": seconds,
+            **_scores(torch.eq(predicted, tasks.query_y), tasks, graph),
+            **_training(model),
+            "graph": graph.fingerprint[:16],
+            "seconds": {"train": round(trained - began, 3), "test": round(tested - trained, 3)},
             "shared": shared,
         }
 
@@ -80,19 +105,14 @@ class Bench:
         return self.data
 
 
-def _device(model: Method, graph: Graph) -> torch.device:
-    return next((weight.device for weight in model.state_dict().values()), graph.device)
-
-
 def _row(run: Run, status: str) -> Row:
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return {
-        "format": FORMAT, "id": run.id, "status": status, "run": run.settings(), "finished": finished,
-        "versions": versions(),
-    }  # fmt: skip
+    head = {"format": FORMAT, "id": run.id, "status": status, "run": run.settings()}
+    return {**head, "finished": finished, "versions": versions()}
 
 
 def failure(run: Run, reason: str) -> Row:
+    """The row of a run that failed."""
     return {**_row(run, "failed"), "reason": " ".join(reason.split())}
 
 
@@ -100,20 +120,20 @@ def _scores(correct: Tensor, tasks: Tasks, graph: Graph) -> Row:
     """Accuracies from ``correct [T, M]``: per task as counts, per class as [correct, of all]."""
     found = summarize(correct.double().mean(1), tasks)
     classes = graph.y.cpu()[tasks.query].flatten()
-    right = torch.bincount(classes, correct.flatten().double(), graph.num_classes)
-    asked = torch.bincount(classes, minlength=graph.num_classes)
-    names = graph.class_names
-    per_class = {
-        names[c] if names else str(c): [int(right[c]), int(asked[c])] for c in asked.nonzero().flatten().tolist()
-    }
-    pool = hashlib.sha256(tasks.support.numpy().tobytes() + tasks.query.numpy().tobytes()).hexdigest()[:16]
+    right = torch.bincount(classes, correct.flatten().double(), graph.num_classes).long().tolist()
+    asked = torch.bincount(classes, minlength=graph.num_classes).tolist()
+    names = graph.class_names or [str(c) for c in range(graph.num_classes)]
     return {
-        "accuracy": round(found.accuracy, 6), "interval": round(found.interval, 6), "pool": pool,
-        "queries": correct.shape[1], "correct": correct.sum(1).tolist(), "per_class": per_class,
-    }  # fmt: skip
+        "accuracy": round(found.accuracy, 6),
+        "interval": round(found.interval, 6),
+        "pool": hashlib.sha256(tasks.support.numpy().tobytes() + tasks.query.numpy().tobytes()).hexdigest()[:16],
+        "queries": correct.shape[1],
+        "correct": correct.sum(1).tolist(),
+        "per_class": {name: [r, a] for name, r, a in zip(names, right, asked, strict=True) if a},
+    }
 
 
-def _story(model: Method, graph: Graph) -> Row:
+def _training(model: Method) -> Row:
     card = model.card
     return {
         "curve": [[step, round(accuracy, 4)] for step, accuracy in card.curve],
@@ -124,14 +144,13 @@ def _story(model: Method, graph: Graph) -> Row:
         "task_transductive": model.task_transductive,
         "uses_labels": model.uses_labels,
         "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
-        "graph": graph.fingerprint[:16],
     }
 
 
 def reset_peak() -> None:
     """Forget the process's peak memory, where the system can (Linux); elsewhere it is that of all runs so far."""
     try:
-        _RESET.write_text("5")
+        Path("/proc/self/clear_refs").write_text("5")
     except OSError:
         return
 
@@ -139,8 +158,8 @@ def reset_peak() -> None:
 def peak_memory() -> int:
     """Bytes of memory this process has held at most since the last reset, the loaded data among them."""
     try:
-        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
     except (OSError, StopIteration):
         import resource
 
@@ -149,34 +168,9 @@ def peak_memory() -> int:
 
 
 def use_threads(count: int) -> None:
-    """Threads of a worker: tiny solves crawl when the threads of several workers compete."""
+    """Threads of a worker: small solves are slow when the threads of several workers compete."""
     torch.set_num_threads(max(1, count))
-    os.environ["OMP_NUM_THREADS"] = str(max(1, count))
-
-
-# --- What an engine reports while it does runs: ``Started``, ``Step``, ``Finished``.
-@dataclass(frozen=True)
-class Started:
-    run: Run
-
-
-@dataclass(frozen=True)
-class Step:
-    """How far a run is: training steps so far, of at most how many, and the last validation accuracy."""
-
-    run: Run
-    step: int
-    steps: int
-    accuracy: float | None
-
-
-@dataclass(frozen=True)
-class Finished:
-    run: Run
-    row: Row
-
-
-Event = Started | Step | Finished
+    threadpool_limits(max(1, count))
 
 
 def graph_fingerprint(graph: Graph) -> str:
