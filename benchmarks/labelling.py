@@ -176,7 +176,7 @@ def many(nodes: int) -> tuple[FewShotClassifier, np.ndarray, list[int]]:
     graph, split = fewnode.planted(nodes // copies, 50, seed=0)
     view = fewnode.training_view(graph, split)
     one = FewShotClassifier("probe").fit(view).learn_known()
-    n, world = graph.num_nodes, one._open_world()
+    n, world = graph.num_nodes, one.open_set_model()
     edges = torch.stack([torch.repeat_interleave(torch.arange(n), graph.degree), graph.indices.long()])
     edges = torch.cat([edges + i * n for i in range(copies)], 1)
     large = fewnode.Graph.from_edges(edges, torch.zeros(n * copies, 1), view.y.repeat(copies))

@@ -109,7 +109,7 @@ def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
         fewnode.FewShotClassifier("probe").fit(fitted).save(model)
     clock, busy = time.perf_counter(), time.process_time()
     classifier = fewnode.FewShotClassifier.load(model).attach(fitted.fresh()).adapt(examples)
-    classifier._with_relay()
+    classifier.open_set_model(inductive=True)
     row |= {"load_s": time.perf_counter() - clock, "load_cpu_s": time.process_time() - busy}
     row["relay_mb"] = (model / "relay.safetensors").stat().st_size / 2**20
     seconds = []
@@ -135,7 +135,7 @@ def compared(
     """Agreement with whole passes, and how many labels are right."""
     order = np.concatenate([old, new])
     full = classifier.schema.fit(part(graph, order, left))
-    question, world = classifier.question, classifier._open_world()
+    question, world = classifier.question, classifier.open_set_model()
     ids = torch.arange(len(old), len(order))
     y = torch.cat([world.y, torch.full((len(new),), -1)])
     clock, busy = time.perf_counter(), time.process_time()

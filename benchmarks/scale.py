@@ -121,7 +121,7 @@ def steps(graph: fewnode.Graph, out: Path, watch: Peak) -> dict[str, list[float]
     done("known classes")
     classifier.adapt(examples)
     done("adapt")
-    write_predictions(classifier, torch.arange(graph.num_nodes), out, force=True)
+    write_predictions(classifier, classifier.iter_proba(), out, force=True)
     done("predict all")
     return told
 

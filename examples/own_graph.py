@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import fewnode
-from fewnode.classifier.inputs import TableSource, read_examples
+from fewnode.classifier.inputs import TableSource
 from fewnode.tables.writing import write_columns
 
 TRADES = ["baker", "barber", "carpenter", "courier", "farmer", "florist", "grocer", "plumber", "tailor"]
@@ -61,15 +61,15 @@ def main(folder: Path) -> None:
 
     # fewnode fit --edges transfers.csv --nodes accounts.csv --label-column trade --out model
     source = TableSource.of(folder / "transfers.csv", folder / "accounts.csv", label_column="trade")
-    classifier = fewnode.FewShotClassifier("vantage", seed=0).fit(source.read(), source=source)
+    graph, source = source.infer()
+    classifier = fewnode.FewShotClassifier("vantage", seed=0).fit(graph, source=source)
     print("learned from", ", ".join(classifier.known.base), "| checked on", ", ".join(classifier.known.validation))
     classifier.save(made / "model", force=True)
 
     # fewnode predict model --support suspects.csv --out predictions.csv
     loaded = fewnode.FewShotClassifier.load(made / "model")
     loaded.attach(loaded.read())
-    names = loaded.graph.node_names if loaded.graph else None
-    loaded.adapt(read_examples(folder / "suspects.csv", nodes=names or ()))
+    loaded.adapt(folder / "suspects.csv")
     found = loaded.predict_proba(loaded.unlabelled())
     write_columns(made / "predictions.csv", found.table(), force=True)
     labels = found.labels()

@@ -11,7 +11,7 @@ from scipy import sparse as sp
 
 import fewnode
 import own_graph
-from fewnode.classifier import folder as persistence
+from fewnode.classifier import classifier as persistence
 from fewnode.classifier import open_set as opening
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.features import FeatureSchema
@@ -149,7 +149,7 @@ def test_priors_are_checked_and_belong_to_the_open_question(classifier):
     for priors, message in (({"mule": 2}, "is 2; it is a share"), ({"baker": 0.1}, "a prior for 'baker'")):
         with pytest.raises(InputError, match=message):
             classifier.adapt(examples, priors=priors)
-    with pytest.raises(InputError, match="the closed one has none"):
+    with pytest.raises(InputError, match="the closed set has none"):
         classifier.adapt(examples, among="new", priors={"mule": 0.1})
 
 
@@ -381,17 +381,17 @@ def test_the_open_question_is_kept_with_the_model_and_learned_again_for_other_la
 def test_unchanged_files_are_told_from_changed_ones_by_their_bytes(tmp_path):
     own_graph.write_tables(tmp_path)
     source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv")
-    classifier = FewShotClassifier("probe", k_shot=3).fit(source.read(), source=source)
+    graph, source = source.infer()
+    classifier = FewShotClassifier("probe", k_shot=3).fit(graph, source=source)
     classifier.save(tmp_path / "m")
     loaded = FewShotClassifier.load(tmp_path / "m")
     graph = loaded.read()
-    assert loaded.inputs == loaded.source.digest() and loaded.unchanged(graph) and loaded.attach(graph).on_own_graph()
+    assert loaded.source.digest == source.hash_files() and loaded.attach(graph).on_fitted_graph
     nudged = graph.with_features(graph.features * (1 + 1e-6), graph.feature_names)
-    assert not loaded.unchanged(nudged) and not loaded.attach(nudged).on_own_graph()
+    assert not loaded.attach(nudged).on_fitted_graph
     with (tmp_path / "edges.csv").open("a") as file:
         file.write("n0,n9\n")
-    again = loaded.read()
-    assert not loaded.unchanged(again) and not loaded.attach(again).on_own_graph()
+    assert not loaded.attach(loaded.read()).on_fitted_graph
 
 
 @pytest.mark.parametrize("method", ["probe", "vantage"])
@@ -452,13 +452,15 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
     with pytest.raises(InputError, match="is a file"):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
-    (tmp_path / "m" / persistence.OWN).write_text('{"format": 2}')
-    with pytest.raises(InputError, match=r"own\.json is damaged: it has 13 bytes"):
+    (tmp_path / "m" / persistence.DOCUMENT).write_text('{"format": 3}')
+    with pytest.raises(InputError, match=r"classifier\.json is damaged: it has 13 bytes"):
         FewShotClassifier.load(tmp_path / "m")
     Manifest.write(tmp_path / "m")
-    with pytest.raises(InputError, match=r"own\.json is damaged or of another kind: Object missing required field"):
+    with pytest.raises(
+        InputError, match=r"classifier\.json is damaged or of another kind: Object missing required field"
+    ):
         FewShotClassifier.load(tmp_path / "m")
-    (tmp_path / "m" / persistence.OWN).write_text('{"format": 9}')
+    (tmp_path / "m" / persistence.DOCUMENT).write_text('{"format": 9}')
     Manifest.write(tmp_path / "m")
     with pytest.raises(InputError, match="not of format"):
         FewShotClassifier.load(tmp_path / "m")
@@ -476,7 +478,7 @@ def test_words_of_a_text_column_are_kept_and_used_on_the_next_table(tmp_path):
             tmp_path / f"{name}_edges.csv", ["source,target", *(f"v{i},v{(i + 4) % 80}" for i in range(80))]
         )
     source = TableSource.of(tmp_path / "a_edges.csv", tmp_path / "a.csv", text_column="text")
-    graph = source.read()
+    graph, source = source.infer()
     FewShotClassifier("probe", k_shot=3).fit(graph, source=source).save(tmp_path / "m")
     loaded = FewShotClassifier.load(tmp_path / "m")
     assert loaded.read().feature_names == graph.feature_names

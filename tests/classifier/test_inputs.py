@@ -8,7 +8,7 @@ from scipy import sparse as sp
 
 import fewnode
 from fewnode import FewShotClassifier, Graph
-from fewnode.classifier.inputs import examples_of
+from fewnode.classifier.inputs import read_examples
 from fewnode.errors import InputError
 
 
@@ -37,7 +37,9 @@ def tables(graph, names, frame, first=0):
 
 
 def test_frames_are_fitted_adapted_and_attached(made, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(FewShotClassifier, "_with_relay", lambda *_: None)  # which takes seconds and is not asked here
+    monkeypatch.setattr(
+        FewShotClassifier, "open_set_model", lambda *_, **__: None
+    )  # which takes seconds and is not asked here
     graph, names, shown = made
     edges, nodes = tables(graph, names, frame)
     model = FewShotClassifier("probe").fit(edges=edges, nodes=nodes, weight_column="strength")
@@ -106,18 +108,20 @@ def test_frames_that_cannot_be_used_are_named(frame):
         model.fit(edges, nodes=["a"])
     with pytest.raises(InputError, match="unknown option 'weigth_column'"):
         model.fit(edges, weigth_column="w")
-    with pytest.raises(InputError, match=r"the examples have the columns 'a', 'b', 'c'; call that of the nodes 'id'"):
-        examples_of(frame({"a": [1], "b": [2], "c": [3]}))
-    with pytest.raises(InputError, match="has no class"):
-        examples_of(frame({"id": ["n"], "label": [None]}))
+    with pytest.raises(
+        InputError, match=r"not clear which of .* holds the node ids\. Name the two columns id and label"
+    ):
+        read_examples(frame({"a": [1], "b": [2], "c": [3]}))
+    with pytest.raises(InputError, match="it is empty; every example needs an id and a label"):
+        read_examples(frame({"id": ["n"], "label": [None]}))
 
 
-def test_examples_of_other_forms():
+def test_read_examples_other_forms():
     with pytest.raises(InputError, match=r"examples are \{class: \[nodes\]\}.*not list"):
-        examples_of(["a"])
+        read_examples(["a"])
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     series = pandas.Series(["u", "v", "u"], index=[4, 5, 6])
-    assert examples_of(series) == {"u": [4, 6], "v": [5]}
+    assert read_examples(series) == {"u": [4, 6], "v": [5]}
 
 
 def test_numbers_of_nodes_and_ids_that_are_numbers():

@@ -72,12 +72,12 @@ def test_a_kept_world_answers_as_before(both, planted):
     assert torch.allclose(again.predict_proba().probabilities, both[1].predict_proba().probabilities, atol=1e-5)
 
 
-def test_rows_written_as_they_come_are_those_of_the_whole_table(both, tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "ROWS", 64)
+def test_rows_written_as_they_come_are_those_of_the_whole_table(both, tmp_path):
     one = both[1]
     nodes, found = one.unlabelled(), one.predict_proba(one.unlabelled())
     for name in ("p.csv", "p.parquet"):
-        answered = streaming.write_predictions(one, nodes, tmp_path / name, threshold=0.6, all_probabilities=True)
+        parts = one.iter_proba(nodes, batch_size=64)
+        answered = streaming.write_predictions(one, parts, tmp_path / name, threshold=0.6, all_probabilities=True)
         table = fewnode.tables.read_columns(tmp_path / name)
         whole = found.table(0.6, all_probabilities=True)
         assert list(table.columns) == list(whole) and table.text("label", "") == whole["label"]

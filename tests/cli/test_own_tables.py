@@ -69,7 +69,7 @@ def test_a_label_under_an_unusual_name_is_asked_about_then_all_goes_by_itself(ru
     assert code == 0 and np.mean(right) > 0.9
     code, out, _ = run("explain", "m", "--support", "shown.csv", "--node", "n8")
     assert code == 0 and "speaks for" in out
-    kept = json.loads(Path("m/own.json").read_text())["source"]
+    kept = json.loads(Path("m/classifier.json").read_text())["source"]
     assert {row["column"]: row["use"] for row in kept["roles"]}["about"] == "text"
 
 

@@ -156,3 +156,15 @@ def test_labels_of_nodes_that_are_gone_stay_in_the_journal(opened, folder):
     assert third.examples() == {"mule": members(0)[:2]}
     entries = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
     assert sum(entry.get("do") == "label" for entry in entries) == 3
+
+
+def test_a_table_of_examples_is_understood_as_by_predict(opened, folder, tmp_path):
+    suspects = tmp_path / "suspects.csv"  # neither column has a usual name: that of the nodes is found by its cells
+    rows = [f"{node};{name}" for name, nodes in own_graph.examples().items() for node in nodes]
+    own_graph.write(suspects, ["suspect person;what they did", *rows])
+    examples = own_graph.examples()
+    assert {name: set(nodes) for name, nodes in opened(support=suspects).examples().items()} == {
+        name: set(nodes) for name, nodes in examples.items()
+    }
+    done = predict_tables(folder, suspects, tmp_path / "p.csv")
+    assert done.classifier.support.classes[:2] == tuple(examples)

@@ -211,7 +211,8 @@ def test_hostile_names_and_texts_stay_text(tmp_path):
         with (tmp_path / file).open("w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerows([[cell.replace("\x00", "") for cell in row] for row in table])
     source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="words")
-    classifier = fitted(source.read(), source=source)
+    graph, source = source.infer()
+    classifier = fitted(graph, source=source)
     names = [name.replace("\x00", "") for name in names]
     classifier.adapt({name: [node.replace("\x00", "") for node in nodes] for name, nodes in support.items()})
     page = page_of((classifier, classifier.predict_proba(classifier.unlabelled())), tmp_path, 0.2, {SCRIPT: 0.3})

@@ -1,30 +1,42 @@
 """``FewShotClassifier``: learn the labelled classes of a graph, name new ones by a few examples, classify all nodes."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+import msgspec
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
+from ..datasets import load_dataset
 from ..errors import InputError, one_of
-from ..files import Manifest, PathLike
+from ..files import (
+    Manifest,
+    PathLike,
+    Positive,
+    check_finite,
+    check_place,
+    parse_json,
+    whole_folder,
+    write_json,
+    write_tensors,
+)
 from ..graph import Graph
+from ..graph.graph import FINGERPRINT
 from ..methods.base import Method
 from ..nn.landmarks import wordless_bytes
 from ..store import Engine, Space, format_bytes
 from ..tasks import ClassSplit
+from ..training import checkpoint, loop
 from ..training import evaluate as inference
-from ..training import loop
 from ..training.evaluate import summarize
 from ..training.loop import Callback
-from . import calibration
-from . import folder as persistence
 from . import open_set as opening
-from .calibration import Calibration
+from .calibration import Calibration, calibrated, usual_calibrations, validation_tasks
 from .explain import Explainer, Explanation, OpenExplainer, embeddings_of
 from .features import FeatureSchema
 from .inputs import (
@@ -32,26 +44,69 @@ from .inputs import (
     KnownClasses,
     Support,
     TableSource,
-    changed,
+    changed_examples,
     choose_split,
-    examples_of,
     find_nodes,
     graph_of,
     node_name,
+    read_examples,
     resolve,
 )
 from .known_classes import COPIES
 from .new_nodes import NewNodes, read_later
 from .novelty import checked_priors
-from .open_set import BATCH, OpenQuestion, OpenSetModel
+from .open_set import OpenQuestion, OpenSetModel
 from .predictions import Candidates, Predictions
 from .simulation import Expectation, Progress
 from .suggest import Suggester, Suggestions
 
+FORMAT, DOCUMENT, EMBEDDING = 3, "classifier.json", "embedding.safetensors"
+LARGE = 20_000  # nodes from which the embedding is saved too: making it again takes longer than reading it
 
-# --- A model and the graph it works on: how it gets there, and what is made of that graph when it is first needed.
-class AttachedModel:
-    """A method trained on the labelled classes of a graph, the graph it works on, and what was made of both."""
+
+class Document(msgspec.Struct, frozen=True):
+    """What ``classifier.json`` holds beside the model: what it knows of classes, features and files."""
+
+    format: int
+    classes: KnownClasses
+    features: FeatureSchema
+    calibrations: list[Calibration]
+    source: TableSource | None
+    notes: list[str]
+    min_size: Positive
+
+
+class Comparison(NamedTuple):
+    """Accuracies on the same tasks, and half of the 95 % interval of their difference."""
+
+    own: float
+    other: float
+    interval: float
+
+
+class FewShotClassifier:
+    """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
+
+    ``notes`` says what was decided on the way; ``expect`` what to expect of predictions. ``calibration`` holds the
+    expected accuracy and calibration error of closed-set predictions.
+
+    Args:
+        method: a name of ``fewnode ls methods``; ``options`` go to it.
+        n_way, k_shot, n_query: classes, examples and queries of each class in a training task.
+        min_size: labelled nodes a class needs to be learned from (twice ``k_shot`` unless given).
+        seed: of the first weights and the training tasks.
+        device: "cpu", "cuda", ...; "auto" takes a GPU if there is one.
+
+    Example:
+        >>> import fewnode
+        >>> graph, split = fewnode.planted(300, 6, seed=0)
+        >>> known = fewnode.training_view(graph, split)  # only the base classes have labels
+        >>> classifier = fewnode.FewShotClassifier("probe").fit(known)
+        >>> members = (graph.y == split.novel[0]).nonzero().flatten().tolist()
+        >>> found = classifier.adapt({"new": members[:3]}).find("new", top=5)
+        >>> sum(node in members for node in found.nodes.tolist())
+        5
+    """
 
     def __init__(
         self,
@@ -68,148 +123,27 @@ class AttachedModel:
         self.method, self.options, self.device = method, options, device
         self.shape: dict[str, Any] = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed}
         self.min_size = max(2, 2 * k_shot) if min_size is None else min_size
-        self.notes: list[str] = []
-        self.known, self.named_classes = KnownClasses(), True
-        self.calibrations: list[Calibration] = []
-        self.vocabulary: tuple[str, ...] | None = None
-        self.source: TableSource | None = None
+        # what fit learns, or load reads
         self.model: Method | None = None
         self.schema: FeatureSchema | None = None
+        self.known, self.named_classes = KnownClasses(), True
+        self.calibrations: list[Calibration] = []
+        self.source: TableSource | None = None
+        self.notes: list[str] = []
+        self.folder: Path | None = None
+        self.manifest: Manifest | None = None
+        # the graph, whether it is the one of the fit, and what was made of it
         self.graph: Graph | None = None
+        self.on_fitted_graph = False
+        self._embedding: Any = None
+        self._open_set_model: OpenSetModel | None = None
+        # what adapt learns
         self.support: Support | None = None
         self.calibration: Calibration | None = None
         self.question: OpenQuestion | None = None
         self.new_nodes: NewNodes | None = None
-        self.folder: Path | None = None
-        self.manifest: Manifest | None = None
-        self.inputs: str | None = None
-        self._state: Any = None
-        self._open: OpenSetModel | None = None
-        self._unchanged: Graph | None = None  # read from the very files the model was fitted on
-        self._own = False
 
-    def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, x: Any = None, y: Any = None) -> Self:
-        """Work on another graph with the same features, given as to ``fit``; DataFrames are read with the columns and
-        words of those the model was fitted on. Examples given before belong to the old graph and are dropped."""
-        model, schema = self._fitted()
-        graph, _ = graph_of(graph, edges, nodes, self.source, x=x, y=y)
-        own = graph is self._unchanged
-        if not self.named_classes:  # numbers of classes, as a data set's model knows them, mean nothing elsewhere
-            split = model.card.split if graph.fingerprint == schema.fingerprint else None
-            self.known = KnownClasses.of(graph, ClassSplit(**split)) if split else KnownClasses()
-        self._take(schema.fit(graph))
-        self._own = own
-        return self
-
-    def _take(self, graph: Graph) -> None:
-        model, _ = self._fitted()
-        model.reset_head()  # the user's classes may be any number
-        self.graph = graph.to(next(model.parameters(), torch.empty(0)).device)
-        self.support = self.calibration = self.question = self.new_nodes = self._state = self._open = None
-        self._own = False
-
-    def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
-        """The graph in other files (``edges``, ``nodes``, ``features``) with the columns and words of those the model
-        was fitted on; without any, those very files. ``memory`` bounds the work on a store, ``engine`` does it."""
-        if self.source is None or not (self.source.files() or any(files.values())):
-            raise InputError(
-                "this model does not remember any tables; name edges and nodes (they are read as new ones)"
-            )
-        source = self.source.elsewhere(**files)
-        graph = source.read(self.vocabulary, memory, engine)
-        self._unchanged = graph if self.inputs is not None and source.digest() == self.inputs else None
-        return graph
-
-    def unchanged(self, graph: Graph) -> bool:
-        """Whether a graph is the one the model was fitted on: read from the same files, or equal to the last bit."""
-        return graph is self._unchanged or graph.fingerprint == self._fitted()[1].fingerprint
-
-    def reads_the_same(self) -> bool:
-        """Whether the last graph was read from the very files the model was fitted on, unchanged."""
-        return self._unchanged is not None
-
-    def changed_labels(self, graph: Graph) -> str | None:
-        """How the labels of the graph the model was fitted on have changed since, in words."""
-        if self.folder is None or self.manifest is None or graph.space is not None or not bool((graph.y >= 0).any()):
-            return None
-        y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-        return opening.changed_labels(self.folder, self.manifest, y, classes)
-
-    def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
-        """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.
-        ``progress`` is told what is being done and which part of it is done."""
-        self._open_world(progress)
-        return self
-
-    def embeddings(self) -> list[torch.Tensor]:
-        """What the method sees the nodes of the attached graph by: one matrix or more with a row for each node."""
-        graph, state = self._attached()
-        return embeddings_of(state, graph.num_nodes)
-
-    def on_own_graph(self) -> bool:
-        """Whether the attached graph is the one the model was fitted on: by its files, or to the last feature."""
-        return self._own or (self.graph is not None and self.graph.fingerprint == self._fitted()[0].card.graph)
-
-    def _open_world(self, progress: Progress = lambda what, part: None) -> OpenSetModel:
-        """The open-world model of the attached graph: as it was kept for these very labels, or made now."""
-        if self._open is None:
-            graph = self._graph()
-            y, classes = opening.known_labels(graph, None if self.named_classes else self.known)
-            if graph.space is not None:
-                self._open = opening.open_set_on_disk(self._fitted()[0], graph, y, classes, progress)
-            elif (kept := self._kept()) is not None:
-                self._open = opening.load(*kept, y, classes)
-            if self._open is None:
-                self._open = opening.open_world(self._fitted()[0], graph, y, classes, progress)
-        return self._open
-
-    def _with_relay(self, progress: Progress = lambda what, part: None) -> OpenSetModel:
-        """The open-world model with what nodes that arrive later need."""
-        world = self._open_world(progress)
-        if world.relay is None and world.recipe is not None:
-            kept = self._kept()
-            relay = None if kept is None else opening.load_relay(*kept, world.x.device)
-            relay = relay or opening.relay_of(self._fitted()[0], self._graph(), world)
-            self._open = world = replace(world, relay=relay)
-        return world
-
-    def _kept(self) -> tuple[Path, Manifest] | None:
-        """The folder with what was made of the attached graph, if it was read from one."""
-        kept = self.folder is not None and self.manifest is not None and self.on_own_graph()
-        return (self.folder, self.manifest) if kept else None  # type: ignore[return-value]
-
-    def _fitted(self) -> tuple[Method, FeatureSchema]:
-        if self.model is None or self.schema is None:
-            raise InputError("this classifier is not fitted: call fit(graph) first, or load a saved one")
-        return self.model, self.schema
-
-    def _graph(self) -> Graph:
-        self._fitted()
-        if self.graph is None:
-            raise InputError("no graph is attached: call attach(graph) first")
-        return self.graph
-
-    def _attached(self) -> tuple[Graph, Any]:
-        graph = self._graph()
-        if self._state is None and (kept := self._kept()) is not None:
-            self._state = persistence.read_embedding(*kept, graph.device)
-        if self._state is None:
-            self._state = inference.embed(self._fitted()[0], graph)
-        return graph, self._state
-
-
-# --- A model fitted on a user's graph: trained, compared, and written into a folder and back.
-class Comparison(NamedTuple):
-    """Accuracies on the same tasks, and half of the 95 % interval of their difference."""
-
-    own: float
-    other: float
-    interval: float
-
-
-class FittedModel(AttachedModel):
-    """A method trained on the labelled classes of a graph. ``FewShotClassifier`` is what to use; this is the part of it
-    that knows nothing of questions."""
+    # --- fit and attach -------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -231,50 +165,40 @@ class FittedModel(AttachedModel):
         Args:
             graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
             split: the classes to learn from and to select on.
-            edges: instead of a graph, a DataFrame with a row for each edge, an adjacency, or edges [2, E].
-            nodes, x, y: beside edges, a DataFrame with a row for each node; or features [N, F] and labels [N].
+            edges: instead of a graph, a table with a row for each edge (a DataFrame or a file), an adjacency, or edges
+                [2, E].
+            nodes, x, y: beside edges, a table with a row for each node; or features [N, F] and labels [N].
             source, resume: the files the graph came from; a folder that keeps the state of the training.
             callback: told a ``TrainingProgress`` after every step.
-            columns: beside DataFrames, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
+            columns: beside tables, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
         if not isinstance(split, ClassSplit | None):
             raise InputError(f"split is a {type(split).__name__}; give a ClassSplit, and a table of nodes as nodes=")
-        graph, understood = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
-        source = source or understood
+        graph, inferred = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
         split = choose_split(graph, self.min_size) if split is None else split
         if graph.space is not None:
-            self._check_on_disk(graph, split)
-        if source is not None and source.memory is None and source.files() and not source.missing():
-            source = source.understood()[1]
+            self._check_store(graph, split)
         self.notes, self.folder, self.manifest = [], None, None
-        method, options = self._trainable(split)
+        method, options = self.method, self.options
+        if len(split.base) < 2 and method != "probe":
+            self.notes.append(
+                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train "
+                f"{method} on: the training-free probe is used instead"
+            )
+            warnings.warn(self.notes[0], stacklevel=2)
+            method, options = "probe", {}
         self.schema = FeatureSchema.of(graph)
         ready = self.schema.fit(graph)
-        usable = split if split.base else None
-        self.model = loop.fit(
-            method,
-            ready,
-            usable,
-            **self.shape,
-            device=self.device,
-            resume=None if resume is None else Path(resume),
-            callback=callback,
-            **options,
-        )
+        kept = None if resume is None else Path(resume)
+        shape = {**self.shape, "device": self.device, "resume": kept, "callback": callback}
+        self.model = loop.fit(method, ready, split if split.base else None, **shape, **options)
         self.notes += self.model.card.notes
-        self.known = KnownClasses.of(graph, split)
-        self._remember(source)
-        self._take(ready)
-        self._own = True
-        self.calibrations = calibration.usual_calibrations(self.model, *self._attached(), self.known.split(ready))
+        self.known, self.source = KnownClasses.of(graph, split), source or inferred
+        self._set_graph(ready, fitted=True)
+        self.calibrations = usual_calibrations(self.model, ready, self.embedding(), self.known.split(ready))
         return self
 
-    def _remember(self, source: TableSource | None) -> None:
-        self.source, self.vocabulary = source, None if source is None else source.words
-        there = source is not None and source.files() and not source.missing()
-        self.inputs = source.digest() if source is not None and there else None
-
-    def _check_on_disk(self, graph: Graph, split: ClassSplit) -> None:
+    def _check_store(self, graph: Graph, split: ClassSplit) -> None:
         if self.method != "vantage":
             raise InputError(f"{self.method} holds the whole graph in memory; a store is for vantage")
         if len(split.base) < 2:
@@ -290,122 +214,123 @@ class FittedModel(AttachedModel):
                 "a graph without feature columns gets structural ones, which are made in memory: give --memory "
                 f"{format_bytes(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
             )
-        graph.space.check(n, COPIES)  # before hours of views: what neighbours say takes the most
+        graph.space.check(n, COPIES)  # before hours of views: label propagation takes the most
         self.device = "cpu"
-
-    def _trainable(self, split: ClassSplit) -> tuple[str, dict[str, Any]]:
-        if len(split.base) >= 2:
-            return self.method, self.options
-        if self.method != "probe":
-            note = (
-                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train "
-                f"{self.method} on: the training-free probe is used instead"
-            )
-            self.notes.append(note)
-            warnings.warn(note, stacklevel=3)
-            return "probe", {}
-        return self.method, self.options
 
     def compare(self, method: str = "probe", **options: Any) -> Comparison | None:
         """Accuracy of this model and of another method on the same validation tasks, so that what training is worth can
         be seen; None without validation classes."""
-        model, _ = self._fitted()
-        graph, state = self._attached()
-        split = self.known.split(graph)
-        tasks = calibration.validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
+        graph, split = self._graph(), self.known.split(self._graph())
+        tasks = validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
         if tasks is None:
             return None
         other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
-        own = inference.score_tasks(model, graph, tasks, state)
-        its = inference.score_tasks(other, graph, tasks, inference.embed(other, graph))
-        mine, theirs = (inference.accuracies(scores, tasks) for scores in (own, its))
-        return Comparison(float(mine.mean()), float(theirs.mean()), summarize(mine - theirs, tasks).interval)
-
-    def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
-        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.
-
-        The open question is prepared, if that is not done yet, so that loading does not have to; ``progress`` is told.
-        """
-        model, schema = self._fitted()
-        kept = persistence.SavedClassifier(
-            model,
-            schema,
-            self.notes,
-            self.known,
-            tuple(self.calibrations),
-            self.source,
-            self.vocabulary,
-            self.min_size,
-            self.inputs,
+        scores = (
+            inference.score_tasks(self._fitted()[0], graph, tasks, self.embedding()),
+            inference.score_tasks(other, graph, tasks, inference.embed(other, graph)),
         )
-        own = self.graph is not None and self.on_own_graph()
-        here = own and self._graph().space is None  # what is made of a graph on disk stays in its store
-        large = here and self._graph().num_nodes >= persistence.LARGE
-        labelled = own and bool((self._graph().y >= 0).any())
-        world = self._with_relay(progress) if labelled and here else None
-        if labelled and not here:
-            self._open_world(progress)
-        persistence.save(kept, folder, force, self._attached()[1] if large else None, world)
+        mine, its = (inference.accuracies(one, tasks) for one in scores)
+        return Comparison(float(mine.mean()), float(its.mean()), summarize(mine - its, tasks).interval)
 
-    @classmethod
-    def load(cls, folder: PathLike) -> Self:
-        """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
-        kept = persistence.load(folder)
-        card = kept.model.card
-        shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
-        made = cls(card.method, **shape, **card.options)
-        made.model, made.schema, made.notes, made.folder = kept.model, kept.schema, kept.notes, Path(folder)
-        made.manifest = kept.manifest
-        made.named_classes = kept.known is not None
-        made.known = kept.known or made.known
-        made.calibrations, made.source = list(kept.calibrations), kept.source
-        made.vocabulary, made.inputs = kept.vocabulary, kept.inputs
-        made.min_size = made.min_size if kept.min_size is None else kept.min_size
-        return made
+    def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
+        """The graph in other files (``edges``, ``nodes``, ``features``), read as those of the fit were; without any,
+        that of the fit. ``memory`` bounds the work on a store, ``engine`` does it."""
+        model, schema = self._fitted()
+        given = any(file is not None for file in files.values())
+        if given and files.get("edges") is None:
+            raise InputError("another graph needs its edges: name them with --edges")
+        source = (self.source or TableSource()).elsewhere(**files)
+        if not given and self.source is None and model.card.dataset is not None:
+            return load_dataset(model.card.dataset)[0]
+        if not source.files():
+            raise InputError(
+                f"{self.folder or 'this model'} does not remember any tables: name them with --edges and --nodes"
+            )
+        if not given and (lost := source.missing()):
+            raise InputError(
+                f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes"
+            )
+        graph = source.read(memory, engine)
+        if source.digest is not None and source.digest == source.hash_files():
+            # the same files are the same graph, even if another machine rounds their features differently
+            graph.cache.get(FINGERPRINT, lambda: schema.fingerprint or "")
+        return graph
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether the training was stopped by hand."""
-        return self.model is not None and self.model.card.interrupted
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments this classifier was made with."""
-        size = None if self.min_size == max(2, 2 * self.shape["k_shot"]) else self.min_size
-        return {"method": self.method, **self.shape, "min_size": size, "device": self.device, **self.options}
-
-    def set_params(self, **params: Any) -> Self:
-        """The same classifier with other arguments, not fitted."""
-        type(self).__init__(self, **{**self.get_params(), **params})
+    def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, x: Any = None, y: Any = None) -> Self:
+        """Work on another graph with the same features, given as to ``fit``; tables are read with the columns and words
+        of those the model was fitted on. Examples given before belong to the old graph and are dropped."""
+        model, schema = self._fitted()
+        graph, _ = graph_of(graph, edges, nodes, self.source, x=x, y=y)
+        fitted = graph.fingerprint == schema.fingerprint
+        if not self.named_classes:  # the class ids of a data set mean nothing in another graph
+            split = model.card.split if fitted else None
+            self.known = KnownClasses.of(graph, ClassSplit(**split)) if split else KnownClasses()
+        self._set_graph(schema.fit(graph), fitted)
         return self
 
-    def __repr__(self) -> str:
-        usual = {name: part.default for name, part in signature(type(self)).parameters.items()}
-        given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
-        state = "not fitted" if self.model is None else f"fitted, {self.model.card.method}"
-        return f"{type(self).__name__}({', '.join(given)}) [{state}]"
+    def _set_graph(self, graph: Graph, fitted: bool) -> None:
+        model, _ = self._fitted()
+        model.reset_head()  # the user's classes may be any number
+        self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
+        self.support = self.calibration = self.question = self.new_nodes = None
+        self._embedding = self._open_set_model = None
 
+    def changed_labels(self, graph: Graph) -> str | None:
+        """How the labels of the graph the model was fitted on have changed since, in words."""
+        if self.folder is None or self.manifest is None or graph.space is not None or not bool((graph.y >= 0).any()):
+            return None
+        return opening.changed_labels(self.folder, self.manifest, *self.known_labels(graph))
 
-# --- A user's own graph: learn from its labelled classes, name new ones by a few examples, get every node's class.
-class FewShotClassifier(FittedModel):
-    """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
+    def known_labels(self, graph: Graph | None = None) -> tuple[Tensor, tuple[str, ...]]:
+        """Labels ``y [N]`` of known classes (-1: none), and the names of these classes."""
+        graph = self._graph() if graph is None else graph
+        return opening.known_labels(graph, None if self.named_classes else self.known)
 
-    ``notes`` says what was decided on the way; ``expect`` what to expect of predictions. ``calibration`` holds the
-    expected accuracy and calibration error of the closed question.
+    def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
+        """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.
+        ``progress`` is told what is being done and which part of it is done."""
+        self.open_set_model(progress)
+        return self
 
-    Args:
-        method: a name of ``fewnode ls methods``; ``options`` go to it.
-        min_size: labelled nodes a class needs to be learned from (twice ``k_shot`` unless given).
+    def embedding(self) -> Any:
+        """What the method makes of the attached graph in its one pass over it."""
+        graph = self._graph()
+        if self._embedding is None and (saved := self._saved()) is not None:
+            self._embedding = _read_embedding(*saved, graph.device)
+        if self._embedding is None:
+            self._embedding = inference.embed(self._fitted()[0], graph)
+        return self._embedding
 
-    Example:
-        >>> import fewnode
-        >>> graph, split = fewnode.planted(300, 6, seed=0)
-        >>> known = fewnode.training_view(graph, split)  # only the base classes have labels
-        >>> classifier = fewnode.FewShotClassifier("probe").fit(known)
-        >>> members = (graph.y == split.novel[0]).nonzero().flatten().tolist()
-        >>> found = classifier.adapt({"new": members[:3]}).find("new", top=5)
-        >>> sum(node in members for node in found.nodes.tolist())
-        5
-    """
+    def embeddings(self) -> list[Tensor]:
+        """The embedding of the attached graph as one matrix or more with a row for each node."""
+        return embeddings_of(self.embedding(), self._graph().num_nodes)
+
+    def open_set_model(self, progress: Progress = lambda what, part: None, *, inductive: bool = False) -> OpenSetModel:
+        """The open-set model of the attached graph: as it was saved for these very labels, or learned now; if
+        ``inductive``, with what predictions for new nodes need."""
+        (model, _), graph, saved = self._fitted(), self._graph(), self._saved()
+        found = self._open_set_model
+        if found is None:
+            y, classes = self.known_labels()
+            if graph.space is not None:
+                found = opening.open_set_on_disk(model, graph, y, classes, progress)
+            elif saved is not None:
+                found = opening.load(*saved, y, classes)
+            if found is None:
+                found = opening.open_world(model, graph, y, classes, progress)
+        if inductive and found.relay is None and found.recipe is not None:
+            relay = None if saved is None else opening.load_relay(*saved, found.x.device)
+            found = replace(found, relay=relay or opening.relay_of(model, graph, found))
+        self._open_set_model = found
+        return found
+
+    def _saved(self) -> tuple[Path, Manifest] | None:
+        """The folder with what was made of the attached graph, if the classifier was loaded from one."""
+        if self.folder is None or self.manifest is None or not self.on_fitted_graph:
+            return None
+        return self.folder, self.manifest
+
+    # --- adapt and predict ----------------------------------------------------------------------------------
 
     def adapt(
         self,
@@ -418,30 +343,32 @@ class FewShotClassifier(FittedModel):
     ) -> Self:
         """Learn new classes from examples, one or more each.
 
-        In the open question, examples of "other" show what is none of the classes; those of a known class are one more
-        label of it, which is not predicted but changes nothing else until the model is fitted again. Without any
+        In open-set classification, examples of "other" show what is none of the classes; those of a known class are one
+        more label of it, which is not predicted but changes nothing else until the model is fitted again. Without any
         example, nodes are of a known class or "other".
 
         Args:
-            examples: ``{class: [nodes]}``, or a DataFrame with the columns id and label. Nodes are given by their own
-                ids, where they have any, or by their numbers.
-            among: "all" asks whether a node is of a known class, of a new one, or of none of these ("other"); "new" is
-                the closed choice of the literature, which forces every node into one of two or more new classes.
+            examples: ``{class: [nodes]}``, or a table of nodes and classes (a DataFrame or a file). Nodes are given by
+                their own ids, where they have any, or by their numbers.
+            among: "all" is open-set classification: a node is of a known class, of a new one, or of none of these
+                ("other"). "new" is the closed-set choice of the literature, which forces every node into one of two or
+                more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
             pool: the nodes on which other shares are estimated; all without a label, if not given.
             progress: told what is being done where the known classes have to be learned first, as in ``learn_known``.
         """
         one_of("among", among, ("all", "new"))
         graph = self._graph()
-        examples = examples_of(examples)
+        examples = self.read_examples(examples)
         if among == "new":
             support = resolve(examples, graph, self.known)
             if priors:
-                raise InputError("priors belong to the open question (among 'all'); the closed one has none")
-            found = self._calibrated(support)
+                raise InputError("priors belong to open-set classification (among 'all'); the closed set has none")
+            split = self.known.split(graph)
+            found = calibrated(self._fitted()[0], graph, self.embedding(), split, support, self.calibrations)
             self.support, self.calibration, self.question = support, found, None
             return self
-        world = self._open_world(progress)
+        world = self.open_set_model(progress)
         other = opening.other_name(world.classes)
         support = resolve(examples, graph, self.known, least=0, other=other)
         fixed = checked_priors(priors, support.classes[: support.n_new], other)
@@ -450,37 +377,76 @@ class FewShotClassifier(FittedModel):
         self.support, self.calibration = support, None
         return self
 
+    def read_examples(self, given: Any, graph: Graph | None = None) -> Examples:
+        """Examples ``{class: nodes}`` of the attached (or another) graph, also from a table of nodes and classes,
+        whatever its columns are called."""
+        columns = {} if self.source is None else self.source.columns
+        graph = self._graph() if graph is None else graph
+        return read_examples(given, graph=graph, columns=columns, known=self.known.names())
+
     def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> Self:
-        """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In the open question only
-        what they touch is computed again; shares said with ``adapt`` stay."""
+        """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In open-set classification
+        only what they touch is computed again; shares given to ``adapt`` stay."""
         support, graph = self._support(), self._graph()
-        examples = changed(support, graph, add or {}, remove or {})
+        examples = changed_examples(support, graph, add or {}, remove or {})
         if self.question is None:
             return self.adapt(examples, among="new")
         other = self.question.other
-        support = resolve(examples, graph, self.known, least=0, other=other)
-        self.question = self.question.with_examples(support.examples(), support.of(other))
-        self.support = support
+        self.support = resolve(examples, graph, self.known, least=0, other=other)
+        self.question = self.question.with_examples(self.support.examples(), self.support.of(other))
         return self
 
     def predict_proba(
         self, nodes: Iterable[Any] | None = None, *, progress: inference.NodeProgress | None = None
     ) -> Predictions:
-        """Calibrated probabilities of nodes given by id or name, by default of all; in pieces that fit into memory."""
-        support, graph = self._support(), self._graph()
-        ids = torch.arange(graph.num_nodes, device=graph.device)
-        ids = ids if nodes is None else find_nodes(graph, nodes, "nodes to predict")
-        names = [node_name(graph, i) for i in ids.tolist()]
-        if self.question is not None:
-            question = self.question
-            found = Predictions(ids.cpu(), names, question.classes, question.probabilities(ids).cpu(), question.kinds)
+        """Calibrated probabilities of nodes given by id or name, by default of all."""
+        return Predictions.concatenate(list(self.iter_proba(nodes, progress=progress)))
+
+    def iter_proba(
+        self,
+        nodes: Iterable[Any] | None = None,
+        *,
+        batch_size: int = 1 << 16,
+        progress: inference.NodeProgress | None = None,
+    ) -> Iterator[Predictions]:
+        """The same, ``batch_size`` nodes at a time."""
+        support, graph, question = self._support(), self._graph(), self.question
+        if nodes is None:
+            ids = torch.arange(graph.num_nodes, device=graph.device)
+        else:
+            ids = find_nodes(graph, nodes, "nodes to predict")
+        parts, done, total = ids.split(batch_size), 0, len(ids)
+        if question is None:
+            classes, kinds = support.classes, None
+            found = (self._closed_set(part, at * batch_size, total, progress) for at, part in enumerate(parts))
+        else:
+            classes, kinds = question.classes, question.kinds
+            if graph.space is None:
+                found = (question.probabilities(part) for part in parts)
+            else:
+                ask = _without_unused(question).probabilities
+                found = graph.space.results(ask, parts, "predictions, by chunks of rows")  # type: ignore[assignment]
+        for part, probabilities in zip(parts, found, strict=True):
+            names = [node_name(graph, i) for i in part.tolist()]
+            done += len(part)
+            if progress is not None and question is not None:
+                progress(done, total)
+            yield Predictions(part.cpu(), names, classes, probabilities.cpu(), kinds)
+
+    def _closed_set(self, nodes: Tensor, first: int, total: int, progress: inference.NodeProgress | None) -> Tensor:
+        """Probabilities of the new classes for some nodes, of which ``first`` others out of ``total`` are done."""
+
+        def told(done: int, _: int) -> None:
             if progress is not None:
-                progress(len(ids), len(ids))
-            return found
-        model, graph, state, support, calibrated = self._adapted()
-        known = (support.nodes, support.y, len(support.classes))
-        scores = inference.score_nodes(model, graph, state, *known, ids, progress)
-        return Predictions(ids.cpu(), names, support.classes, calibrated.probabilities(scores).cpu())
+                progress(first + done, total)
+
+        model, graph, embedding, support, calibration = self._closed_set_parts()
+        known = support.nodes, support.y, len(support.classes)
+        return calibration.probabilities(inference.score_nodes(model, graph, embedding, *known, nodes, told))
+
+    def _closed_set_parts(self) -> tuple[Method, Graph, Any, Support, Calibration]:
+        assert self.calibration is not None
+        return self._fitted()[0], self._graph(), self.embedding(), self._support(), self.calibration
 
     def predict(
         self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
@@ -489,7 +455,7 @@ class FewShotClassifier(FittedModel):
         return self.predict_proba(nodes).labels(threshold, thresholds)
 
     def append(self, nodes: Any, edges: Any = ()) -> Predictions:
-        """Probabilities of nodes that arrive later, in the open question; only what they touch is computed.
+        """Open-set probabilities of new nodes; only what they touch is computed.
 
         Nodes appended before stay: new ones may be joined to them. The predictions of all other nodes stay as they are;
         to take the new nodes into account there as well, ``attach`` the whole graph.
@@ -502,16 +468,17 @@ class FewShotClassifier(FittedModel):
         """
         self._support()
         if self.question is None:
-            raise InputError("appended nodes are asked the open question: adapt(..., among='all') first")
-        if self._graph().space is not None:
+            raise InputError("appended nodes get open-set predictions: adapt(..., among='all') first")
+        graph = self._graph()
+        if graph.space is not None:
             raise InputError("nodes cannot be appended to a graph in a store; import it again with them")
-        world, graph = self._with_relay(), self._graph()
+        model = self.open_set_model(inductive=True)
         count = None
         if not isinstance(nodes, Graph):
-            (nodes, count), edges = read_later(self.source, self.vocabulary, graph, nodes, edges), ()
-        came = NewNodes.of(graph, self._fitted()[1], world, nodes, edges, self.new_nodes, count)
+            (nodes, count), edges = read_later(self.source, graph, nodes, edges), ()
+        came = NewNodes.of(graph, self._fitted()[1], model, nodes, edges, self.new_nodes, count)
         count, self.new_nodes = nodes.num_nodes if count is None else count, came
-        return came.predicted(graph, world, self.question, count)
+        return came.predicted(graph, model, self.question, count)
 
     def find(self, label: str, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the class ``label``."""
@@ -520,8 +487,7 @@ class FewShotClassifier(FittedModel):
         if not 1 <= top <= len(nodes):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
         at = self.classes_.index(label)
-        parts = nodes.split(BATCH) if self._graph().space is not None else [nodes]
-        likely = torch.cat([self.predict_proba(part).probabilities[:, at] for part in parts])
+        likely = torch.cat([part.probabilities[:, at] for part in self.iter_proba(nodes)])
         values, order = likely.sort(descending=True, stable=True)  # nodes that are equally likely in the graph's order
         chosen = nodes.cpu()[order[:top]]
         names = [node_name(self._graph(), i) for i in chosen.tolist()]
@@ -562,7 +528,7 @@ class FewShotClassifier(FittedModel):
         return Suggester(graph, self.coordinates(), nodes, found, shots).suggest(n, by, label, told)
 
     def coordinates(self) -> Tensor:
-        """Where the nodes lie, ``[N, d]``: as the open question sees them, or as the method does, side by side."""
+        """Where the nodes lie, ``[N, d]``: those of the open-set model, or the method's embeddings side by side."""
         if self.question is not None:
             return self.question.model.x
         return torch.cat([part.float() for part in self.embeddings()], 1)
@@ -570,26 +536,27 @@ class FewShotClassifier(FittedModel):
     def expect(
         self, found: Predictions, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
     ) -> Expectation:
-        """What is to be expected of predictions in the open: the share of right rows, precision and recall of each new
+        """What is to be expected of open-set predictions: the share of right rows, precision and recall of each new
         class, accuracy on known classes; each with an interval, and what was assumed."""
         if self.question is None or found.kinds is None:
-            raise InputError("expectations are for predictions among 'all'; the closed question has `calibration`")
+            raise InputError("expectations are for predictions among 'all'; closed-set ones have `calibration`")
         return self.question.expect(found.probabilities, found.accepted(threshold, thresholds))
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
-        """Why a node gets its class, and what would change it; see ``open_explanation.OpenExplainer``."""
+        """Why a node gets its class, and what would change it."""
         if n_neighbours < 0:
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
+        self._support()
         if self.question is not None:
             return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
-        return Explainer(*self._adapted()).explain(at, n_neighbours)
+        return Explainer(*self._closed_set_parts()).explain(at, n_neighbours)
 
-    def unlabelled(self) -> torch.Tensor:
+    def unlabelled(self) -> Tensor:
         """All nodes that have no label, in the graph or as an example."""
-        open_ = self._graph().y < 0
-        open_[self._support().nodes] = False
-        nodes = open_.nonzero().flatten()
+        free = self._graph().y < 0
+        free[self._support().nodes] = False
+        nodes = free.nonzero().flatten()
         if not len(nodes):
             raise InputError("every node has a label already; say with --nodes-file which ones to predict")
         return nodes
@@ -600,9 +567,87 @@ class FewShotClassifier(FittedModel):
         support = self._support()
         return support.classes if self.question is None else self.question.classes
 
-    def _calibrated(self, support: Support) -> Calibration:
-        split = self.known.split(self._graph())
-        return calibration.calibrated(self._fitted()[0], *self._attached(), split, support, self.calibrations)
+    # --- save and load --------------------------------------------------------------------------------------
+
+    def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
+        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.
+
+        The folder is written beside the target and put in its place when it is whole. The open-set model is learned, if
+        that is not done yet, so that loading does not have to; ``progress`` is told.
+        """
+        model, schema = self._fitted()
+        target = check_folder(folder, force)
+        open_set = embedding = None
+        if self.on_fitted_graph and self.graph is not None:
+            in_memory = self.graph.space is None  # what is made of a graph on disk stays in its store
+            if bool((self.graph.y >= 0).any()):
+                made = self.open_set_model(progress, inductive=in_memory)
+                open_set = made if in_memory else None
+            if in_memory and self.graph.num_nodes >= LARGE:
+                embedding = self.embedding()
+        document = Document(FORMAT, self.known, schema, self.calibrations, self.source, self.notes, self.min_size)
+        with whole_folder(target) as fresh:
+            checkpoint.write(model, fresh)
+            if embedding is not None:
+                _write_embedding(embedding, fresh / EMBEDDING)
+            if open_set is not None:
+                opening.save(open_set, fresh)
+            write_json(fresh / DOCUMENT, msgspec.to_builtins(document))
+
+    @classmethod
+    def load(cls, folder: PathLike) -> Self:
+        """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
+        source = Path(folder)
+        manifest = checkpoint.read_manifest(source)
+        model = checkpoint.read(source, manifest)
+        card = model.card
+        shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
+        made = cls(card.method, **shape, **card.options)
+        made.model, made.folder, made.manifest = model, source, manifest
+        if DOCUMENT not in manifest:
+            made.schema, made.notes, made.named_classes = FeatureSchema.of_card(card), list(card.notes), False
+            return made
+        data, where = manifest.read_bytes(source, DOCUMENT), str(source / DOCUMENT)
+        if parse_json(data, dict[str, Any], where).get("format") != FORMAT:
+            raise InputError(f"{where} is not of format {FORMAT}, which this version reads; fit the model again")
+        found = parse_json(data, Document, where)
+        made.known, made.schema, made.source = found.classes, found.features, found.source
+        made.calibrations, made.notes, made.min_size = found.calibrations, found.notes, found.min_size
+        return made
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the training was stopped by hand."""
+        return self.model is not None and self.model.card.interrupted
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments this classifier was made with."""
+        size = None if self.min_size == max(2, 2 * self.shape["k_shot"]) else self.min_size
+        return {"method": self.method, **self.shape, "min_size": size, "device": self.device, **self.options}
+
+    def set_params(self, **params: Any) -> Self:
+        """The same classifier with other arguments, not fitted."""
+        type(self).__init__(self, **{**self.get_params(), **params})
+        return self
+
+    def __repr__(self) -> str:
+        usual = {name: part.default for name, part in signature(type(self)).parameters.items()}
+        given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
+        state = "not fitted" if self.model is None else f"fitted, {self.model.card.method}"
+        return f"{type(self).__name__}({', '.join(given)}) [{state}]"
+
+    # --- what must have been called before ------------------------------------------------------------------
+
+    def _fitted(self) -> tuple[Method, FeatureSchema]:
+        if self.model is None or self.schema is None:
+            raise InputError("this classifier is not fitted: call fit(graph) first, or load a saved one")
+        return self.model, self.schema
+
+    def _graph(self) -> Graph:
+        self._fitted()
+        if self.graph is None:
+            raise InputError("no graph is attached: call attach(graph) first")
+        return self.graph
 
     def _support(self) -> Support:
         self._graph()
@@ -610,9 +655,42 @@ class FewShotClassifier(FittedModel):
             raise InputError("there are no classes to choose from: call adapt({class: [nodes], ...}) first")
         return self.support
 
-    def _adapted(self) -> tuple[Method, Graph, Any, Support, Calibration]:
-        """What the method's own scores need, in the closed question."""
-        support = self._support()
-        graph, state = self._attached()
-        found = self.calibration or self._calibrated(support)
-        return self._fitted()[0], graph, state, support, found
+
+def check_folder(folder: PathLike, force: bool) -> Path:
+    """The folder, if it may be written: it is new or empty, or it holds a model and ``force`` is given."""
+    target = Path(folder)
+    check_place(target)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is a file; name a folder")
+    if target.is_dir() and any(target.iterdir()):
+        if not (target / checkpoint.CARD).exists():
+            raise InputError(f"{target} holds other files than a model; name a new folder")
+        if not force:
+            raise InputError(
+                f"{target} holds a model already; choose another folder or overwrite it (--force, in Python force=True)"
+            )
+    return target
+
+
+def _write_embedding(state: Any, path: Path) -> None:
+    """Write an embedding that is one tensor or a list of them; others are made again."""
+    parts = state if type(state) is list else [state]
+    if all(isinstance(part, Tensor) for part in parts):
+        named = {str(i): part for i, part in enumerate(parts)}
+        write_tensors(path, named, {"kind": "list" if type(state) is list else "tensor"})
+
+
+def _read_embedding(folder: Path, manifest: Manifest, device: torch.device) -> Any:
+    """The embedding that was saved, or None if there is none."""
+    if EMBEDDING not in manifest:
+        return None
+    with manifest.checking(folder, EMBEDDING) as path, safe_open(path, "pt", device=str(device)) as file:
+        parts = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
+        check_finite(dict(enumerate(parts)))
+        return parts if file.metadata()["kind"] == "list" else parts[0]
+
+
+def _without_unused(question: OpenQuestion) -> OpenQuestion:
+    """The question without what predictions do not need: it may be sent to other machines."""
+    none = question.pool[:0].clone()
+    return replace(question, model=replace(question.model, y=none, recipe=None, relay=None), pool=none)

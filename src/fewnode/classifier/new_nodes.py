@@ -348,9 +348,7 @@ def _joined(a: Arrivals, b: Arrivals) -> Arrivals:
 
 
 # --- Tables of nodes that arrive later, read as those of the fitting were.
-def read_later(
-    source: TableSource | None, vocabulary: Sequence[str] | None, graph: Graph, nodes: Any, edges: Any
-) -> tuple[Graph, int]:
+def read_later(source: TableSource | None, graph: Graph, nodes: Any, edges: Any) -> tuple[Graph, int]:
     """The graph in tables (files or DataFrames) of new nodes and of the edges that join them to ``graph`` and to each
     other. Only its first nodes, so many as the second result says, are new; the others are named by the edges.
 
@@ -367,7 +365,7 @@ def read_later(
         columns["label_column"] = ""
     options = {name: value for name, value in source.options.items() if name not in ("strict", "knn")}
     memory = tables.Memory.from_json(source.memory)
-    found = tables.read_graph(joined, table, **columns, **options, memory=memory, vocabulary=vocabulary)
+    found = tables.read_graph(joined, table, **columns, **options, memory=memory)
     new = Graph.from_edges(**found.arguments)
     assert new.node_names is not None
     index, listed = name_index(graph), len(table)

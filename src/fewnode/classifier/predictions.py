@@ -1,7 +1,7 @@
 """What a prediction is: the probabilities of some nodes, and the tables that are made of them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,13 @@ class Predictions:
     classes: tuple[str, ...]
     probabilities: Tensor
     kinds: tuple[str, ...] | None = None
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Predictions"]) -> "Predictions":
+        """The rows of several predictions of the same classes, one after the other."""
+        names = [name for part in parts for name in part.names]
+        nodes, rows = torch.cat([part.nodes for part in parts]), torch.cat([part.probabilities for part in parts])
+        return cls(nodes, names, parts[0].classes, rows, parts[0].kinds)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -132,7 +132,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
     reading = ("strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
     chosen = {name: value for name in reading if (value := getattr(args, name))}
     columns = options.given_columns(args)
-    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, options=chosen, **columns)
+    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, **chosen, **columns)
     shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
     facts: dict[str, Any] = {}
 
@@ -276,7 +276,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
     elif args.report is not None and done.found is not None:
         page = write_predictions_page(done.classifier, done.found, args.report, threshold, thresholds)
         say(f"Page in {page}")
-    found, classifier = done.answered, done.classifier
+    found, classifier = done, done.classifier
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,

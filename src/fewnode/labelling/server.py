@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import load_attached
-from ..classifier.inputs import Examples, read_examples
+from ..classifier.inputs import Examples
 from ..errors import InputError
 from ..files import PathLike
 from ..graph import Graph
@@ -314,8 +314,8 @@ def open_session(
 ) -> LabelSession:
     """The session in a model's folder, where it was left; a new one starts from the examples of ``support``. ``memory``
     bounds the work on a store."""
-    examples = None if support is None else read_examples(support)
     classifier = load_attached(folder, say=say, memory=memory)
+    examples = None if support is None else classifier.read_examples(support)
     try:
         return session_of(classifier, Path(folder), examples)
     except InputError as error:
@@ -388,7 +388,7 @@ def label(
     listening = _listening(host, port)
     try:
         if isinstance(classifier, FewShotClassifier):
-            examples = None if support is None else read_examples(support)
+            examples = None if support is None else classifier.read_examples(support)
             session = session_of(classifier, classifier.folder, examples)
         else:
             session = open_session(classifier, support, say, memory)

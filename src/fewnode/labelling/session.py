@@ -12,9 +12,8 @@ from torch import Tensor
 
 from ..classifier import open_set as opening
 from ..classifier.classifier import FewShotClassifier
-from ..classifier.commands import by_name
 from ..classifier.explain import Explanation
-from ..classifier.inputs import Examples, class_name, find_nodes, node_name
+from ..classifier.inputs import Examples, class_name, find_nodes, node_name, sorted_by_name
 from ..classifier.predictions import OTHER, UNKNOWN, Predictions
 from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError, one_of
@@ -541,4 +540,5 @@ class LabelSession(Conversation):
         with self.lock:
             if self.found is None or not self.examples():
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
-            return by_name(self.classifier.predict_proba(self.classifier.unlabelled())).table()
+            nodes = sorted_by_name(self.graph, self.classifier.unlabelled())
+            return self.classifier.predict_proba(nodes).table()

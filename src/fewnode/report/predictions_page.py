@@ -127,7 +127,7 @@ def _texts(classifier: FewShotClassifier) -> Sequence[str] | None:
     source, graph = classifier.source, classifier.graph
     if source is None or graph is None or not source.text_column or source.nodes is None:
         return None
-    if source.missing() or not classifier.on_own_graph():
+    if source.missing() or not classifier.on_fitted_graph:
         return None
     table = read_columns(source.nodes)
     ids = source.columns.get("id_column") or find_id(table, (), ())[0]

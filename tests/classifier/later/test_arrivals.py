@@ -82,7 +82,7 @@ def test_the_labels_are_those_of_a_pass_over_the_whole_graph(fitted):
     classifier.new_nodes = None
     found = classifier.append(new, edges)
     assert found.names == [f"n{i}" for i in range(N - NEW, N)] and found.nodes[0] == N - NEW
-    model = in_full(graph, classifier._open_world())
+    model = in_full(graph, classifier.open_set_model())
     same = replace(classifier.question, model=model).probabilities(torch.arange(N - NEW, N))
     assert (same.argmax(1) == found.probabilities.argmax(1)).float().mean() >= 0.97  # one of forty may differ
     assert (same - found.probabilities).abs().mean() < 0.02
@@ -90,7 +90,7 @@ def test_the_labels_are_those_of_a_pass_over_the_whole_graph(fitted):
 
 def test_two_steps_and_a_node_without_edges_are_exact(fitted):
     classifier, graph, new, _ = fitted
-    old, world = classifier.graph, classifier._with_relay()
+    old, world = classifier.graph, classifier.open_set_model(inductive=True)
     rows = torch.arange(N - NEW, N)
     arcs = torch.from_numpy(np.stack(graph.to_scipy()[N - NEW :].nonzero()))
     arcs[0] += N - NEW
@@ -171,7 +171,7 @@ def test_what_cannot_be_appended_is_refused_by_name(fitted):
         classifier.append(named, [])
     assert classifier.new_nodes is None
     question, classifier.question = classifier.question, None
-    with pytest.raises(InputError, match="open question"):
+    with pytest.raises(InputError, match="open-set predictions"):
         classifier.append(new, edges)
     classifier.question = question
 
@@ -224,7 +224,7 @@ def test_directions_and_kinds_count_in_new_edges_in_explanations_and_after_loadi
     classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)
     unlabelled = (old.y < 0).nonzero().flatten().tolist()
     examples = {"odd": unlabelled[:3], "even": unlabelled[3:5]}
-    world = classifier.adapt(examples)._with_relay()
+    world = classifier.adapt(examples).open_set_model(inductive=True)
     came = NewNodes.of(classifier.graph, classifier.schema, world, later(graph), listed=NEW)
     rows = arrived(union(use.seen(classifier.graph)), world, came.arrivals)
     model = in_full(classifier.schema.fit(graph), world)
