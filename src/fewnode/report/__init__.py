@@ -1,6 +1,6 @@
-"""Rows into tables, figures and one page; and, in ``own_page``, predictions on a user's graph into another.
+"""Result rows as tables, figures and one page; ``predictions_page`` is about predictions on a user's graph.
 
-Nothing here trains; what is imported below does not need torch either.
+Nothing here trains, and what is imported below does not need torch.
 """
 
 from .page import write_report

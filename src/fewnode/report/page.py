@@ -14,23 +14,17 @@ from .results import TEST, Cell, dataset_title, gather
 from .tables import ResultTable
 from .templating import render
 
-CHAPTERS: dict[str, tuple[str, Callable[[Sequence[Cell]], list[ResultTable]] | None]] = {
-    "leaderboard": ("Leaderboard", tables.leaderboards),
-    "gains": ("Gain of the default method", tables.gains),
-    "published": ("Beside the published numbers", tables.side_by_side),
-    "ablation": ("Ablation", tables.ablations),
-    "sensitivity": ("Sensitivity", tables.sensitivities),
-    "shots": ("Number of examples", None),
-    "cost": ("Cost", tables.costs),
-    "classes": ("Classes", tables.difficulties),
-}
-FIGURES = {  # chapter -> name, title and function of its figure
-    "leaderboard": ("accuracy", "Accuracy of every method", figures.draw_accuracy),
-    "ablation": ("ablation", "Without a level of adaptation", figures.draw_ablation),
-    "sensitivity": ("sensitivity", "By the size of the training tasks", figures.draw_sensitivity),
-    "shots": ("shots", "Accuracy by number of examples", figures.draw_shots),
-    "cost": ("cost", "Accuracy against seconds of training", figures.draw_cost),
-    "classes": ("classes", "The hardest classes", figures.draw_classes),
+Cells = Sequence[Cell]
+# key -> title, function that makes the tables, title of the figure, function that draws it
+CHAPTERS: dict[str, tuple[str, Callable[[Cells], list[ResultTable]], str, Callable[[Cells], figures.Figure | None]]] = {
+    "leaderboard": ("Leaderboard", tables.leaderboards, "Accuracy of every method", figures.draw_accuracy),
+    "gains": ("Gain of the default method", tables.gains, "", lambda cells: None),
+    "published": ("Beside the published numbers", tables.side_by_side, "", lambda cells: None),
+    "ablation": ("Ablation", tables.ablations, "Without a level of adaptation", figures.draw_ablation),
+    "sensitivity": ("Sensitivity", tables.sensitivities, "By the size of training tasks", figures.draw_sensitivity),
+    "shots": ("Number of examples", lambda cells: [], "Accuracy by number of examples", figures.draw_shots),
+    "cost": ("Cost", tables.costs, "Accuracy against seconds of training", figures.draw_cost),
+    "classes": ("Classes", tables.difficulties, "The hardest classes", figures.draw_classes),
 }
 
 
@@ -39,10 +33,10 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     cells = gather(rows)
     found, pictures = all_tables(cells), {}
     contents: dict[str, str | bytes] = {"cells.csv": tables.every_cell(cells).csv()}
-    for chapter, (name, _, draw) in FIGURES.items():
+    for key, (*_, draw) in CHAPTERS.items():
         if (figure := draw(cells)) is not None:
-            pictures[chapter] = contents[f"{name}.svg"] = svg(figure, name)
-            contents[f"{name}.pdf"] = _bytes(figure, "pdf", name)
+            pictures[key] = contents[f"{key}.svg"] = svg(figure, key)
+            contents[f"{key}.pdf"] = _bytes(figure, "pdf", key)
     for table in (table for group in found.values() for table in group):
         contents[f"{table.name}.csv"] = table.csv()
         contents[f"{table.name}.md"] = table.markdown()
@@ -57,7 +51,7 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
 
 def all_tables(cells: Sequence[Cell]) -> dict[str, list[ResultTable]]:
     """The tables by chapter."""
-    return {key: make(cells) for key, (_, make) in CHAPTERS.items() if make is not None}
+    return {key: make(cells) for key, (_, make, *_) in CHAPTERS.items()}
 
 
 def svg(figure: Any, name: str) -> str:
@@ -80,11 +74,16 @@ def page(
     rows: Sequence[Row], cells: Sequence[Cell], pictures: dict[str, str], found: dict[str, list[ResultTable]]
 ) -> str:
     """The HTML of the report: ``pictures`` (SVG) and tables by chapter."""
-    chapters = []
-    for key, (title, _) in CHAPTERS.items():
-        if found.get(key) or key in pictures:
-            picture = _picture(key, pictures[key]) if key in pictures else None
-            chapters.append({"key": key, "title": title, "picture": picture, "tables": found.get(key, [])})
+    chapters = [
+        {
+            "key": key,
+            "title": title,
+            "picture": _picture(key, caption, pictures[key]) if key in pictures else None,
+            "tables": found.get(key, []),
+        }
+        for key, (title, _, caption, _) in CHAPTERS.items()
+        if found.get(key) or key in pictures
+    ]
     failed = [row for row in rows if row["status"] != "ok"]
     return render(
         "results_page.html",
@@ -100,11 +99,10 @@ def page(
     )
 
 
-def _picture(chapter: str, picture: str) -> dict[str, Any]:
-    name, title, _ = FIGURES[chapter]
+def _picture(key: str, title: str, picture: str) -> dict[str, Any]:
     width = float(re.search(r'width="([\d.]+)pt"', picture)[1])  # type: ignore[index]  # matplotlib writes it
     # ids inside an SVG are global on a page: two figures must not share one
-    named = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", picture)
+    named = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{key}-", picture)
     return {"title": title, "svg": named, "least": round(0.85 * width)}
 
 
