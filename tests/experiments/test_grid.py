@@ -1,4 +1,4 @@
-"""Runs, grids and plans: what a grid asks for, what is left of it, what cannot be done."""
+"""Runs and grids: what a grid asks for, and what is wrong with one."""
 
 from dataclasses import replace
 
@@ -7,7 +7,6 @@ import pytest
 from fewnode import methods
 from fewnode.errors import InputError
 from fewnode.experiments.grid import BASELINES, Run, grid_names, load_grid
-from fewnode.experiments.runners import Durations, Sizes, make_plan
 
 RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
 
@@ -105,52 +104,6 @@ def test_an_unknown_grid_is_answered_with_the_closest():
         load_grid("nowhere.toml")
 
 
-def done(run: Run, status: str = "ok", seconds: float = 10.0) -> dict:
-    return {"id": run.id, "status": status, "run": vars(run), "seconds": {"total": seconds}}
-
-
-def test_a_plan_sorts_runs():
-    finished, failed = replace(RUN, seed=2), replace(RUN, seed=3)
-    wide, absent = replace(RUN, n_way=10), replace(RUN, dataset="dblp")
-    sizes = {"wordnet": [50] * 6 + [12], "dblp": "cannot reach it"}
-    plan = make_plan([RUN, finished, failed, wide, absent], [done(finished), done(failed, "failed")], sizes.__getitem__)
-    assert plan.todo == [RUN, failed] and plan.done == [finished]
-    assert plan.not_run == {"dblp": "cannot reach it"}
-    assert plan.not_possible == [(wide, "10-way needs 10 novel classes of 13 nodes; wordnet has 6 of 7")]
-
-
-def test_finished_runs_need_no_data():
-    def never(_: str) -> str:
-        raise AssertionError
-
-    assert make_plan([RUN], [done(RUN)], never).done == [RUN]
-
-
-def test_durations_come_from_the_most_alike_rows():
-    rows = [
-        done(replace(RUN, seed=7), seconds=3.0),
-        done(replace(RUN, n_way=4), seconds=5.0),
-        done(replace(RUN, dataset="x"), seconds=100.0),
-        done(replace(RUN, seed=9), "failed", 999.0),
-    ]
-    known = Durations(rows)
-    assert known.guess(RUN) == 3.0
-    assert known.guess(replace(RUN, k_shot=1)) == 4.0
-    assert known.guess(replace(RUN, dataset="new")) == 36.0
-    assert known.guess(replace(RUN, method="pn")) is None
-    plan = make_plan([RUN, replace(RUN, method="pn")], [], lambda _: [50] * 10)
-    assert plan.seconds(rows) == (3.0, 1)
-
-
-def test_sizes_of_a_file_and_the_reason_for_a_missing_one(tmp_path, tiny):
-    graph, _ = tiny
-    graph.save_npz(tmp_path / "own.npz")
-    sizes = Sizes()
-    found = sizes(str(tmp_path / "own.npz"))
-    assert isinstance(found, list) and all(size >= 2 for size in found)
-    assert "there is no file" in str(sizes(str(tmp_path / "other.npz")))
-
-
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -172,14 +125,3 @@ def test_values_of_the_wrong_type_are_named_with_the_file(tmp_path, text, words)
 def test_too_many_seeds_are_refused_before_they_are_listed(tmp_path):
     with pytest.raises(InputError, match="2,000,000,000 seeds"):
         grid(tmp_path, SMALL).runs(seeds=2_000_000_000)
-
-
-def test_a_replaced_file_is_run_again(tmp_path, tiny):
-    graph, file = tiny[0], str(tmp_path / "own.npz")
-    graph.save_npz(file)
-    run = Run(file, "probe", {}, 3, 2, 5)
-    (todo,) = make_plan([run], [], Sizes()).todo
-    assert todo.graph.startswith(graph.fingerprint[:16]) and todo.id != run.id and todo.settings()["graph"]
-    assert make_plan([run], [done(todo)], Sizes()).done == [todo]
-    graph.with_labels(graph.y.clone().clamp(max=9)).save_npz(file)
-    assert make_plan([run], [done(todo)], Sizes()).done == []

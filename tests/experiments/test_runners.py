@@ -1,0 +1,192 @@
+"""Plans, sessions, worker processes and Ray: what is left to do, and that a lost worker or machine costs no row."""
+
+import importlib.util
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fewnode.errors import InputError
+from fewnode.experiments import rows as results
+from fewnode.experiments import runners
+from fewnode.experiments.grid import Run
+from fewnode.experiments.runners import Durations, Session, Sizes, make_plan
+from fewnode.experiments.worker import Finished, Started
+from report import made_up
+
+RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
+
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+HAS_RAY = importlib.util.find_spec("ray") is not None
+
+
+def done(run: Run, status: str = "ok", seconds: float = 10.0) -> dict:
+    return {"id": run.id, "status": status, "run": vars(run), "seconds": {"total": seconds}}
+
+
+def test_a_plan_sorts_runs():
+    finished, failed = replace(RUN, seed=2), replace(RUN, seed=3)
+    wide, absent = replace(RUN, n_way=10), replace(RUN, dataset="dblp")
+    sizes = {"wordnet": [50] * 6 + [12], "dblp": "cannot reach it"}
+    plan = make_plan([RUN, finished, failed, wide, absent], [done(finished), done(failed, "failed")], sizes.__getitem__)
+    assert plan.todo == [RUN, failed] and plan.done == [finished]
+    assert plan.not_run == {"dblp": "cannot reach it"}
+    assert plan.not_possible == [(wide, "10-way needs 10 novel classes of 13 nodes; wordnet has 6 of 7")]
+
+
+def test_finished_runs_need_no_data():
+    def never(_: str) -> str:
+        raise AssertionError
+
+    assert make_plan([RUN], [done(RUN)], never).done == [RUN]
+
+
+def test_durations_come_from_the_most_alike_rows():
+    rows = [
+        done(replace(RUN, seed=7), seconds=3.0),
+        done(replace(RUN, n_way=4), seconds=5.0),
+        done(replace(RUN, dataset="x"), seconds=100.0),
+        done(replace(RUN, seed=9), "failed", 999.0),
+    ]
+    known = Durations(rows)
+    assert known.guess(RUN) == 3.0
+    assert known.guess(replace(RUN, k_shot=1)) == 4.0
+    assert known.guess(replace(RUN, dataset="new")) == 36.0
+    assert known.guess(replace(RUN, method="pn")) is None
+    plan = make_plan([RUN, replace(RUN, method="pn")], [], lambda _: [50] * 10)
+    assert plan.seconds(rows) == (3.0, 1)
+
+
+def test_sizes_of_a_file_and_the_reason_for_a_missing_one(tmp_path, tiny):
+    graph, _ = tiny
+    graph.save_npz(tmp_path / "own.npz")
+    sizes = Sizes()
+    found = sizes(str(tmp_path / "own.npz"))
+    assert isinstance(found, list) and all(size >= 2 for size in found)
+    assert "there is no file" in str(sizes(str(tmp_path / "other.npz")))
+
+
+def test_a_replaced_file_is_run_again(tmp_path, tiny):
+    graph, file = tiny[0], str(tmp_path / "own.npz")
+    graph.save_npz(file)
+    run = Run(file, "probe", {}, 3, 2, 5)
+    (todo,) = make_plan([run], [], Sizes()).todo
+    assert todo.graph.startswith(graph.fingerprint[:16]) and todo.id != run.id and todo.settings()["graph"]
+    assert make_plan([run], [done(todo)], Sizes()).done == [todo]
+    graph.with_labels(graph.y.clone().clamp(max=9)).save_npz(file)
+    assert make_plan([run], [done(todo)], Sizes()).done == []
+
+
+@pytest.fixture
+def own(tmp_path, tiny) -> str:
+    tiny[0].save_npz(tmp_path / "own.npz")
+    return str(tmp_path / "own.npz")
+
+
+def test_a_killed_worker_fails_its_run_and_the_others_are_done(own, tmp_path):
+    run = Run(own, "tent", {"steps": 10**6, "patience": 10**6}, 3, 2, 5)
+    short = [Run(own, "probe", {}, 3, 2, 5), replace(run, options={"train_shot": 10_000})]
+    session = Session(tmp_path / "rows.jsonl", [run, *short])
+    outcomes = {}
+    for event in session.conduct(lambda next_run: runners.execute(next_run, jobs=1)):
+        if isinstance(event, Started) and event.run == run:
+            (worker,) = multiprocessing.active_children()
+            os.kill(worker.pid, signal.SIGKILL)
+        if isinstance(event, Finished):
+            outcomes[event.run.id] = event.row
+            assert event.row in results.read(tmp_path / "rows.jsonl")  # kept before anyone is told
+    assert "killed (SIGKILL)" in outcomes[run.id]["reason"]
+    assert outcomes[short[0].id]["status"] == "ok"
+    assert "10001 labelled nodes" in outcomes[short[1].id]["reason"]
+    assert (len(session.done), len(session.failed)) == (1, 2)
+    assert multiprocessing.active_children() == []
+
+
+def test_what_others_have_done_or_are_doing_is_left_to_them(own, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    runs = [Run(own, "probe", {}, 3, k, 5) for k in (1, 2)]
+    results.append(path, made_up.row(runs[0], 0.5))
+    session = Session(path, runs)
+    assert session.next_run() == runs[1] and session.next_run() is None
+    assert session.elsewhere == [runs[0]]
+
+
+def start(folder: Path, own: str) -> subprocess.Popen:
+    (folder / "grid.toml").write_text(
+        f'datasets = ["{own}"]\nmethods = ["tent"]\nsettings = ["3w1s", "3w2s", "3w3s"]\nn_query = 5\nseeds = 2\n'
+        "options = [{steps = 10, check_every = 5}]\n"
+    )
+    command = [sys.executable, "-m", "fewnode", "run", "grid.toml", "--results", "rows.jsonl", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def test_a_grid_killed_half_way_goes_on_and_two_processes_share_it(own, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    first = start(tmp_path, own)
+    while not path.exists() or path.read_bytes().count(b"\n") < 2:
+        assert first.poll() is None
+        time.sleep(0.02)
+    workers = Path(f"/proc/{first.pid}/task/{first.pid}/children")
+    orphans = workers.read_text().split() if workers.exists() else []
+    first.kill()
+    first.wait()
+    until = time.monotonic() + 5
+    while alive := [orphan for orphan in orphans if Path(f"/proc/{orphan}/exe").exists()]:
+        assert time.monotonic() < until, f"{alive} outlived their parent by more than 5 s"
+        time.sleep(0.05)
+    kept = {row["id"] for row in results.read(path)}
+    both = [start(tmp_path, own), start(tmp_path, own)]
+    told = [json.loads(process.communicate(timeout=240)[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    lines = [json.loads(line)["id"] for line in path.read_text().splitlines()]
+    assert len(lines) == len(set(lines)) == 12 and kept <= set(lines)
+    assert sum(document["done"] for document in told) == 12 - len(kept)
+
+
+@pytest.mark.skipif(HAS_RAY, reason="Ray is installed")
+def test_without_ray_the_extra_is_named():
+    with pytest.raises(InputError, match=r"fewnode\[ray\]"):
+        next(runners.execute_ray(lambda: None))
+
+
+@pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")
+def test_a_lost_machine_costs_no_row(tmp_path_factory, tmp_path, tiny, monkeypatch):
+    scratch = tmp_path_factory.mktemp("r")  # Ray writes into HOME at its first start
+    for name in ("HOME", "RAY_TMPDIR"):
+        monkeypatch.setenv(name, str(scratch))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    tiny[0].save_npz(tmp_path / "own.npz")
+    runs = [Run(str(tmp_path / "own.npz"), "probe", {"rank": rank}, 3, 2, 5) for rank in range(8, 16)]
+    bad = Run(str(tmp_path / "own.npz"), "probe", {}, 50, 2, 5)
+    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        second = machines.add_node(num_cpus=1)
+        ray.init(address=machines.address, log_to_driver=False)
+        session = Session(tmp_path / "rows.jsonl", [*runs, bad])
+        for event in session.conduct(lambda next_run: runners.execute_ray(next_run, resources={"cpu": 1})):
+            if isinstance(event, Finished) and len(session.done) == 2 and second is not None:
+                machines.remove_node(second, allow_graceful=False)
+                second = None
+    finally:
+        ray.shutdown()
+        machines.shutdown()
+    assert second is None
+    lines = (tmp_path / "rows.jsonl").read_text().splitlines()
+    rows = results.read(tmp_path / "rows.jsonl")
+    assert len(lines) == len(rows) == 9
+    assert {row["id"] for row in rows if row["status"] == "ok"} == {run.id for run in runs}
+    assert [row["id"] for row in rows if row["status"] != "ok"] == [bad.id]

@@ -1,0 +1,80 @@
+"""The tables of a report: the numbers, the marks, and three notations."""
+
+import csv
+import io
+import re
+
+from fewnode.experiments.grid import BASELINES, Run
+from fewnode.report.results import gather, read_names
+from fewnode.report.tables import (
+    ResultTable,
+    ablations,
+    difficulties,
+    every_cell,
+    leaderboards,
+    side_by_side,
+    verdicts,
+)
+from report.made_up import row
+
+
+def test_marks_say_what_the_test_says():
+    made = [row(Run("d", "probe", o), 0.7 - 0.1 * (not o["smooth"])) for o in BASELINES]
+    made += [row(Run("d", "pn"), 0.9), row(Run("d", "gpn"), 0.5)]
+    twin = row(Run("d", "tent"), 0.9)
+    best = next(r for r in made if r["run"]["method"] == "pn")
+    twin["correct"] = [max(0, c - (place % 40 == 0)) for place, c in enumerate(best["correct"])]
+    twin["correct"][1] = min(50, twin["correct"][1] + 1)
+    marks = verdicts(gather([*made, twin]))
+    assert not re.search("[≈↓]", marks["PN"]) and marks["GPN"].endswith("↓")
+    assert "≈" not in marks["training-free: logistic, smoothed"] and "↓" not in marks["training-free: logistic, raw"]
+    assert re.fullmatch(r"\d\d\.\d ± \d\.\d( ≈)?", marks["TENT"])
+
+
+def test_the_leaderboard_has_a_row_for_every_method_and_two_baselines(rows):
+    tables = {table.name: table for table in leaderboards(gather(rows))}
+    table = tables["leaderboard_5w5s_10q"]
+    names = [line[0] for line in table.rows]
+    methods = {"vantage", "TENT", "TENT, as printed", "PN", "MAML", "GPN", "G-Meta"}
+    assert set(names) == methods | {"training-free: logistic, raw", "training-free: logistic, smoothed"}
+    assert names[-2:] == ["training-free: logistic, smoothed", "training-free: logistic, raw"]
+    assert list(table.columns) == ["method", "Coauthor-CS", "Cora-full (kNN)", "WordNet"] and len(table.strong) == 3
+
+
+def test_a_missing_cell_is_a_dash():
+    made = [row(Run("a", "pn"), 0.7), row(Run("b", "gpn"), 0.7), row(Run("b", "pn"), 0.6)]
+    (table,) = leaderboards(gather(made))
+    assert dict(zip([line[0] for line in table.rows], [line[1] for line in table.rows], strict=True))["GPN"] == "–"
+
+
+def test_published_numbers_stand_beside_ours(rows):
+    tables = {table.name: table for table in side_by_side(gather(rows))}
+    assert {"published_tent_dblp", "published_tent_cora_full", "published_naq_cora_full"} <= set(tables)
+    assert "published_naq_dblp" not in tables and "not run here" in tables["published_tent_dblp"].note
+    cora = tables["published_tent_cora_full"]
+    line = next(line for line in cora.rows if line[0] == "TENT")
+    assert line[1] == "64.80" and line[2] != "–" and "stand-in" in cora.note
+    assert len(read_names("published.toml")["source"][0]["dblp"]) == 7
+
+
+def test_ablation_classes_and_every_cell(rows):
+    cells = gather(rows)
+    (table,) = ablations(cells)
+    assert list(table.columns)[4:] == [f"without {level} level" for level in ("class", "node", "task")]
+    assert {line[2] for line in table.rows} == {"TENT", "TENT, as printed"} and len(table.rows) == 4
+    assert all(float(line[6].split()[0]) < -3 for line in table.rows if line[2] == "TENT")
+    assert [line[5] for line in table.rows if line[2] != "TENT"] == ["–"]  # not every part was left out there
+    assert float(next(line[4] for line in table.rows if line[2] != "TENT").split()[0]) < -15
+    assert "class 0" in difficulties(cells)[0].rows[0][2]
+    lines = list(csv.DictReader(io.StringIO(every_cell(cells).csv())))
+    assert len(lines) == len(cells)
+    assert {line["seeds"] for line in lines} == {"1", "2"}
+
+
+def test_tables_in_three_notations():
+    table = ResultTable(
+        "t", "A & B", ["x_1", "50 %"], [["a|b", "1 ± 2"], ["<c>", 'say "d", e']], "≈ none", frozenset({(0, 1)})
+    )
+    assert list(csv.reader(io.StringIO(table.csv()))) == [["x_1", "50 %"], ["a|b", "1 ± 2"], ["<c>", 'say "d", e']]
+    assert "| a\\|b | **1 ± 2** |" in table.markdown() and "x\\_1" in table.markdown()
+    assert r"\textbf{1 $\pm$ 2}" in table.latex() and r"A \& B" in table.latex() and r"50 \%" in table.latex()
