@@ -138,17 +138,6 @@ def test_a_model_is_replaced_in_one_step_and_what_others_put_beside_it_stays(fol
     assert {path.name for path in folder.parent.iterdir()} == set(before)
 
 
-@pytest.mark.parametrize(
-    ("options", "now"), [({}, "vantage"), ({"variant": "paper"}, "tent"), ({"variant": "released"}, "tent_released")]
-)
-def test_a_model_of_the_time_when_tent_had_variants_is_answered_with_its_method(folder, options, now):
-    card = json.loads((folder / "model.json").read_text()) | {"method": "tent", "options": options}
-    (folder / "model.json").write_text(json.dumps(card))
-    (folder / "model.safetensors").write_bytes(to_bytes({"core.gate": torch.zeros(3)}))
-    Manifest.write(folder)
-    with pytest.raises(InputError, match=f"is the method '{now}' now"):
-        load(folder)
-
 
 def test_only_fitted_models_are_saved(tmp_path):
     with pytest.raises(InputError, match="was not made by fit"):

@@ -12,7 +12,7 @@ from fewnode import ClassSplit, Graph, Tasks, draw_tasks, evaluate, load, method
 from fewnode.training.evaluate import score_tasks
 
 VARIANTS = {
-    "tent": [{}, {"preset": "printed", "normalize": True, "learning_rate": 0.005, "clip": 1.0}],
+    "tent": [{}, {"preset": "paper", "normalize": True, "learning_rate": 0.005, "clip": 1.0}],
     "probe": [{}, {"head": "ridge"}, {"head": "logistic"}],
 }
 SMALLER = {  # nothing in the contract depends on how wide a method is or how many walks it takes

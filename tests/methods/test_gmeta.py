@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from fewnode import Graph, draw_tasks
+from fewnode.methods import gmeta
 from fewnode.methods.gmeta import GMeta
-from fewnode.nn import neighbourhoods
 from fewnode.nn.heads import one_hot
 from fewnode.nn.inner_loop import unit_features
-from fewnode.nn.neighbourhoods import Subgraphs, cut_subgraphs
 from oracles import gmeta as oracle
 
 
@@ -72,23 +71,22 @@ def test_scores_are_distances_to_prototypes_after_the_steps(graph, first_order):
         torch.testing.assert_close(model(graph, tasks)[task], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_subgraphs_cut_in_small_batches_are_the_same(graph, monkeypatch):
-    whole = cut_subgraphs(graph, 1000, True)
-    monkeypatch.setattr(neighbourhoods, "TWO_STEP_WALKS", 20)
+def test_subgraphs_cut_in_small_batches_are_the_same(graph):
+    whole = gmeta.local_subgraphs(graph, 1000, True)
     again = Graph.from_edges(np.stack(graph.to_scipy().nonzero()), graph.x, graph.y, num_nodes=30)
-    for name, value in vars(cut_subgraphs(again, 1000, True)).items():
+    for name, value in vars(gmeta.local_subgraphs(again, 1000, True, walks=20)).items():
         assert torch.equal(value, getattr(whole, name)), name
 
 
 def test_a_capped_subgraph_keeps_its_centre_and_depends_on_nothing_else(graph):
     hub = int(graph.degree.argmax())
-    keys, middle = neighbourhoods._two_hops(graph, torch.tensor([hub, 0, 28]), 4)
+    keys, middle = gmeta._two_hops(graph, torch.tensor([hub, 0, 28]), 4)
     sizes = torch.bincount(keys // 30, minlength=3)
     full = [len(oracle.subgraph(graph, v)[0]) for v in (hub, 0, 28)]
     assert sizes.tolist() == [min(4, size) for size in full]
     assert torch.isin(middle, keys).all()
     for place, node in enumerate((hub, 0, 28)):
-        alone, _ = neighbourhoods._two_hops(graph, torch.tensor([node]), 4)
+        alone, _ = gmeta._two_hops(graph, torch.tensor([node]), 4)
         assert torch.equal(alone % 30, keys[keys // 30 == place] % 30)
         assert set((alone % 30).tolist()) <= set(oracle.subgraph(graph, node)[0])
 
@@ -103,5 +101,7 @@ def test_any_number_of_classes(graph):
 
 
 def test_rows_of_a_node_without_neighbours_are_none(graph):
-    rows = Subgraphs(cut_subgraphs(graph, 1000, False), torch.ones(30, 2)).rows(torch.tensor([[28, 29]]))
+    rows = gmeta.SubgraphRows(gmeta.local_subgraphs(graph, 1000, False), torch.ones(30, 2)).rows(
+        torch.tensor([[28, 29]])
+    )
     assert rows.inputs.shape == (1, 0, 2) and rows.pool.shape == (1, 2, 0)

@@ -5,8 +5,8 @@ import torch
 
 from fewnode.errors import InputError
 from fewnode.graph import Graph
+from fewnode.methods import naq as nearest
 from fewnode.methods.naq import NaQ
-from fewnode.nn import nearest
 from fewnode.tasks import draw_tasks
 from oracles import gcn, naq
 

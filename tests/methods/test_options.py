@@ -63,20 +63,3 @@ def test_options_come_from_the_signature():
 def test_what_fit_fills_in_is_no_option():
     for name in methods.names():
         assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(find(name)))
-
-
-@pytest.mark.parametrize(("variant", "now"), [("paper", "tent"), ("released", "tent_released"), ("gated", "vantage")])
-def test_a_former_variant_of_tent_is_answered_with_its_method(variant, now, tiny):
-    block = Block(datasets=["wordnet"], methods=["tent"], settings=["5w5s"], options=[{"variant": variant}])
-    for attempt in (
-        lambda: parse_options(find("tent"), {"variant": variant}),
-        lambda: fit("tent", *tiny, variant=variant),
-        lambda: Grid("mine", "", (block,)).runs(),
-    ):
-        with pytest.raises(InputError, match=f"variant='{variant}' is the method '{now}' now"):
-            attempt()
-
-
-def test_an_unknown_variant_is_answered_with_all_of_them():
-    with pytest.raises(InputError, match=r"'paper' is the method 'tent'.*'tent_released'.*'vantage'"):
-        parse_options(find("tent"), {"variant": "papper"})

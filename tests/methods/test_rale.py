@@ -9,10 +9,8 @@ import torch
 from fewnode import Graph, draw_tasks
 from fewnode.errors import InputError
 from fewnode.graph.operators import hubs
-from fewnode.methods.rale import RALE, tabulate
+from fewnode.methods.rale import RALE, Choice, Locations, PathAttention, enlist, join, reach, tabulate, to_hubs
 from fewnode.nn.heads import one_hot
-from fewnode.nn.locations import Choice, Locations, PathAttention
-from fewnode.nn.paths import enlist, join, reach, to_hubs
 from oracles import rale as oracle
 
 SMALL = {"rank": 4, "channels": 8, "heads": 2, "n_walks": 4, "n_paths": 3, "n_hubs": 3, "hub_share": 0.2}

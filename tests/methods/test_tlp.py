@@ -5,8 +5,7 @@ import torch
 
 from fewnode.graph import Graph
 from fewnode.methods import tlp as module
-from fewnode.methods.tlp import TLP, contrast, disagreement
-from fewnode.nn.augmentation import cut_around, dropped_adjacency, random_view, read_around
+from fewnode.methods.tlp import TLP, contrast, cut_around, disagreement, dropped_adjacency, random_view, read_around
 from fewnode.tasks import draw_tasks
 from oracles import gcn, tlp
 

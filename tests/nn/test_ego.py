@@ -1,11 +1,14 @@
-"""Cut-out graphs: which rows, which arcs, and what a hub costs."""
+"""Subgraphs of groups of nodes: which rows, which arcs, what a hub costs, and what tasks read of a graph."""
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fewnode import draw_tasks
 from fewnode.graph import Graph
-from fewnode.nn.ego import UPWARD, cut
-from fewnode.nn.local import Blocks
+from fewnode.nn.ego import UPWARD, Blocks, induced_subgraphs, reads_most
 
 
 def star(leaves: int) -> Graph:
@@ -15,7 +18,7 @@ def star(leaves: int) -> Graph:
 
 
 def arcs(graph: Graph, centres: list[int], group: list[int]) -> set[tuple[int, int, int]]:
-    ego = cut(graph, torch.tensor(centres), torch.tensor(group), induced=True)
+    ego = induced_subgraphs(graph, torch.tensor(centres), torch.tensor(group))
     assert ego.inner is not None
     target, source = ego.inner
     assert torch.equal(ego.group[target], ego.group[source])
@@ -24,19 +27,19 @@ def arcs(graph: Graph, centres: list[int], group: list[int]) -> set[tuple[int, i
 
 
 def test_rows_are_the_centres_and_their_neighbours_once_per_group() -> None:
-    ego = cut(star(5), torch.tensor([1, 2, 2, 6]), torch.tensor([0, 0, 1, 1]), induced=True)
+    ego = induced_subgraphs(star(5), torch.tensor([1, 2, 2, 6]), torch.tensor([0, 0, 1, 1]))
     rows = set(zip(ego.group.tolist(), ego.node.tolist(), strict=True))
     assert rows == {(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3), (1, 6)}
     assert len(ego.node) == len(rows)
     assert ego.node[ego.centre].tolist() == [1, 2, 2, 6]
 
 
-def test_a_bridged_cut_joins_every_support_however_it_is_reached() -> None:
+def test_a_virtual_node_is_joined_to_every_centre_however_that_is_reached() -> None:
     """Nodes 1 and 2 are neighbours: each is a centre and a neighbour of the other, but one row."""
-    ego = cut(star(5), torch.tensor([1, 2]), torch.tensor([0, 0]), induced=False, bridges=1)
+    ego = induced_subgraphs(star(5), torch.tensor([1, 2]), torch.tensor([0, 0]), n_virtual=1)
     assert len(ego.node) == len(set(ego.node.tolist()))
     values = torch.ones(len(ego.reads()), 1)
-    sums = ego.closed_sums(values, (torch.full((1, 1), 100.0), torch.ones(2, 1)))
+    sums = ego.closed_sums(values, torch.full((1, 1), 100.0), torch.ones(2, 1))
     assert sums[ego.centre].flatten().tolist() == [1 + 2 + 100, 1 + 3 + 100]
     assert sums[-1] == 102
 
@@ -55,7 +58,7 @@ def test_inner_arcs_of_a_directed_graph_keep_their_direction() -> None:
 
 def test_a_hub_is_not_read_whole_in_every_group() -> None:
     graph = star(5000)
-    cut(graph, torch.arange(10, 1010), torch.arange(1000), induced=True)
+    induced_subgraphs(graph, torch.arange(10, 1010), torch.arange(1000))
     upward = graph.cache.get(UPWARD, lambda: None)
     assert int(upward.degree[0]) == 0, "the hub's row is empty: its edges are found from the leaves"
     assert upward.num_edges == graph.num_edges
@@ -73,4 +76,17 @@ def test_blocks_give_each_row_the_weights_of_its_group(
     rows, weight = torch.randn(300, 3, generator=random), torch.randn(n_groups, 3, 2, generator=random)
     bias = torch.randn(n_groups, 1, 2, generator=random)
     expected = torch.stack([row @ weight[g] + bias[g, 0] for row, g in zip(rows, group, strict=True)])
-    torch.testing.assert_close(Blocks(group, n_groups)(rows, [(weight, bias)]), expected)
+    torch.testing.assert_close(Blocks(group, n_groups)(rows, (weight, bias)), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 60), st.booleans())
+def test_most_is_read_if_the_neighbours_of_neighbours_are_more_than_half_of_all_nodes(seed, edges, directed):
+    rng = np.random.default_rng(seed)
+    n, y = 40, np.arange(40) % 4
+    graph = Graph.from_edges(rng.integers(0, n, (2, edges)), None, y, num_nodes=n, directed=directed)
+    tasks = draw_tasks(graph.y, range(4), 2, 1, 1, 1, seed)
+    near = {*tasks.support.flatten().tolist(), *tasks.query.flatten().tolist()}
+    lists = {v: graph.indices[graph.indptr[v] : graph.indptr[v + 1]].tolist() for v in range(n)}
+    near |= {u for v in list(near) for u in lists[v]}
+    assert reads_most(graph, tasks) == (2 * sum(len(lists[v]) for v in near) > n)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from fewnode.nn.locations import Choice, Locations, PathAttention
+from fewnode.methods.rale import Choice, Locations, PathAttention
 
 
 def unit(z: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fewnode.graph import Graph, operators
 from fewnode.methods.tent import TENT
-from fewnode.nn.encoders import GINEncoder
+from fewnode.methods.tent_residual import TENTResidual
 from fewnode.tasks import Tasks
 
 SMALLEST_TAU = 0.01
@@ -21,10 +21,10 @@ Values = dict[int, Tensor]
 
 
 class Oracle:
-    """The equations of the paper, for one task of a batch; reads the weights of a ``TENT``."""
+    """The equations of the paper, or of ``tent_residual``, for one task of a batch; reads the weights of a model."""
 
     def __init__(self, model: TENT, graph: Graph, tasks: Tasks, task: int = 0) -> None:
-        self.model, self.graph = model, graph
+        self.model, self.graph, self.residual = model, graph, isinstance(model, TENTResidual)
         self.edges: Edges = {v: neighbours_of(graph, v) for v in range(graph.num_nodes)}
         self.n_way = tasks.n_way
         pairs = list(zip(tasks.support[task].tolist(), tasks.support_y[task].tolist(), strict=True))
@@ -38,16 +38,11 @@ class Oracle:
 
     def first_step_embedding(self) -> Values:
         """H = GNN_phi(V, E, X)."""
+        if self.residual:
+            return {v: of_length(row, 3.0) for v, row in self.graph_convolutions().items()}
         phi = self.model.phi
-        if isinstance(phi, GINEncoder):
-            first = [(phi.lift.weight, phi.lift.bias), *map(linear, phi.first)]
-            second = [linear(phi.middle), *map(linear, phi.second)]
-            h = gnn(self.inputs(), self.edges, first, second, closed_sum)
-        else:
-            h = self.graph_convolutions()
-        if self.model.normalize:
-            h = {v: standardized(row) for v, row in h.items()}
-        return {v: of_length(row, self.model.radius) for v, row in h.items()} if self.model.radius else h
+        h = gnn(self.inputs(), self.edges, (phi.weight, phi.bias), linear(phi.outer), closed_sum)
+        return {v: standardized(row) for v, row in h.items()} if self.model.normalize else h
 
     def inputs(self) -> Values:
         """X, or its main directions at length one (kept in single precision)."""
@@ -82,10 +77,10 @@ class Oracle:
     def adapt(self, context: Tensor) -> Tensor:
         """theta' = (1 + alpha) o theta + beta, number by number."""
         theta = self.model.gnn.theta
-        if self.model.adapter is None:
+        if self.model.alpha is None:
             return theta
-        alpha = mlp(context, [linear(self.model.adapter.alpha[k]) for k in (0, 2)])
-        beta = mlp(context, [linear(self.model.adapter.beta[k]) for k in (0, 2)])
+        alpha = mlp(context, [linear(self.model.alpha[k]) for k in (0, 2)])
+        beta = mlp(context, [linear(self.model.beta[k]) for k in (0, 2)])
         return torch.stack([(1 + alpha[k]) * theta[k] + beta[k] for k in range(len(theta))])
 
     def class_weights(self, i: int) -> Tensor:
@@ -99,7 +94,7 @@ class Oracle:
 
     def class_ego_graph(self, i: int) -> tuple[Values, Edges]:
         """G_i: the virtual node, the supports, their neighbours; edges of G among them, virtual - support."""
-        inside = reach(self.edges, self.supports[i], self.model.ego_hops)
+        inside = reach(self.edges, self.supports[i], 1)
         edges = induced(self.edges, inside) | {VIRTUAL: set(self.supports[i])}
         for v in self.supports[i]:
             edges[v] = edges[v] | {VIRTUAL}
@@ -116,7 +111,7 @@ class Oracle:
             return mean(plain), plain
         outputs = self.second_gnn(*self.class_ego_graph(i), theta)
         centre, own = outputs[VIRTUAL], [outputs[v] for v in self.supports[i]]
-        if self.model.mix is not None:
+        if self.residual:
             part = PACE * self.model.mix
             centre = (1 - part) * mean(plain) + part * centre
         return centre, own
@@ -128,7 +123,7 @@ class Oracle:
 
     def query_embedding(self, node: int) -> Tensor:
         """q, the centroid of GNN_theta_q on the subgraph around the query."""
-        inside = reach(self.edges, [node], self.model.query_hops)
+        inside = reach(self.edges, [node], 2)
         values = {v: self.h[v] for v in inside}
         return self.second_gnn(values, induced(self.edges, inside), self.query_weights)[node]
 
@@ -150,8 +145,8 @@ class Oracle:
         prototypes = [centre for centre, _ in self.classes]
         if not self.model.task_adaptation:
             return [-(q - s).square().sum() for s in prototypes]
-        power = 1.0 if self.model.power is None else PACE * self.model.power
-        scale = 1.0 if self.model.scale is None else (PACE * self.model.scale).exp()
+        power = PACE * self.model.power if self.residual else 1.0
+        scale = (PACE * self.model.scale).exp() if self.residual else 1.0
         return [
             (scale * (unit(q) @ unit(s)) / tau**power).squeeze() for s, tau in zip(prototypes, self.tau(), strict=True)
         ]
@@ -184,10 +179,8 @@ class Oracle:
             linears.append((weight, bias))
             at += (rows + 1) * columns
         assert at == len(theta)
-        half = len(linears) // 2
-        aggregate = closed_mean if self.model.gnn.mean else closed_sum
-        out = gnn(values, edges, linears[:half], linears[half:], aggregate)
-        if not self.model.gnn.residual:
+        out = gnn(values, edges, *linears, closed_mean if self.residual else closed_sum)
+        if not self.residual:
             return out
         part = torch.sigmoid(GATE_PACE * self.model.gnn.smoothing)
         once = {v: closed_mean(values, edges, v) for v in values}
@@ -216,10 +209,10 @@ def induced(edges: Edges, inside: set[int]) -> Edges:
 # --- layers, one node at a time -----------------------------------------------------------------------------
 
 
-def gnn(values: Values, edges: Edges, first: list[Linear], second: list[Linear], aggregate) -> Values:
+def gnn(values: Values, edges: Edges, first: Linear, second: Linear, aggregate) -> Values:
     """Two layers, ReLU between."""
-    hidden = {v: torch.relu(mlp(aggregate(values, edges, v), first)) for v in values}
-    return {v: mlp(aggregate(hidden, edges, v), second) for v in values}
+    hidden = {v: torch.relu(mlp(aggregate(values, edges, v), [first])) for v in values}
+    return {v: mlp(aggregate(hidden, edges, v), [second]) for v in values}
 
 
 def closed_sum(values: Values, edges: Edges, v: int) -> Tensor:

@@ -167,7 +167,7 @@ def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     kind, found = methods.find(method), dict(given)
     for name, value in given.items():
-        check_option(kind, name, value)
+        check_option(kind, name)
         expected, what = option_types(kind)[name], f"option {name} of {method}"
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"{what} is {value}; expected a finite number")

@@ -12,8 +12,7 @@ from ..card import ModelCard
 from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs
 from ..nn.heads import one_hot
-from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
-from ..nn.neighbourhoods import Neighbourhoods
+from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, adapt, for_each_task
 from ..tasks import ClassSplit, Tasks
 
 ROWS = 1 << 15  # rows of tasks that an inner loop works on at a time, and ...

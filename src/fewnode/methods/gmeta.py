@@ -3,15 +3,27 @@
 Huang, Zitnik: Graph Meta Learning via Local Subgraphs. NeurIPS 2020.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..graph import Graph
+from ..graph import Graph, operators
+from ..graph.arrays import CacheKey, csr_tensor, gather_rows
+from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
-from ..nn.initialization import xavier
-from ..nn.inner_loop import Weights, one_hot_cross_entropy, unit, unit_features, weights_of
-from ..nn.neighbourhoods import Subgraphs, cut_subgraphs
+from ..nn.graph_layers import xavier
+from ..nn.inner_loop import (
+    Neighbourhoods,
+    TaskRows,
+    Weights,
+    one_hot_cross_entropy,
+    pack,
+    unit,
+    unit_features,
+    weights_of,
+)
 from .base import InnerLoopMethod, Training
 
 
@@ -59,9 +71,9 @@ class GMeta(InnerLoopMethod):
     def prepare(self, graph: Graph) -> None:
         self.features.fit(graph)
 
-    def embed(self, graph: Graph) -> Subgraphs:
-        cuts = cut_subgraphs(graph, self.max_nodes, self.self_loops)
-        return Subgraphs(cuts, unit_features(self.features, graph, self.encoder))
+    def embed(self, graph: Graph) -> "SubgraphRows":
+        subgraphs = local_subgraphs(graph, self.max_nodes, self.self_loops)
+        return SubgraphRows(subgraphs, unit_features(self.features, graph, self.encoder))
 
     def start(self, n_way: int) -> Weights:
         return weights_of(self.encoder)
@@ -97,3 +109,108 @@ def nearest(z: Tensor, target: Tensor, q: Tensor) -> Tensor:
     """Minus the squared distance of each ``q [M, d]`` to the mean of each class's ``z [S, d]``: [M, N]."""
     prototypes = (target / target.sum(0)).t() @ z
     return -(q[:, None] - prototypes).square().sum(-1)
+
+
+@dataclass(frozen=True)
+class Subgraphs:
+    """Local subgraphs of all nodes, reduced to what two layers read at their centres.
+
+    Centre u reads the pairs ``start[u]:start[u + 1]``, one for each neighbour j in its subgraph, with ``weight
+    S_uj``; pair p reads ``first[p]:first[p + 1]``, the neighbours ``node`` k of j with ``value S_jk``.
+    """
+
+    start: Tensor
+    weight: Tensor
+    first: Tensor
+    node: Tensor
+    value: Tensor
+
+
+class SubgraphRows(Neighbourhoods):
+    """The rows of a network that runs, for every node, on that node's own subgraph.
+
+    Args:
+        subgraphs: what ``local_subgraphs`` found.
+        x: features [N, d].
+    """
+
+    def __init__(self, subgraphs: Subgraphs, x: Tensor) -> None:
+        self.subgraphs, self.x = subgraphs, x
+        self.counts = subgraphs.start.diff()
+
+    def rows(self, nodes: Tensor) -> TaskRows:
+        parts = self.subgraphs
+        owner, pair = gather_rows(parts.start, nodes.flatten())
+        row, at = gather_rows(parts.first, pair)
+        ends = torch.cumsum(torch.bincount(row, minlength=len(pair)), 0)
+        indptr = torch.cat([ends.new_zeros(1), ends])
+        shape = (len(pair), len(self.x))
+        smooth = csr_tensor(indptr, parts.node[at].long(), parts.value[at].to(self.x.dtype), shape)
+        return pack(owner, parts.weight[pair], smooth @ self.x, (len(nodes), nodes.shape[1]))
+
+
+SUBGRAPHS = CacheKey[Subgraphs]("subgraphs")
+
+
+def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> Subgraphs:
+    """The subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, symmetrically normalised.
+
+    ``walks`` bounds the memory: so many two-step walks are followed at a time.
+    """
+
+    def build() -> Subgraphs:
+        two_steps = (operators.adjacency(graph) @ graph.degree[:, None].float()).flatten() + 1
+        batch = (two_steps.double().cumsum(0) / walks).long()
+        sizes = torch.unique_consecutive(batch, return_counts=True)[1].tolist()
+        nodes = torch.arange(graph.num_nodes, device=graph.device)
+        parts = [_subgraphs(graph, centres, cap, self_loops) for centres in nodes.split(sizes)]
+        pairs, weight, entries, node, value = (torch.cat(part) for part in zip(*parts, strict=True))
+        return Subgraphs(_pointers(pairs), weight, _pointers(entries), node, value)
+
+    return graph.cache.get(SUBGRAPHS.of(cap, self_loops), build)
+
+
+def _subgraphs(graph: Graph, centres: Tensor, cap: int, self_loops: bool) -> tuple[Tensor, ...]:
+    """For ``centres [B]``: pairs of each, weight of each pair, entries of each pair, node and value of each entry."""
+    n = graph.num_nodes
+    keys, middle = _two_hops(graph, centres, cap)
+    node = keys % n
+    target, source = inner_arcs(graph, keys, node)
+    if self_loops:
+        every = torch.arange(len(keys), device=keys.device)
+        target, source = torch.cat([target, every]), torch.cat([source, every])
+    scale = torch.bincount(target, minlength=len(keys)).clamp(min=1).float().rsqrt()
+    value = scale[target] * scale[source]
+    centre = torch.searchsorted(keys, middle)
+    at_centre = torch.zeros(len(keys), dtype=torch.bool, device=keys.device).index_fill_(0, centre, True)[target]
+    weight = torch.zeros(len(keys), device=keys.device)
+    weight[source[at_centre]] = value[at_centre]  # a row has one centre, its own subgraph's
+    read = weight > 0
+    kept = read[target].nonzero().flatten()
+    kept = kept[torch.argsort(target[kept], stable=True)]
+    pairs = torch.bincount(keys[read] // n, minlength=len(centres))
+    entries = torch.bincount(target[kept], minlength=len(keys))[read]
+    return pairs, weight[read], entries, node[source[kept]].to(graph.indices.dtype), value[kept]
+
+
+def _two_hops(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, Tensor]:
+    """Sorted keys ``position * N + node`` of the nodes within two hops of each centre, and the centres' own keys."""
+    n = graph.num_nodes
+    middle = torch.arange(len(centres), device=centres.device) * n + centres
+    owner, near = operators.gather_neighbours(graph, centres)
+    via, far = operators.gather_neighbours(graph, near)
+    keys = torch.unique(torch.cat([middle, owner * n + near, owner[via] * n + far]))
+    sizes = torch.bincount(keys // n, minlength=len(centres))
+    if int(sizes.max()) <= cap:
+        return keys, middle
+    # The sample is a hash of centre and node, so a subgraph is the same whatever else is extracted with it.
+    group, node = keys // n, keys % n
+    draw = torch.where(node == centres[group], -1, operators.hashed(centres[group] * n + node, seed=0))
+    order = torch.argsort(draw, stable=True)
+    order = order[torch.argsort(group[order], stable=True)]
+    place = torch.arange(len(keys), device=keys.device) - (sizes.cumsum(0) - sizes)[group]
+    return keys[order[place < cap].sort().values], middle
+
+
+def _pointers(counts: Tensor) -> Tensor:
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

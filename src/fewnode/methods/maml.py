@@ -11,11 +11,20 @@ from torch.func import functional_call
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey, csr_parts, gather_rows
-from ..graph.operators import normalized_adjacency
+from ..graph.operators import Operator, normalized_adjacency
 from ..nn.features import ReducedFeatures
-from ..nn.initialization import xavier
-from ..nn.inner_loop import HEAD, TaskHead, Weights, one_hot_cross_entropy, unit_features, weights_of
-from ..nn.neighbourhoods import Neighbourhoods, TaskRows, WholeGraph
+from ..nn.graph_layers import xavier
+from ..nn.inner_loop import (
+    HEAD,
+    Neighbourhoods,
+    TaskHead,
+    TaskRows,
+    Weights,
+    one_hot_cross_entropy,
+    pack,
+    unit_features,
+    weights_of,
+)
 from .base import InnerLoopMethod, Training
 
 GCN_ROWS = CacheKey[Neighbourhoods]("neighbourhoods of the whole graph")
@@ -112,6 +121,24 @@ class Own(nn.Module):
     def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
         out: Tensor = self.linear(inputs)
         return out
+
+
+class WholeGraph(Neighbourhoods):
+    """The rows of a network whose two layers aggregate by the same operator ``S`` over the whole graph.
+
+    Args:
+        operator: S, [N, N].
+        x: features [N, d].
+    """
+
+    def __init__(self, operator: Operator, x: Tensor) -> None:
+        self.indptr, self.indices, self.values = csr_parts(operator.matrix)
+        self.smoothed = operator @ x
+        self.counts = (self.indptr[1:] - self.indptr[:-1]).long()
+
+    def rows(self, nodes: Tensor) -> TaskRows:
+        owner, at = gather_rows(self.indptr, nodes.flatten())
+        return pack(owner, self.values[at], self.smoothed[self.indices[at].long()], (len(nodes), nodes.shape[1]))
 
 
 class Alone(Neighbourhoods):

@@ -11,8 +11,6 @@ from ..errors import InputError, one_of
 from .base import Method, Training
 
 CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "edges", "words"}  # filled in by fit, not chosen
-# What the variants of tent have become: methods of their own.
-FORMER_VARIANTS = {"paper": "tent", "released": "tent_released", "gated": "vantage"}
 
 
 def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
@@ -48,24 +46,15 @@ def option_types(kind: type[Method]) -> dict[str, Any]:
     return training_options(kind) | own_options(kind)
 
 
-def check_option(kind: type[Method], name: str, value: Any) -> None:
-    """Refuse an option that a method does not have: with the closest it has, or with where the option has gone."""
-    if kind.key() == "tent" and name == "variant":
-        raise InputError(f"tent has no variants any more: {former_variant(value)}")
+def check_option(kind: type[Method], name: str) -> None:
+    """Refuse an option that a method does not have, with the closest it has."""
     one_of(f"option of {kind.key()}", name, option_types(kind))
-
-
-def former_variant(value: Any) -> str:
-    """Which method a former variant of tent is now, in words."""
-    if value in FORMER_VARIANTS:
-        return f"variant={value!r} is the method {FORMER_VARIANTS[value]!r} now"
-    return ", ".join(f"{old!r} is the method {new!r} now" for old, new in FORMER_VARIANTS.items())
 
 
 def parse_options(kind: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
     """Options given as text (``{"gamma": "0.5"}``) as values of the types the method's signature names."""
-    for name, text in given.items():
-        check_option(kind, name, text)
+    for name in given:
+        check_option(kind, name)
     known = option_types(kind)
     return {name: parse_value(name, text, known[name]) for name, text in given.items()}
 

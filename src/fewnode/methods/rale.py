@@ -3,17 +3,19 @@
 Liu, Fang, Liu, Hoi: Relative and Absolute Location Embedding for Few-Shot Node Classification on Graph. AAAI 2021.
 """
 
+import math
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey
-from ..graph.operators import hubs, mean_adjacency
+from ..graph.operators import hubs, mean_adjacency, random_walks
 from ..nn.features import ReducedFeatures
+from ..nn.graph_layers import xavier
 from ..nn.heads import one_hot
 from ..nn.inner_loop import (
     HEAD,
@@ -22,11 +24,10 @@ from ..nn.inner_loop import (
     adapt,
     for_each_task,
     one_hot_cross_entropy,
+    unit,
     unit_features,
     weights_of,
 )
-from ..nn.locations import Locations
-from ..nn.paths import Reach, enlist, join, reach, to_hubs
 from ..tasks import Tasks
 from .base import Method, Training
 
@@ -141,11 +142,11 @@ class RALE(Method):
         z = functional_call(self.locations, own, view)
         return F.elu(z @ weights[HEAD[0]].t() + weights[HEAD[1]])
 
-    def _reach(self, graph: Graph, nodes: Tensor) -> Reach:
+    def _reach(self, graph: Graph, nodes: Tensor) -> "Reach":
         return reach(graph, nodes, self.n_walks, self.walk_steps)
 
     def _view(
-        self, state: LocationState, nodes: Tensor, here: Reach, supports: Reach, target: Tensor
+        self, state: LocationState, nodes: Tensor, here: "Reach", supports: "Reach", target: Tensor
     ) -> tuple[Tensor, ...]:
         """What ``Locations`` takes for ``nodes [T, M]``."""
         ways = to_hubs(here, state.is_hub, self.n_hubs)
@@ -168,3 +169,258 @@ def tabulate(x: Tensor, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     table[owner, torch.arange(len(keys), device=x.device) - first[owner]] = x[keys % n]
     rows = (place - first[:, None]).split([part[0].numel() for part in ids], 1)
     return table, [row.view_as(part) for row, part in zip(rows, ids, strict=True)]
+
+
+class Locations(nn.Module):
+    """Embeds nodes by their location: relative to the task's classes, absolute relative to hubs, and by content.
+
+    Args:
+        in_channels: width of the features, a node's own and its neighbours' mean side by side.
+        channels: width of everything else; the output is three times as wide.
+        heads: attention heads, a divisor of ``channels``.
+        longest: nodes of the longest path.
+        dropout: share of the output that is dropped while training.
+    """
+
+    def __init__(self, in_channels: int, channels: int, *, heads: int, longest: int, dropout: float) -> None:
+        super().__init__()
+        self.content = xavier(nn.Linear(in_channels, channels))
+        self.path = PathAttention(channels, heads, longest)
+        self.relative = Choice(channels)
+        self.absolute = Choice(channels)
+        self.dropout = dropout
+
+    def forward(
+        self,
+        table: Tensor,
+        nodes: Tensor,
+        brief: Tensor,
+        path: Tensor,
+        length: Tensor,
+        pool: Tensor,
+        hub: Tensor,
+        near: Tensor,
+    ) -> Tensor:
+        """Embeddings [M, 3 * channels] of the nodes of one task.
+
+        ``table [V, in]`` holds the features of all nodes that occur; ``nodes [M]``, ``brief [B, L]`` and ``path`` index
+        it. The others are as in ``Listed``.
+        """
+        g = unit(F.elu(self.content(table)))
+        short = len(brief)
+        paths = torch.cat([self.path(g[brief], length[:short]), self.path(g[path], length[short:])])
+        relative = self.relative(pool @ paths, pool.sum(-1) > 0)
+        absolute = self.absolute(paths[hub], near)
+        return F.dropout(torch.cat([relative, absolute, g[nodes]], -1), self.dropout, self.training)
+
+
+class PathAttention(nn.Module):
+    """Position-aware multi-head self-attention over the nodes of a path, then the maximum over them.
+
+    Vectors have length one where others have a layer norm; positions are sinusoids (Vaswani et al., NeurIPS 2017).
+    """
+
+    positions: Tensor
+
+    def __init__(self, channels: int, heads: int, longest: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value = (xavier_map(channels) for _ in range(3))
+        self.inner = xavier(nn.Linear(channels, channels))
+        self.outer = xavier(nn.Linear(channels, channels))
+        self.register_buffer("positions", sinusoids(longest, channels), persistent=False)
+
+    def forward(self, z: Tensor, length: Tensor) -> Tensor:
+        """One vector [..., d] for each path of nodes ``z [..., L, d]``, of which the first ``length [...]`` count."""
+        size, channels = z.shape[-2:]
+        z = z * math.sqrt(channels) + self.positions[:size].to(z.dtype)
+        # Where the list is only filled up, the first position is left open: nobody reads it, but it stays finite.
+        open_ = torch.arange(size, device=z.device) < length.clamp(min=1)[..., None]
+        z = unit(z + self._attend(z, open_))
+        z = unit(z + self.outer(torch.relu(self.inner(z))))
+        return torch.where(open_[..., None], z, -torch.inf).amax(-2)
+
+    def _attend(self, z: Tensor, open_: Tensor) -> Tensor:
+        # Products and sums over [L, L, d] instead of matrix products: those of [L, d / heads] matrices are many times
+        # slower. Head h owns every channel with number h modulo heads, which makes the sums run over whole vectors.
+        q, k, v = (linear(z).unflatten(-1, (-1, self.heads)) for linear in (self.query, self.key, self.value))
+        logits = (q.unsqueeze(-4) * k.unsqueeze(-3)).sum(-2) / math.sqrt(q.shape[-2])  # [..., key, query, heads]
+        weights = torch.where(open_[..., None, None], logits, -torch.inf).softmax(-3)
+        read: Tensor = (weights.unsqueeze(-2) * v.unsqueeze(-3)).sum(-4)
+        return read.flatten(-2)
+
+
+class Choice(nn.Module):
+    """A mean of vectors weighted by how much each matters: softmax of ``eta . LeakyReLU(W r + b)`` where known."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.inner = xavier(nn.Linear(channels, channels))
+        self.eta = nn.Parameter(nn.init.xavier_uniform_(torch.empty(channels, 1)))
+
+    def forward(self, r: Tensor, known: Tensor) -> Tensor:
+        """``r [..., n, d]`` to [..., d]; zero where none of the n is ``known [..., n]``."""
+        logits = (F.leaky_relu(self.inner(r)) @ self.eta).squeeze(-1)
+        some = known.any(-1, keepdim=True)
+        weights = torch.where(known | ~some, logits, -torch.inf).softmax(-1) * some
+        return (weights[..., None] * torch.where(known[..., None], r, 0.0)).sum(-2)
+
+
+def xavier_map(channels: int) -> nn.Linear:
+    """A square linear map without a bias."""
+    linear = nn.Linear(channels, channels, bias=False)
+    nn.init.xavier_uniform_(linear.weight)
+    return linear
+
+
+def sinusoids(longest: int, channels: int) -> Tensor:
+    """Sines and cosines of positions 0..longest-1 at geometrically falling frequencies, [longest, channels]."""
+    column = torch.arange(channels)
+    rate = 10000.0 ** (-(column // 2 * 2) / channels)
+    angle = torch.arange(longest)[:, None] * rate
+    return torch.where(column % 2 == 0, angle.sin(), angle.cos())
+
+
+class Reach(NamedTuple):
+    """What the walks of each node reach: distinct nodes, each with the shortest way there that a walk found.
+
+    ``walks [..., W, L + 1]``, the start first; ``node [..., R]`` ascending, filled up with ``absent``; node ``r`` is
+    reached by walk ``walk [..., r]`` after ``steps [..., r]`` steps.
+    """
+
+    walks: Tensor
+    node: Tensor
+    walk: Tensor
+    steps: Tensor
+    absent: int
+
+
+class Paths(NamedTuple):
+    """Node ids ``node [..., P]`` of paths of at most P nodes, and how many they are, ``length [...]``; 0: no path."""
+
+    node: Tensor
+    length: Tensor
+
+
+def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Reach:
+    """The reach of ``nodes``, of any shape, by ``n_walks`` walks of ``steps`` steps each; the same in any company."""
+    walks = random_walks(graph, nodes.flatten(), n_walks, steps, seed)
+    early_first = walks.transpose(1, 2).flatten(1)
+    width, absent = early_first.shape[1], graph.num_nodes
+    place = torch.arange(width, device=nodes.device)
+    keys = (early_first * width + place).sort(1).values
+    node = keys // width
+    again = torch.zeros_like(node, dtype=torch.bool)
+    again[:, 1:] = node[:, 1:] == node[:, :-1]
+    keys = torch.where(again, absent * width, keys).sort(1).values[:, : n_walks * steps + 1]
+    node, place = keys // width, keys % width
+    walks, node, place = (part.unflatten(0, nodes.shape) for part in (walks, node, place))
+    return Reach(walks, node, place % n_walks, place // n_walks, absent)
+
+
+def join(here: Reach, there: Reach, n_paths: int) -> Paths:
+    """The shortest ``n_paths`` paths from each node of ``here [T, M]`` to each of ``there [T, S]``, where walks meet.
+
+    Only meetings half-way count (the two ways differ by at most a step): the same path also meets at its other
+    nodes. Every second path is read backwards. Nodes ``[T, M, S, n_paths, 2L + 1]``.
+    """
+    (tasks, many, size), others = here.node.shape, there.node.shape[1]
+    wanted = here.node.flatten(1)[:, None].expand(tasks, others, many * size).contiguous()
+    place = torch.searchsorted(there.node, wanted).clamp_(max=size - 1)
+    met = (there.node.gather(2, place) == wanted) & (wanted < here.absent)
+    a, b = here.steps.flatten(1)[:, None], there.steps.gather(2, place)
+    same = here.walks[:, None, :, 0, 0] == there.walks[:, :, None, 0, 0]
+    good = met & ((a - b).abs() <= 1)
+    good = good.unflatten(2, (many, size)) & ~same[..., None]
+    cost = (a + b).unflatten(2, (many, size)) * size + torch.arange(size, device=wanted.device)
+    most = torch.iinfo(cost.dtype).max
+    cost, chosen = torch.where(good, cost, most).topk(min(n_paths, size), -1, largest=False)
+    a, b, walk_a, walk_b = (
+        part.gather(-1, chosen).transpose(1, 2)
+        for part in (
+            here.steps[:, None].expand(-1, others, -1, -1),
+            there.steps.gather(2, place).unflatten(2, (many, size)),
+            here.walk[:, None].expand(-1, others, -1, -1),
+            there.walk.gather(2, place).unflatten(2, (many, size)),
+        )
+    )
+    task, row, column = (torch.arange(n, device=chosen.device) for n in (tasks, many, others))
+    out = here.walks[task[:, None, None, None], row[:, None, None], walk_a]
+    back = there.walks[task[:, None, None, None], column[:, None], walk_b]
+    length = torch.where(cost.transpose(1, 2) < most, a + b + 1, 0)
+    return _splice(out, back, a, length)
+
+
+def _splice(out: Tensor, back: Tensor, turn: Tensor, length: Tensor) -> Paths:
+    """The walk ``out [..., L + 1]`` up to its step ``turn [...]``, then the walk ``back [..., L + 1]`` backwards."""
+    last = out.shape[-1] - 1
+    position = torch.arange(2 * last + 1, device=out.device).expand(*out.shape[:-1], -1)
+    end = (length - 1).clamp(min=0)[..., None]
+    backwards = (torch.arange(out.shape[-2], device=out.device) % 2 == 1)[:, None]
+    position = torch.where(backwards, end - position, position)
+    first = out.gather(-1, position.clamp(0, last))
+    second = back.gather(-1, (end - position).clamp(0, last))
+    return Paths(torch.where(position <= turn[..., None], first, second), length)
+
+
+def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
+    """Paths from each node of ``here [T, M]`` to the nearest hubs it reaches, ``[T, M, n_hubs, L + 1]``."""
+    hub = torch.cat([is_hub, is_hub.new_zeros(1)])[here.node] & (here.steps > 0)
+    size = here.node.shape[-1]
+    cost = here.steps * size + torch.arange(size, device=hub.device)
+    most = torch.iinfo(cost.dtype).max
+    cost, chosen = torch.where(hub, cost, most).topk(min(n_hubs, size), -1, largest=False)
+    walk, steps = here.walk.gather(-1, chosen), here.steps.gather(-1, chosen)
+    index = walk[..., None].expand(*walk.shape, here.walks.shape[-1])
+    return Paths(here.walks.gather(2, index), torch.where(cost < most, steps + 1, 0))
+
+
+class Listed(NamedTuple):
+    """The paths of each task that exist, in one list, and how nodes read it.
+
+    Those that are no longer than a way to a hub come first, ``brief [T, B, L]``, then the others, ``node [T, P - B,
+    2L - 1]``; ``length [T, P]`` is 0 where the list is filled up. ``pool [T, M, N, P]`` averages, for each node and
+    class, the paths to each support and then the supports that have any (all zero: none has); ``hub [T, M, H]`` are
+    places of the paths to hubs, ``near [T, M, H]`` which of them exist.
+    """
+
+    brief: Tensor
+    node: Tensor
+    length: Tensor
+    pool: Tensor
+    hub: Tensor
+    near: Tensor
+
+
+def enlist(paths: Paths, ways: Paths, target: Tensor) -> Listed:
+    """List paths to supports ``[T, M, S, K]`` and ways to hubs ``[T, M, H]``; classes ``target [T, S, N]``, one-hot.
+
+    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would. Most paths are brief, and
+    what attention does grows with the square of their length.
+    """
+    longest, step = paths.node.shape[-1], ways.node.shape[-1]
+    ways_node = torch.nn.functional.pad(ways.node, (0, longest - step))
+    length = torch.cat([paths.length.flatten(1), ways.length.flatten(1)], 1)
+    node = torch.cat([paths.node.flatten(1, -2), ways_node.flatten(1, -2)], 1)
+    there = length > 0
+    brief = there & (length <= step)
+    short, long = (max(1, int(part.sum(1).max())) for part in (brief, there & ~brief))
+    place = torch.where(brief, brief.cumsum(1), short + (there & ~brief).cumsum(1)) - 1
+    place, most = torch.where(there, place, 0), short + long
+    task, at = there.nonzero().unbind(1)
+    listed = node.new_zeros(len(node), most, longest).index_put((task, place[task, at]), node[task, at])
+    lengths = length.new_zeros(len(node), most).index_put((task, place[task, at]), length[task, at])
+    hub = place[:, -ways.length[0].numel() :].view_as(ways.length)
+    pool = _pool(paths.length > 0, place, target, most)
+    return Listed(listed[:, :short, :step], listed[:, short:], lengths, pool, hub, ways.length > 0)
+
+
+def _pool(there: Tensor, place: Tensor, target: Tensor, most: int) -> Tensor:
+    """``Listed.pool`` from which paths exist, ``there [T, M, S, K]``, and their places in the list."""
+    joined = there.any(-1).to(target.dtype)
+    supports = joined @ target  # how many supports of each class a node has paths to, [T, M, N]
+    task, node, support, path = there.nonzero().unbind(1)
+    y = target.argmax(-1)[task, support]
+    weight = 1 / (there.sum(-1)[task, node, support] * supports[task, node, y])
+    where = place[:, : there[0].numel()].view_as(there)[task, node, support, path]
+    return target.new_zeros(*supports.shape, most).index_put((task, node, y, where), weight.to(target.dtype))

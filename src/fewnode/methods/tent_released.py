@@ -8,14 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..nn.ego import cut, degrees
+from ..nn.ego import Blocks, Linear, LocalGNN, degrees, induced_subgraphs, neighbourhoods
 from ..nn.graph_layers import rows_at
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, logistic_scores
-from ..nn.local import Blocks, LocalGNN
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
-
-TEMPERATURE = 0.5  # the released tau cancels in the normalisation that follows it; this constant is what remains
 
 
 class TENTReleased(Method):
@@ -46,7 +43,7 @@ class TENTReleased(Method):
         bound = hidden_channels**-0.5
         self.weight = nn.Parameter(torch.empty(in_channels, hidden_channels).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(hidden_channels).uniform_(-bound, bound))
-        self.gnn = LocalGNN(hidden_channels, out_channels, backbone="gcn")
+        self.gnn = LocalGNN(hidden_channels, out_channels, out_channels)
         self.adapter = nn.Linear(hidden_channels, 2 * len(self.gnn.theta))
         self.classifier = BaseClassifier(hidden_channels, base_classes)
         self.gamma = gamma
@@ -70,21 +67,22 @@ class TENTReleased(Method):
         virtual = class_means(rows_at(h, tasks.support), tasks.support_y, tasks.n_way)
         alpha, beta = self.adapter(virtual.mean(1)).chunk(2, dim=1)
         first, second = self.gnn.unpack((1 + alpha) * self.gnn.theta + beta)
-        (weight, bias), (last_weight, last_bias) = first[0], second[0]
+        (weight, bias), (last_weight, last_bias) = first, second
         prototypes = torch.relu(virtual @ weight + bias) @ last_weight + last_bias
         queries = self._pooled(graph, h, tasks, first) @ last_weight + last_bias
-        return cosine_scores(queries, prototypes) / TEMPERATURE
+        # The released tau cancels in the normalisation that follows it; this constant temperature is what remains.
+        return cosine_scores(queries, prototypes) / 0.5
 
     @staticmethod
-    def _pooled(graph: Graph, h: Tensor, tasks: Tasks, first: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def _pooled(graph: Graph, h: Tensor, tasks: Tasks, first: Linear) -> Tensor:
         """The mean over each query's 2-hop subgraph, aggregated and ready for the second layer's weights, [T, M, d].
 
         Mean and aggregation are both linear, so each row of the first layer counts once, with what the rows of
         its subgraph take from it.
         """
         nodes = tasks.query.flatten()
-        near = cut(graph, nodes, torch.arange(len(nodes), device=graph.device), induced=False, summed=True)
-        around = cut(graph, near.node, near.group, induced=True)
+        near = neighbourhoods(graph, nodes, torch.arange(len(nodes), device=graph.device), summed=True)
+        around = induced_subgraphs(graph, near.node, near.group)
         assert around.inner is not None
         target, source = around.inner
         share = 1 / (1 + degrees(graph, around.node))[:, None].to(h.dtype)

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .initialization import xavier
-
-SMALLEST_TAU = 0.01  # a class whose supports all coincide with its prototype would divide by zero
+from .graph_layers import xavier
 
 
 def one_hot(y: Tensor, n_way: int, dtype: torch.dtype) -> Tensor:
@@ -34,22 +32,6 @@ def euclidean_scores(q: Tensor, prototypes: Tensor) -> Tensor:
     """Minus the squared distance of each query to each prototype."""
     cross = q @ prototypes.transpose(1, 2)
     return 2 * cross - q.square().sum(-1, keepdim=True) - prototypes.square().sum(-1).unsqueeze(1)
-
-
-def temperatures(prototypes: Tensor, z: Tensor, y: Tensor) -> Tensor:
-    """``tau [T, N]``: how far a class's supports lie from its prototype [T, N, d], relative to the mean over classes.
-
-    Means over the supports instead of sums: the same at equal shots, and at unequal shots still a spread, where
-    a sum would count shots. Distances within rounding are zero; if all spreads are, every tau is 1.
-    """
-    own = prototypes.gather(1, y[..., None].expand_as(z))
-    distance = torch.linalg.vector_norm(z - own, dim=-1, keepdim=True)
-    rounding = 100 * torch.finfo(own.dtype).eps * torch.linalg.vector_norm(own, dim=-1, keepdim=True)
-    distance = torch.where(distance > rounding, distance, 0.0)
-    spread = class_means(distance, y, prototypes.shape[1]).squeeze(-1)
-    mean = spread.mean(1, keepdim=True)
-    tau = torch.where(mean > 0, spread / torch.where(mean > 0, mean, 1.0), 1.0)
-    return tau.clamp(min=SMALLEST_TAU)
 
 
 def ridge_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, penalty: float | Tensor = 1.0) -> Tensor:

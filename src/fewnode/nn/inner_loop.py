@@ -1,8 +1,9 @@
 """The inner loop of meta-learning: gradient steps on each task's own loss, all tasks at once, by ``torch.func``."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.nn import functional as F
@@ -115,3 +116,37 @@ def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> T
     precision of the weights of ``like``: step sizes then mean the same on every graph."""
     x, dtype = features(graph), next(like.parameters()).dtype
     return graph.cache.get(SCALED.of(dtype), lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5, source=x)
+
+
+class TaskRows(NamedTuple):
+    """The first layer's ``inputs [T, R, d]`` of each task, filled up with zeros, and ``pool [T, S, R]``, which
+    gathers them at the task's nodes."""
+
+    inputs: Tensor
+    pool: Tensor
+
+
+def pack(owner: Tensor, value: Tensor, inputs: Tensor, shape: tuple[int, ...]) -> TaskRows:
+    """Rows ``inputs [E, d]`` of nodes ``[T, S]`` (``shape``): ``owner [E]``, sorted, counts through them all."""
+    tasks, nodes = shape
+    task = owner // nodes
+    count = torch.bincount(task, minlength=tasks)
+    place = torch.arange(len(owner), device=owner.device) - (count.cumsum(0) - count)[task]
+    most = int(count.max())
+    rows = inputs.new_zeros(tasks, most, inputs.shape[1])
+    pool = inputs.new_zeros(tasks, nodes, most)
+    rows[task, place] = inputs
+    pool[task, owner % nodes, place] = value.to(inputs.dtype)
+    return TaskRows(rows, pool)
+
+
+class Neighbourhoods:
+    """The neighbours of every node with their weights in the second layer, and the first layer's inputs there.
+
+    ``rows`` looks up those of a batch of nodes; ``counts [N]`` says how many rows each node has.
+    """
+
+    counts: Tensor
+
+    def rows(self, nodes: Tensor) -> TaskRows:
+        raise NotImplementedError

@@ -1,6 +1,5 @@
 """A fitted model as a folder: weights in safetensors, everything else in JSON. Nothing in it is ever executed."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ from ..card import ModelCard
 from ..errors import InputError
 from ..files import Manifest, PathLike, atomic_write, check_aside, check_finite, parse_json, whole_folder, write_json
 from ..methods.base import Method
-from ..methods.options import former_variant
 
-FORMAT = 2  # 1 had no manifest
+FORMAT = 2
 WEIGHTS, CARD = "model.safetensors", "model.json"
 
 
@@ -82,7 +80,6 @@ def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -
     kind = method or methods.find(card.method)
     with manifest.checking(source, WEIGHTS) as file:
         weights = load_file(file)
-        _refuse_former_tent(source, card, weights)
         check_finite(weights)
         try:
             model = kind(**card.context, **card.options)
@@ -91,13 +88,6 @@ def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -
             raise InputError(f"{file} does not hold the weights its card describes: {error}") from error
     model.card = card
     return model.eval()
-
-
-def _refuse_former_tent(source: Path, card: ModelCard, weights: Mapping[str, Any]) -> None:
-    """Three methods once shared the name tent; their weights were named ``core.*``, and the default was ``gated``."""
-    if card.method == "tent" and ("variant" in card.options or any(name.startswith("core.") for name in weights)):
-        now = former_variant(card.options.get("variant", "gated"))
-        raise InputError(f"{source} was saved when tent had variants: {now}, so train that one anew")
 
 
 def read_manifest(folder: PathLike) -> Manifest:

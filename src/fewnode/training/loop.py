@@ -509,7 +509,7 @@ def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str
     """Options of the constructor, and of the training; an unknown one is answered with the closest."""
     own = own_options(kind)
     for name, value in options.items():
-        check_option(kind, name, value)
+        check_option(kind, name)
     build = {name: value for name, value in options.items() if name in own}
     return build, {name: value for name, value in options.items() if name not in own}
 

@@ -1,0 +1,181 @@
+"""TENT with a residual network that starts as smoothing, and with learned weights of its adaptations.
+
+Departs from Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classification. KDD 2022; see ``tent``.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ..graph import Graph, operators
+from ..nn.ego import EgoGraphs, LocalGNN, Part, neighbourhoods
+from ..nn.graph_layers import GraphEncoder, Inputs, next_to
+from ..nn.heads import class_means, cosine_scores
+from ..tasks import Tasks
+from .base import Training
+from .tent import TENT, EmbeddedTasks, tau
+
+PACE = 10.0  # Adam moves a parameter by the learning rate a step; the few scalars have to move faster
+GATE_PACE = 100.0  # likewise the one gate of all nodes
+
+
+class TENTResidual(TENT):
+    """TENT whose every part starts at no effect: at step 0 this is nearest class mean on smoothed inputs.
+
+    Six departures from the paper. ``GNN_phi`` is a GCN that starts as two propagations of its inputs; first-step
+    embeddings are put on a sphere of radius 3; ``GNN_theta`` is a GCN that adds to its input, half of it smoothed, and
+    starts by adding nothing, as the adapter does; prototypes are the means of the supports' outputs on the original
+    graph plus a learned part of the way to those of the class-ego graphs, which starts at 0; tau has a learned power
+    that starts at 0; scores are multiplied by a learned scale that starts at 10.
+
+    Args:
+        in_channels: feature columns.
+        base_classes: the classes that are learned from.
+        node_adaptation, class_adaptation, task_adaptation, gamma: as in ``TENT``.
+        rank: principal directions of the inputs.
+        hidden_channels, out_channels: widths of the first network's hidden layer and of its output.
+        second_channels: width of the hidden layer of the second network; its output is as wide as its input.
+        adapter_channels: width of the hidden layer of the adapter's two MLPs.
+        dropout: share of the first network's hidden units that is dropped while training.
+    """
+
+    training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        base_classes: tuple[int, ...],
+        node_adaptation: bool = True,
+        class_adaptation: bool = True,
+        task_adaptation: bool = True,
+        gamma: float = 1.0,
+        rank: int = 256,
+        hidden_channels: int = 256,
+        out_channels: int = 128,
+        second_channels: int = 32,
+        adapter_channels: int = 16,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            base_classes=base_classes,
+            node_adaptation=node_adaptation,
+            class_adaptation=class_adaptation,
+            task_adaptation=task_adaptation,
+            gamma=gamma,
+            features="reduced",
+            rank=rank,
+            hidden_channels=hidden_channels,
+            out_channels=out_channels,
+            second_channels=second_channels,
+            adapter_channels=adapter_channels,
+            dropout=dropout,
+        )
+        for adapter in (self.alpha, self.beta):
+            if adapter is not None:
+                nn.init.zeros_(adapter[-1].weight)  # type: ignore[arg-type]  # a linear layer's
+        self.mix = nn.Parameter(torch.zeros(1)) if node_adaptation else None
+        self.power = nn.Parameter(torch.zeros(1)) if task_adaptation else None
+        self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if task_adaptation else None
+
+    @staticmethod
+    def networks(widths: tuple[int, int, int], d_s: int, dropout: float) -> tuple[GraphEncoder, LocalGNN]:
+        return SmoothingEncoder(*widths, dropout=dropout), ResidualGNN(widths[-1], d_s, widths[-1])
+
+    def first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        h: Tensor = self.phi(self.inputs, graph, nodes)
+        # The 1e-4 keeps the gradient finite at a node without features and edges.
+        return h * (3.0 * (h.square().sum(1, keepdim=True) + 1e-4).rsqrt())
+
+    def support_graphs(
+        self, graph: Graph, support: Tensor, classes: Tensor, n_classes: int, summed: bool
+    ) -> list[EgoGraphs]:
+        """Class-ego graphs and the original graph; only the latter without node adaptation."""
+        graphs = super().support_graphs(graph, support, classes, n_classes, summed)
+        return [*graphs, neighbourhoods(graph, support, classes, summed=summed)] if self.node_adaptation else graphs
+
+    def prototypes(self, outputs: list[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
+        s, s_k = super().prototypes(outputs, tasks)
+        if self.mix is None:
+            return s, s_k
+        plain = outputs[1].unflatten(0, tasks.support.shape)
+        means = class_means(plain, tasks.support_y, tasks.n_way)
+        return means + PACE * self.mix * (s - means), s_k
+
+    def match(self, embedded: EmbeddedTasks, tasks: Tasks) -> Tensor:
+        if self.power is None or self.scale is None:
+            return super().match(embedded, tasks)
+        spread = tau(embedded.s, embedded.s_k, tasks.support_y)[:, None] ** (PACE * self.power)
+        return (PACE * self.scale).exp() * (cosine_scores(embedded.q, embedded.s) / spread)
+
+
+class SmoothingEncoder(GraphEncoder):
+    """Two graph convolutions as in ``GraphEncoder``, with another start and another dropout.
+
+    *Start*: two propagations of the leading inputs and nothing else, since ``relu(x) - relu(-x) = x``: what training
+    cannot improve is not lost to a random map either. *Dropout*: a unit is dropped at all nodes or at none. A step that
+    reads most of a graph then does the work of the units that are kept only.
+
+    Args:
+        width, hidden_channels, out_channels: widths of the inputs, of the first and of the second layer.
+        dropout: share of the first layer's units that is dropped while training.
+    """
+
+    def __init__(self, width: int, hidden_channels: int, out_channels: int, *, dropout: float) -> None:
+        super().__init__(width, hidden_channels, out_channels, dropout=dropout)
+        kept = min(width, hidden_channels // 2, out_channels)
+        pair = torch.cat([torch.eye(kept), -torch.eye(kept)], 1)
+        with torch.no_grad():
+            for weight in (self.weight, self.outer.weight):
+                nn.init.zeros_(weight)
+                weight[:kept, : 2 * kept] = pair
+
+    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
+        weight, bias, outer = self._kept_units()
+        x, smooth = inputs.smoothed(graph), operators.normalized_adjacency(graph)
+        assert x is not None  # reduced inputs
+        if nodes is None:
+            return smooth @ (_hidden(x, weight, bias) @ outer) + self.outer.bias
+        near, rows = next_to(smooth, nodes)
+        return rows.operator(len(near)) @ (_hidden(x[near], weight, bias) @ outer) + self.outer.bias
+
+    def _kept_units(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The weight and the bias of the first layer and the weight of the second, without the units dropped now."""
+        outer = self.outer.weight.t()
+        if not self.training or self.dropout == 0.0:
+            return self.weight, self.bias, outer
+        units = len(self.bias)
+        kept = torch.randperm(units, device=outer.device)[: max(1, round(units * (1 - self.dropout)))]
+        share = units / len(kept)
+        return self.weight.index_select(1, kept), self.bias[kept], share * outer.index_select(0, kept)
+
+
+def _hidden(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return torch.relu_(torch.addmm(bias, x.to(weight.dtype), weight))
+
+
+class ResidualGNN(LocalGNN):
+    """``(1 - g) h + g M M h + GCN_theta(h)``, with closed means ``M`` over a node and its neighbours and one learned
+    ``g``, at first a half. The last map of the GCN starts at zero."""
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels)
+        with torch.no_grad():
+            self.theta[(in_channels + 1) * hidden_channels :] = 0
+        self.smoothing = nn.Parameter(torch.zeros(1))
+
+    def first_input(self, graph: Graph, parts: list[Part]) -> list[Tensor]:
+        counts = [part.graphs.closed_counts(graph, self.theta.dtype) for part in parts]
+        return [part.closed_sums() / count for part, count in zip(parts, counts, strict=True)]
+
+    def second_input(self, parts: list[Part], values: tuple[Tensor, ...] | list[Tensor]) -> list[Tensor]:
+        pairs = [(part.graphs, z) for part, z in zip(parts, values, strict=True)]
+        return [graphs.centre_sums(z) / graphs.centre_sums(torch.ones_like(z[:, :1])) for graphs, z in pairs]
+
+    def output(self, out: Tensor, parts: list[Part], inputs: list[Tensor]) -> Tensor:
+        own = torch.cat([each for part in parts for each in (part.centres, part.virtual) if each is not None])
+        smoothed = torch.cat(self.second_input(parts, inputs))
+        return out + torch.lerp(own, smoothed, torch.sigmoid(GATE_PACE * self.smoothing))
