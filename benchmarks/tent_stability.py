@@ -1,9 +1,9 @@
 """Why TENT collapses at its printed settings: one change at a time, validation accuracy over steps.
 
-    python benchmarks/tent_stability.py run [data set ...]     adds missing rows to benchmarks/rows/tent_stability.jsonl
-    python benchmarks/tent_stability.py diagnose               what happens inside in the first 60 steps
-    python benchmarks/tent_stability.py table                  prints all rows
-    python benchmarks/tent_stability.py figure                 draws docs/figures/tent_stability.svg
+python benchmarks/tent_stability.py run [data set ...]     adds missing rows to benchmarks/rows/tent_stability.jsonl
+python benchmarks/tent_stability.py diagnose               what happens inside in the first 60 steps
+python benchmarks/tent_stability.py table                  prints all rows
+python benchmarks/tent_stability.py figure                 draws docs/figures/tent_stability.svg
 """
 
 import json

@@ -1,9 +1,9 @@
-"""What the TENT paper says about its own parts (Fig. 3, 4 and 5), beside what the rows of ``tent`` show."""
+"""What the TENT paper says about its own parts (Fig. 3, 4 and 5), beside what the rows of TENT show."""
 
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from fewnode.report.results import Cell, Problem, dataset_title
+from fewnode.report.results import Cell, Problem, dataset_title, title
 from fewnode.report.tables import ResultTable
 
 NODE = "Fig. 3: without class-ego graphs accuracy decreases much"
@@ -17,14 +17,20 @@ VARIED = {WAY: "train_way", SHOT: "train_shot", QUERY: "train_query"}
 
 
 def statements(cells: Sequence[Cell]) -> str:
-    """A table: the statement, and the means of the rows over the graphs that have all of them."""
-    tent = [cell for cell in cells if cell.method == "tent" and cell.whole == "TENT"]
-    lines = [[said, _without(tent, level)] for said, level in ABLATED.items()]
-    lines += [[said, _by_size(tent, size)] for said, size in VARIED.items()]
-    found = [line for line in lines if line[1]]
-    if not found:
-        return "No rows are stored yet.\n"
-    return ResultTable("statements", "", ["the paper says", "the rows of TENT"], found, "").markdown()
+    """A table: the statement, and for each form of TENT the means of its rows over the graphs that have all of them."""
+    forms = {title(method, {}): method for method in ("tent", "tent_residual")}
+    columns = []
+    for name, method in forms.items():
+        own = [cell for cell in cells if cell.method == method and cell.whole == name]
+        found = [
+            *(_without(own, level) for level in ABLATED.values()),
+            *(_by_size(own, size) for size in VARIED.values()),
+        ]
+        if any(found):
+            columns.append([f"the rows of {name}", *(text or "–" for text in found)])
+    heads, *lines = zip(["the paper says", *ABLATED, *VARIED], *columns, strict=True)
+    lines = [list(line) for line in lines if set(line[1:]) - {"–"}]
+    return ResultTable("statements", "", list(heads), lines, "").markdown() if lines else "No rows are stored yet.\n"
 
 
 def _without(cells: Sequence[Cell], level: str) -> str:

@@ -3,7 +3,6 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from safetensors.torch import save as to_bytes
 
 from fewnode import evaluate, fit, load, save
 from fewnode.errors import InputError
@@ -136,7 +135,6 @@ def test_a_model_is_replaced_in_one_step_and_what_others_put_beside_it_stays(fol
     assert load(folder).card.options == {"rank": 8}
     assert (folder / "notes.txt").read_text() == "mine" and (folder / "log").is_dir()
     assert {path.name for path in folder.parent.iterdir()} == set(before)
-
 
 
 def test_only_fitted_models_are_saved(tmp_path):

@@ -41,6 +41,11 @@ class ModelCard:
     dataset: str | None = None
 
     @property
+    def title(self) -> str:
+        """The method, with its preset where it has presets."""
+        return f"{self.method} (preset {self.options['preset']})" if "preset" in self.options else self.method
+
+    @property
     def interrupted(self) -> bool:
         """Whether the training was stopped by hand; the best weights until then were kept."""
         return any(note.startswith("interrupted") for note in self.notes)

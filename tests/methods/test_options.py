@@ -4,9 +4,8 @@ from typing import Literal
 
 import pytest
 
-from fewnode import fit, methods
+from fewnode import methods
 from fewnode.errors import InputError
-from fewnode.experiments.grid import Block, Grid
 from fewnode.methods import find
 from fewnode.methods.options import option_types, parse_options, parse_value
 

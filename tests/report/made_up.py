@@ -60,7 +60,7 @@ def grid(
         for size in ("train_way", "train_shot", "train_query"):
             rows += [row(Run(dataset, "tent", {size: n}), 0.6 + 0.05 * np.log(n)) for n in (3, 5, 10, 20)]
     for options, level in (({}, 0.5), ({"class_adaptation": False}, 0.3)):  # the ablation of another form of TENT
-        rows.append(row(Run(datasets[0], "tent", {"preset": "printed"} | options), level))
+        rows.append(row(Run(datasets[0], "tent", {"preset": "paper"} | options), level))
     return [*rows, failed(Run(datasets[0], "rale"))]
 
 

@@ -35,7 +35,7 @@ def test_the_leaderboard_has_a_row_for_every_method_and_two_baselines(rows):
     tables = {table.name: table for table in leaderboards(gather(rows))}
     table = tables["leaderboard_5w5s_10q"]
     names = [line[0] for line in table.rows]
-    methods = {"vantage", "TENT", "TENT, as printed", "PN", "MAML", "GPN", "G-Meta"}
+    methods = {"vantage", "TENT", "TENT, settings of the paper", "PN", "MAML", "GPN", "G-Meta"}
     assert set(names) == methods | {"training-free: logistic, raw", "training-free: logistic, smoothed"}
     assert names[-2:] == ["training-free: logistic, smoothed", "training-free: logistic, raw"]
     assert list(table.columns) == ["method", "Coauthor-CS", "Cora-full (kNN)", "WordNet"] and len(table.strong) == 3
@@ -61,7 +61,7 @@ def test_ablation_classes_and_every_cell(rows):
     cells = gather(rows)
     (table,) = ablations(cells)
     assert list(table.columns)[4:] == [f"without {level} level" for level in ("class", "node", "task")]
-    assert {line[2] for line in table.rows} == {"TENT", "TENT, as printed"} and len(table.rows) == 4
+    assert {line[2] for line in table.rows} == {"TENT", "TENT, settings of the paper"} and len(table.rows) == 4
     assert all(float(line[6].split()[0]) < -3 for line in table.rows if line[2] == "TENT")
     assert [line[5] for line in table.rows if line[2] != "TENT"] == ["–"]  # not every part was left out there
     assert float(next(line[4] for line in table.rows if line[2] != "TENT").split()[0]) < -15

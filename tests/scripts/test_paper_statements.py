@@ -10,7 +10,7 @@ from fewnode.experiments.grid import Run
 from fewnode.report.results import gather
 from report.made_up import row
 
-RUN = Run("coauthor_cs", "tent")
+RUN = Run("coauthor_cs", "tent_residual")
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def _usable(folder: Path, resume: bool) -> Path:
 
 
 def _facts(card: "ModelCard") -> dict[str, Any]:
-    keys = ("method", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "interrupted")
+    keys = ("method", "title", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "interrupted")
     return {
         **{key: getattr(card, key) for key in keys},
         "notes": list(card.notes),
@@ -116,11 +116,12 @@ def _draw_training(facts: dict[str, Any]) -> None:
 
 def draw_steps(facts: dict[str, Any], reached: str = "") -> None:
     """How a training ended."""
+    facts = {"title": facts["method"], **facts}
     if facts["interrupted"]:
         show("Stopped at step {steps:,}" + reached + "; the best weights so far are kept.", facts)
         show("The same command with --resume continues from the last check.")
     elif facts["steps"]:
-        show("{method}: {steps:,} steps in {seconds:.1f} s" + reached, facts)
+        show("{title}: {steps:,} steps in {seconds:.1f} s" + reached, facts)
     else:
         show("{method}: nothing to train", facts)
 
@@ -142,9 +143,9 @@ def evaluate_model(args: argparse.Namespace) -> None:
         drawn = {name: getattr(args, name) or getattr(card, name) for name in TASK_SHAPE}
         drawn |= {"n_tasks": args.tasks, "seed": args.seed}
     found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
-    more = {"n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
+    more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
     document = _evaluated(card.method, card.dataset, found, **more)
-    emit(args, document, lambda _: show(f"{card.method}, {card.dataset}: {found}", wrap=False))
+    emit(args, document, lambda _: show(f"{card.title}, {card.dataset}: {found}", wrap=False))
 
 
 def _evaluate_classifier(args: argparse.Namespace) -> None:

@@ -89,6 +89,7 @@ class Method(nn.Module):
     local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds some nodes and reads only what is near them
     uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
     reads_edges: ClassVar[tuple[str, ...]] = ()  # beyond who is joined to whom: "weights", "types"
+    preset: str | None = None  # the preset of options in use, where a method has presets; its card names it
     card: ModelCard  # where a fitted model comes from; written by fit, kept by save
 
     @classmethod

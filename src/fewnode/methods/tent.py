@@ -100,8 +100,8 @@ class TENT(Method):
         super().__init__()
         given: dict[str, Any] = {"features": features, "hidden_channels": hidden_channels, "out_channels": out_channels}
         given |= {"second_channels": second_channels, "dropout": dropout}
-        chosen = PRESETS[one_of("preset", preset, PRESETS)]
-        chosen = chosen | {name: value for name, value in given.items() if value is not None}
+        self.preset = one_of("preset", preset, PRESETS)
+        chosen = PRESETS[preset] | {name: value for name, value in given.items() if value is not None}
         widths = {name: chosen[name] for name in ("hidden_channels", "out_channels", "second_channels")}
         for name, value in (widths | {"rank": rank, "adapter_channels": adapter_channels}).items():
             if value < 1:

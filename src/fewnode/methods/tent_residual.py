@@ -73,6 +73,7 @@ class TENTResidual(TENT):
             adapter_channels=adapter_channels,
             dropout=dropout,
         )
+        self.preset = None
         for adapter in (self.alpha, self.beta):
             if adapter is not None:
                 nn.init.zeros_(adapter[-1].weight)  # type: ignore[arg-type]  # a linear layer's

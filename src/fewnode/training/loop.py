@@ -426,7 +426,8 @@ def fit(
         torch.manual_seed(seed)
         context, notes = _context(kind, seen, split, n_way, k_shot, build.get("rank", RANK))
         model = kind(**context, **build).to(graph.device)
-        model.card = _card(kind, seen, split, build, context, shape)
+        named = {} if model.preset is None else {"preset": model.preset}
+        model.card = _card(kind, seen, split, build | named, context, shape)
         model.card = replace(model.card, notes=(*unread_edges(kind, seen), *notes))
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
@@ -508,7 +509,7 @@ def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optim
 def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the constructor, and of the training; an unknown one is answered with the closest."""
     own = own_options(kind)
-    for name, value in options.items():
+    for name in options:
         check_option(kind, name)
     build = {name: value for name, value in options.items() if name in own}
     return build, {name: value for name, value in options.items() if name not in own}
