@@ -394,23 +394,6 @@ def test_unchanged_files_are_told_from_changed_ones_by_their_bytes(tmp_path):
     assert not loaded.attach(loaded.read()).on_fitted_graph
 
 
-@pytest.mark.parametrize("method", ["probe", "vantage"])
-def test_the_embedding_of_a_large_graph_is_kept_with_the_model(tmp_path, monkeypatch, method):
-    monkeypatch.setattr(persistence, "LARGE", 100)
-    options = {} if method == "probe" else {"steps": 1, "check_every": 1}
-    classifier = FewShotClassifier(method, k_shot=2, **options).fit(own_graph.graph())
-    before = classifier.adapt(own_graph.examples(), among="new").predict_proba().probabilities
-    classifier.save(tmp_path / "m")
-    with monkeypatch.context() as patch:
-        patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded again"))
-        loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
-        assert torch.equal(loaded.adapt(own_graph.examples(), among="new").predict_proba().probabilities, before)
-    assert loaded.attach(own_graph.graph(seed=3)).adapt({"a": [6], "b": [7]}, among="new").predict_proba([1])
-    (tmp_path / "m" / persistence.EMBEDDING).write_bytes(b"torn")
-    with pytest.raises(InputError, match="is damaged"):
-        loaded.attach(own_graph.graph()).adapt(own_graph.examples(), among="new")
-
-
 def test_a_model_of_fewnode_train_can_be_attached(tmp_path):
     edges, x, y = own_graph.arrays()
     graph = Graph.from_edges(edges, x, y)

@@ -21,7 +21,6 @@ from scipy import sparse as sp
 
 import own_graph
 from fewnode import FewShotClassifier, Graph, Tasks, draw_tasks, fit, load, planted, save
-from fewnode.classifier import classifier as persistence
 from fewnode.classifier.inputs import TableSource, read_examples
 from fewnode.datasets import readers
 from fewnode.experiments import rows as results
@@ -71,11 +70,7 @@ def make_own(folder: Path) -> None:
     classifier = FewShotClassifier("vantage", steps=2, check_every=1, n_way=2, k_shot=2)
     graph, source = source.infer()
     classifier.fit(graph, source=source)
-    large, persistence.LARGE = persistence.LARGE, 1  # keep the embedding of a small graph too
-    try:
-        classifier.save(folder / "model")
-    finally:
-        persistence.LARGE = large
+    classifier.save(folder / "model")
 
 
 def read_own(folder: Path) -> Any:
@@ -84,7 +79,7 @@ def read_own(folder: Path) -> Any:
     classifier.attach(classifier.read())
     world = classifier.open_set_model()
     shown = (classifier.notes, classifier.known, classifier.source, classifier.schema)
-    kept = tensors([*classifier.embedding(), world.x, world.log_known, world.facts]), world.rehearsed
+    kept = tensors([world.x, world.log_known, world.facts]), world.rehearsed
     return classifier.model.card, shown, classifier.calibrations, kept
 
 
@@ -254,7 +249,7 @@ def read_ogb(folder: Path) -> Any:
 
 
 MODEL = ("model.json", "model.safetensors", "manifest.json")
-OWN = (*MODEL, "classifier.json", "embedding.safetensors", "open_world.json", "open_world.safetensors")
+OWN = (*MODEL, "classifier.json", "open_world.json", "open_world.safetensors")
 KINDS = {
     "model": Kind(make_model, read_model, MODEL, sealed=True),
     "own model": Kind(make_own, read_own, tuple(f"model/{name}" for name in OWN), sealed=True),

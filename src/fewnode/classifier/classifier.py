@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from ..datasets import load_dataset
@@ -18,12 +17,10 @@ from ..files import (
     Manifest,
     PathLike,
     Positive,
-    check_finite,
     check_place,
     parse_json,
     whole_folder,
     write_json,
-    write_tensors,
 )
 from ..graph import Graph
 from ..graph.graph import FINGERPRINT
@@ -60,8 +57,7 @@ from .predictions import Candidates, Predictions
 from .simulation import Expectation, Progress
 from .suggest import Suggester, Suggestions
 
-FORMAT, DOCUMENT, EMBEDDING = 3, "classifier.json", "embedding.safetensors"
-LARGE = 20_000  # nodes from which the embedding is saved too: making it again takes longer than reading it
+FORMAT, DOCUMENT = 3, "classifier.json"
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -295,8 +291,6 @@ class FewShotClassifier:
     def embedding(self) -> Any:
         """What the method makes of the attached graph in its one pass over it."""
         graph = self._graph()
-        if self._embedding is None and (saved := self._saved()) is not None:
-            self._embedding = _read_embedding(*saved, graph.device)
         if self._embedding is None:
             self._embedding = inference.embed(self._fitted()[0], graph)
         return self._embedding
@@ -577,19 +571,15 @@ class FewShotClassifier:
         """
         model, schema = self._fitted()
         target = check_folder(folder, force)
-        open_set = embedding = None
+        open_set = None
         if self.on_fitted_graph and self.graph is not None:
             in_memory = self.graph.space is None  # what is made of a graph on disk stays in its store
             if bool((self.graph.y >= 0).any()):
                 made = self.open_set_model(progress, inductive=in_memory)
                 open_set = made if in_memory else None
-            if in_memory and self.graph.num_nodes >= LARGE:
-                embedding = self.embedding()
         document = Document(FORMAT, self.known, schema, self.calibrations, self.source, self.notes, self.min_size)
         with whole_folder(target) as fresh:
             checkpoint.write(model, fresh)
-            if embedding is not None:
-                _write_embedding(embedding, fresh / EMBEDDING)
             if open_set is not None:
                 opening.save(open_set, fresh)
             write_json(fresh / DOCUMENT, msgspec.to_builtins(document))
@@ -670,24 +660,6 @@ def check_folder(folder: PathLike, force: bool) -> Path:
                 f"{target} holds a model already; choose another folder or overwrite it (--force, in Python force=True)"
             )
     return target
-
-
-def _write_embedding(state: Any, path: Path) -> None:
-    """Write an embedding that is one tensor or a list of them; others are made again."""
-    parts = state if type(state) is list else [state]
-    if all(isinstance(part, Tensor) for part in parts):
-        named = {str(i): part for i, part in enumerate(parts)}
-        write_tensors(path, named, {"kind": "list" if type(state) is list else "tensor"})
-
-
-def _read_embedding(folder: Path, manifest: Manifest, device: torch.device) -> Any:
-    """The embedding that was saved, or None if there is none."""
-    if EMBEDDING not in manifest:
-        return None
-    with manifest.checking(folder, EMBEDDING) as path, safe_open(path, "pt", device=str(device)) as file:
-        parts = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
-        check_finite(dict(enumerate(parts)))
-        return parts if file.metadata()["kind"] == "list" else parts[0]
 
 
 def _without_unused(question: OpenQuestion) -> OpenQuestion:

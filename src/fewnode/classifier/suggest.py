@@ -1,4 +1,4 @@
-"""Which nodes are worth a person's look next: what a label would teach most, the doubtful, the sure, the typical."""
+"""Which nodes to label next: those that a label would teach most, the doubtful, the sure, the typical."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,7 @@ from ..graph import Graph
 from .inputs import find_nodes, node_name
 from .predictions import OTHER, Predictions
 
-WAYS = ("teach", "margin", "doubtful", "sure", "other", "typical", "random")
-CANDIDATES = 1000  # the most doubtful nodes, among which those worth most are sought
-NARROW = 4.0  # power of the cosine at which nodes count as alike
-SAMPLE, LEADING = 20_000, 64  # nodes and leading coordinates from which regions are found
 SURE = 0.9  # probability from which a prediction counts as sure
-TINY = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +50,14 @@ class Suggester:
         self, n: int = 10, by: str = "teach", label: str | None = None, told: Iterable[Any] = (), seed: int = 0
     ) -> Suggestions:
         """The arguments are those of ``FewShotClassifier.suggest``; ``seed`` is that of "random"."""
-        one_of("way to suggest", by, WAYS)
+        one_of("way to suggest", by, ("teach", "margin", "doubtful", "sure", "other", "typical", "random"))
         if n < 1:
             raise InputError(f"{n} suggestions; ask for 1 or more")
         if (label is not None) != (by in ("doubtful", "sure")):
             raise InputError(f"{by!r} {'needs a class: say which with' if label is None else 'takes no'} label")
         done = find_nodes(self.graph, told, "nodes told")
         free = (~torch.isin(self.nodes, done)).nonzero().flatten()
-        best = self._chosen(free, min(n, len(free)), by, label, done, seed) if len(free) else free
+        best = free[self._chosen(free, by, label, done, seed, n)[:n]] if len(free) else free
         labels: list[str] = []
         probabilities: list[float] = []
         if self.found is not None:
@@ -72,23 +67,29 @@ class Suggester:
         names = [node_name(self.graph, i) for i in nodes.tolist()]
         return Suggestions(by, label, nodes, names, labels, probabilities)
 
-    def _chosen(self, free: Tensor, n: int, by: str, label: str | None, done: Tensor, seed: int) -> Tensor:
-        """Positions in ``nodes`` of the ``n`` chosen among the positions ``free``."""
+    def _chosen(self, free: Tensor, by: str, label: str | None, done: Tensor, seed: int, n: int) -> Tensor:
+        """Positions in ``free``, which holds positions in ``nodes``; the ``n`` best come first."""
+        nodes = self.nodes[free]
         if by == "random":
-            return free[torch.randperm(len(free), generator=torch.Generator().manual_seed(seed))[:n].to(free.device)]
+            return _shuffled(torch.arange(len(free), device=free.device), seed)
         if by == "typical" or self.found is None:
-            return free[self._typical(self.nodes[free], n, torch.ones(len(free)))]
+            return self._typical(nodes, n, torch.ones(len(free)))
         p = self.found.probabilities[free.cpu()].to(free.device)
         if by == "margin":
-            return free[_margin(p).argsort(stable=True)[:n]]
+            return _margin(p).argsort(stable=True)
         if by == "other":
-            return free[p[:, self._column(OTHER)].argsort(descending=True, stable=True)[:n]]
+            return p[:, self._column(OTHER)].argsort(descending=True, stable=True)
         if label is not None:
-            return free[_of_class(p, self._column(label), by, seed)[:n]]
-        groups, shots = self._groups(p)
+            return _of_class(p, self._column(label), by, seed)
+        # The groups are known (all together), each new class, and other. Known classes have no examples to add.
+        kinds = self.found.kinds or ("new",) * len(self.found.classes)
+        known = torch.tensor([kind == "known" for kind in kinds], device=p.device)
+        groups = torch.cat([p[:, known].sum(1, keepdim=True), p[:, ~known]], 1)
         if groups.shape[1] <= 2 and self.found.kinds is not None:  # no new class yet: what looks like no known one
-            return free[self._typical(self.nodes[free], n, groups[:, -1].cpu() + TINY)]
-        return free[self._teaching(self.nodes[free], groups, shots, n, done)]
+            return self._typical(nodes, n, groups[:, -1].cpu() + 1e-9)
+        names = [name for name, kind in zip(self.found.classes, kinds, strict=True) if kind != "known"]
+        shots = p.new_tensor([max(self.shots.get(name, 0), 1) for name in names])
+        return self._teaching(nodes, groups, shots, n, done)
 
     def _column(self, label: str) -> int:
         assert self.found is not None
@@ -96,35 +97,24 @@ class Suggester:
             return self.found.kinds.index("other")
         return self.found.classes.index(one_of("class", label, self.found.classes))
 
-    def _groups(self, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities of known (all together), each new class and other; and how many examples these have.
-
-        Known classes have none: what is asked for is what examples can teach.
-        """
-        assert self.found is not None
-        kinds = self.found.kinds or ("new",) * len(self.found.classes)
-        known = torch.tensor([kind == "known" for kind in kinds], device=p.device)
-        names = [name for name, kind in zip(self.found.classes, kinds, strict=True) if kind != "known"]
-        shots = p.new_tensor([max(self.shots.get(name, 0), 1) for name in names])
-        return torch.cat([p[:, known].sum(1, keepdim=True), p[:, ~known]], 1), shots
-
-    def _directions(self, nodes: Tensor) -> Tensor:
-        return F.normalize(self.x[nodes].float() - self._centre(), dim=1)
-
     def _centre(self) -> Tensor:
-        return self.x[:: max(len(self.x) // SAMPLE, 1)].float().mean(0)
+        return self.x[:: max(len(self.x) // 20_000, 1)].float().mean(0)
+
+    def _alike(self, a: Tensor, b: Tensor) -> Tensor:
+        """How alike nodes are, from 0 to 1: a power of the cosine that only near ones have much of."""
+        left, right = (F.normalize(self.x[nodes].float() - self._centre(), dim=1) for nodes in (a, b))
+        return (left @ right.T).clamp(min=0, max=1) ** 4
 
     def _teaching(self, nodes: Tensor, groups: Tensor, shots: Tensor, n: int, done: Tensor) -> Tensor:
-        """Nodes in doubt that many other doubtful nodes are like, one after the other; what is like a node that was
-        chosen or answered counts less. Every class has the same say, so rare ones come up too; one with many examples
-        has less."""
+        """Doubtful nodes that many other doubtful nodes are like, one after the other; what is like a node that was
+        chosen or answered counts less. Every class has the same weight, so rare ones come up too; one with many
+        examples has less."""
         doubt = (groups * (1 - groups))[:, 1:]
-        worth = (doubt / doubt.sum(0).clamp(min=TINY) / shots).sum(1)
-        top = worth.topk(min(CANDIDATES, len(worth))).indices
-        places, worth = self._directions(nodes[top]), worth[top]
+        worth = (doubt / doubt.sum(0).clamp(min=1e-9) / shots).sum(1)
+        worth, top = worth.topk(min(1000, len(worth)))
         if len(done):
-            worth = worth * (1 - _alike(places, self._directions(done)).max(1).values)
-        alike, chosen, left = _alike(places, places), [], torch.zeros_like(worth)
+            worth = worth * (1 - self._alike(nodes[top], done).max(1).values)
+        alike, chosen, left = self._alike(nodes[top], nodes[top]), [], torch.zeros_like(worth)
         for _ in range(min(n, len(top))):
             best = int((worth * (alike @ worth) + left).argmax())
             chosen.append(best)
@@ -134,11 +124,10 @@ class Suggester:
 
     def _typical(self, nodes: Tensor, n: int, weight: Tensor) -> Tensor:
         """The node in the middle of each of ``n`` regions, the one with the largest ``weight [B]`` first."""
-        from sklearn.cluster import MiniBatchKMeans  # a second that only those wait for who ask
+        from sklearn.cluster import MiniBatchKMeans  # takes a second to import
 
-        random = torch.Generator().manual_seed(0)
-        sample = torch.randperm(len(nodes), generator=random)[:SAMPLE]
-        x = (self.x[nodes[sample.to(nodes.device)]].float() - self._centre())[:, -LEADING:].cpu()
+        sample = _shuffled(torch.arange(len(nodes)), seed=0)[:20_000]
+        x = (self.x[nodes[sample.to(nodes.device)]].float() - self._centre())[:, -64:].cpu()  # leading coordinates
         n = min(n, len(sample))
         means = MiniBatchKMeans(n, random_state=0, n_init=3, batch_size=2048)
         region = torch.from_numpy(means.fit_predict(x.numpy(), sample_weight=weight[sample].numpy())).long()
@@ -149,8 +138,8 @@ class Suggester:
         return sample[torch.tensor(middle)].to(nodes.device)
 
 
-def _alike(a: Tensor, b: Tensor) -> Tensor:
-    return (a @ b.T).clamp(min=0, max=1) ** NARROW
+def _shuffled(items: Tensor, seed: int) -> Tensor:
+    return items[torch.randperm(len(items), generator=torch.Generator().manual_seed(seed)).to(items.device)]
 
 
 def _margin(p: Tensor) -> Tensor:
@@ -164,6 +153,4 @@ def _of_class(p: Tensor, column: int, by: str, seed: int) -> Tensor:
     if by == "doubtful":
         return torch.where(called, _margin(p), 2 - own).argsort(stable=True)
     sure = (called & (own >= SURE)).nonzero().flatten()
-    if not len(sure):
-        return own.argsort(descending=True, stable=True)
-    return sure[torch.randperm(len(sure), generator=torch.Generator().manual_seed(seed)).to(sure.device)]
+    return _shuffled(sure, seed) if len(sure) else own.argsort(descending=True, stable=True)
