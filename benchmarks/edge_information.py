@@ -33,7 +33,7 @@ from fewnode.classifier.inputs import choose_split
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.files import read_npz
 from fewnode.graph.convert import graph_arguments
-from fewnode.graph.edge_types import EdgeUse, weights_tell
+from fewnode.graph.edge_types import EdgeUse
 from fewnode.nn.edge_choice import choose_edges
 from fewnode.nn.views import Views
 from fewnode.tasks import TaskSampler, random_split, training_view
@@ -172,11 +172,11 @@ def opened(pair: tuple[Graph, Graph], seed: int) -> dict[str, Any]:
     left = torch.from_numpy(draw["left"])
     graph, plain = (one.with_labels(left) for one in pair)
     view = training_view(graph, choose_split(graph, MIN_SIZE))
-    choice = choose_edges(view, weighted=weights_tell(view))
-    answers = [answered(graph, choice.use, pair[0].y, draw)] if edges_used(graph, choice.use) else []
+    use, notes = choose_edges(view)
+    answers = [answered(graph, use, pair[0].y, draw)] if edges_used(graph, use) else []
     answers.append(answered(plain, EdgeUse(), pair[0].y, draw))
     (known, with_), (blind, without) = answers[0], answers[-1]
-    row = figures(len(draw["new"]), float(known.mean()), float(blind.mean()), known - blind, tuple(choice.notes()))
+    row = figures(len(draw["new"]), float(known.mean()), float(blind.mean()), known - blind, tuple(notes))
     return row | {"precision_with": round(with_, 4), "precision_without": round(without, 4)}
 
 

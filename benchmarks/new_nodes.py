@@ -80,7 +80,7 @@ def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
     basis = torch.cat([sources.links, sources.links.new_zeros(graph.num_nodes - len(sources.links), words.shape[1])])
-    links = neighbour_lists(normal) @ basis
+    links = neighbour_lists(graph) @ basis
     raw = [
         words,
         mean @ (mean @ words),

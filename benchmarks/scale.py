@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 import fewnode
 from fewnode.classifier import planning
@@ -35,9 +36,8 @@ from fewnode.graph.edge_types import union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
-from fewnode.nn.view_blocks import COPIES
-from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, VIEWS, Views, Waves, centred, reduced_links
-from fewnode.store import CHUNK, PER_NODE, RUNTIME, Facts, Space, format_bytes, matrix, parsed_memory
+from fewnode.nn.views import COPIES, FAR_STEPS, NEAR_STEPS, VIEWS, RandomFourier, Views, centred, neighbour_lists
+from fewnode.store import Facts, Space, format_bytes, matrix, parsed_memory
 from fewnode.tables.arcs import Buckets
 from fewnode.tables.growing import Growing
 
@@ -181,7 +181,7 @@ def agree(folder: Path, names: list[str]) -> None:
         path = folder / f"{name}.store"
         shutil.rmtree(path, ignore_errors=True)
         save_store(graph, path)
-        space = RUNTIME + 2 * CHUNK + graph.num_nodes * (PER_NODE + 4 * COPIES * 40)
+        space = Space.least(graph.num_nodes, COPIES * 40)
         if not graph.has_features:
             space = max(space, Space.memory_for(wordless_bytes(graph.num_nodes, len(graph.indices)), graph.num_nodes))
         found = [answers(one, examples) for one in (graph, open_store(path, space))]
@@ -225,15 +225,14 @@ def links(name: str, folder: Path) -> None:
     path, views = folder / f"{name}.store", Views(graph.num_features).fit(graph)
     shutil.rmtree(path, ignore_errors=True)
     save_store(graph, path)
-    words = torch.cat([views._padded(views.features(graph)), views.features.beyond(graph)], 1)
-    normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
-    lists, basis = reduced_links(graph, normal, views.rank, words)
-    start = Waves.of(words.shape[1], views.rank + 16)(words).double()
-    left, twice = to_scipy(lists).astype("float64"), to_scipy(mean.matrix).astype("float64")
+    words = F.pad(views.features(graph), (0, views.rank - views.features.basis.shape[1]))
+    start = RandomFourier.of(words.shape[1], views.rank + 16)(words).double()
+    lists, mean = neighbour_lists(graph), mean_adjacency(graph)
+    left, twice = to_scipy(lists.matrix).astype("float64"), to_scipy(mean.matrix).astype("float64")
     found = leading_eigenvectors(lambda v: torch.from_numpy(left.T @ (left @ v.numpy())), start, views.rank)[1]
     exact = centred(torch.from_numpy(twice @ (twice @ (left @ found.numpy()))))
     at = VIEWS.index("links_two_steps")
-    made = {"memory": centred(mean @ (mean @ (lists @ basis))), "store": views(open_store(path))[at]}
+    made = {"memory": views(graph)[at], "store": views(open_store(path))[at]}
     chosen = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))[:3000]
 
     def cosines(view: torch.Tensor) -> torch.Tensor:

@@ -2,8 +2,7 @@
 
     python benchmarks/vantage_fresh_splits.py run [graph ...]   adds missing rows to rows/vantage_fresh_splits.jsonl
     python benchmarks/vantage_fresh_splits.py whole [graph ...] only those of the whole method
-    python benchmarks/vantage_fresh_splits.py ridge             without ridge regression, on the graph that has it
-    python benchmarks/vantage_fresh_splits.py places            without where a node stands, if there are no words
+    python benchmarks/vantage_fresh_splits.py positions         without where walks go, if there are no words
     python benchmarks/vantage_fresh_splits.py untouched         those of a graph that played no part in any choice
     python benchmarks/vantage_fresh_splits.py table             prints them as Markdown
 
@@ -51,13 +50,12 @@ TRAINED: dict[str, dict[str, Any]] = {
     "vantage": {},
     "without node level": {"node_adaptation": False},
     "without class level": {"class_adaptation": False},
-    "without taught view": {"taught": False},
+    "without LDA view": {"lda_classes": 10**9},
     "without task level": {"task_adaptation": False},
     "cosines only": {},
     "gate starts level": {"start": 0.0},
 }
-RIDGE = "without ridge"  # the same as the whole wherever known classes did not ask for one: no column of the table
-PLACES = "without places"  # the same as the whole wherever there are words: no column either
+POSITIONS = "without positions"  # the same as the whole wherever there are words: no column of the table
 FLOORS: dict[str, dict[str, Any]] = {
     f"floor {head}{'' if smooth else ' without graph'}": {"head": head, "smooth": smooth}
     for head in ("mean", "ridge", "logistic")
@@ -69,7 +67,7 @@ class Cosines(Vantage):
     """How far the supports of a class lie apart does not count."""
 
     def _matched(self, products: Tensor, lengths: Tensor) -> Tensor:
-        return products / lengths[:, None] * self.sharpness.exp()
+        return products / lengths[:, None] * self.logit_scale.exp()
 
 
 def run(graphs: list[str], wanted: Iterable[str] = (*FLOORS, *TRAINED)) -> None:
@@ -99,7 +97,7 @@ def measure(graph: Graph, split: ClassSplit, shots: int, what: str) -> dict[str,
     n_way = min(5, len(TaskSampler(graph.y, split.novel).usable(shots + QUERIES)))
     tasks = draw_tasks(graph.y, split.novel, n_way, shots, QUERIES, TASKS, 0)
     kind = Cosines if what == "cosines only" else Vantage
-    variants: dict[str, dict[str, Any]] = TRAINED | {RIDGE: {"ridge": False}, PLACES: {"places": False}}
+    variants: dict[str, dict[str, Any]] = TRAINED | {POSITIONS: {"positional_view": False}}
     method, options = (kind, variants[what]) if what in variants else ("probe", FLOORS[what])
     model = fewnode.fit(method, graph, split, n_way=n_way, k_shot=shots, **options)
     result = fewnode.evaluate(model, graph, tasks=tasks)
@@ -164,10 +162,8 @@ if __name__ == "__main__":
         run(sys.argv[2:] or [*MADE, *REAL])
     elif sys.argv[1:2] == ["whole"]:
         run(sys.argv[2:] or [*REAL, *MADE], ["vantage"])
-    elif sys.argv[1:] == ["ridge"]:
-        run(["email_eu_core_nofeat"], [RIDGE])
-    elif sys.argv[1:] == ["places"]:
-        run([name for name in REAL if name.endswith("_nofeat")], [PLACES])
+    elif sys.argv[1:] == ["positions"]:
+        run([name for name in REAL if name.endswith("_nofeat")], [POSITIONS])
     elif sys.argv[1:] == ["untouched"]:
         run([UNTOUCHED], [*FLOORS, "vantage"])
     elif sys.argv[1:] == ["table"]:

@@ -16,9 +16,7 @@ from fewnode.classifier import known_classes as spreading
 from fewnode.classifier.commands import write_predictions
 from fewnode.errors import InputError
 from fewnode.graph.stored import open_store, save_store
-from fewnode.nn import view_blocks
-from fewnode.nn.column_block import ColumnBlock
-from fewnode.nn.views import VIEWS, Views
+from fewnode.nn.views import COPIES, VIEWS, Views
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")
@@ -79,7 +77,7 @@ def machines(tmp_path_factory):
 def test_a_model_is_fitted_and_asked_as_on_one_machine(machines, tmp_path):
     graph, _ = fewnode.planted(NODES, 6, seed=0)
     graph = graph.with_labels(torch.where(graph.y == 0, -1, graph.y))
-    memory = spaces.RUNTIME + 2 * spaces.CHUNK + NODES * (spaces.PER_NODE + 4 * spreading.COPIES * 17)
+    memory = spaces.Space.least(NODES, spreading.COPIES * 17)
     engine, answers = cluster.RayPieces(memory=memory), []
     for number, who in enumerate((None, engine)):
         save_store(graph, tmp_path / f"{number}.store")
@@ -95,7 +93,7 @@ def test_a_model_is_fitted_and_asked_as_on_one_machine(machines, tmp_path):
 def test_a_lost_machine_changes_no_bit(machines, tmp_path):
     graph, _ = fewnode.planted(NODES, 6, seed=0)
     views = Views(graph.num_features, 64).fit(graph)
-    memory = spaces.RUNTIME + 2 * spaces.CHUNK + NODES * (spaces.PER_NODE + 4 * view_blocks.COPIES * 17)
+    memory = spaces.Space.least(NODES, COPIES * 17)
     for name in ("one.store", "two.store"):
         save_store(graph, tmp_path / name)
     expected = views(open_store(tmp_path / "one.store", memory))
@@ -104,9 +102,9 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
     class Slow(cluster.RayPieces):
         def __call__(self, work, pieces):
             def slowly(piece):
-                if isinstance(piece, ColumnBlock):
+                if isinstance(piece, int):  # the number of a block of columns
                     with begun.open("a") as file:
-                        file.write(f"{piece.target.file(piece.number)}\n")
+                        file.write(f"{work.work.args[0].file(piece)}\n")
                     for _ in range(600 if len(begun.read_text().splitlines()) > 1 else 0):
                         if gone.exists():  # all but the first piece are in the middle when the machine is lost
                             break

@@ -16,11 +16,11 @@ from fewnode.cli import main
 from fewnode.graph.stored import open_store, save_store
 from fewnode.labelling.contents import layout
 from fewnode.labelling.server import session_of
-from fewnode.nn import view_blocks
-from fewnode.store import CHUNK, PER_NODE, RUNTIME, Space, parsed_memory
+from fewnode.nn.views import COPIES
+from fewnode.store import Space, parsed_memory
 
 pytest.importorskip("pyarrow")
-MEMORY = RUNTIME + 2 * CHUNK + 400 * (PER_NODE + 28 * 30)
+MEMORY = Space.least(400, 7 * 30)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_other_methods_and_too_few_classes_are_refused(planted):
     with pytest.raises(InputError, match="fewer than two classes"):
         FewShotClassifier().fit(stored.with_labels(torch.full_like(stored.y, -1)))
     with pytest.raises(InputError, match="Give --memory"):  # enough for the views, but not for what comes after them
-        FewShotClassifier().fit(open_store(planted[1], Space.least(400, view_blocks.COPIES)))
+        FewShotClassifier().fit(open_store(planted[1], Space.least(400, COPIES)))
 
 
 def test_a_graph_without_features_needs_room_for_structural_ones(tmp_path):
@@ -105,7 +105,7 @@ def test_a_graph_without_features_needs_room_for_structural_ones(tmp_path):
     save_store(bare, tmp_path / "g.store")
     told = r"structural ones, which are made in memory: give --memory (\S+MB) or more"
     with pytest.raises(InputError, match=told) as refused:
-        FewShotClassifier().fit(open_store(tmp_path / "g.store", RUNTIME))
+        FewShotClassifier().fit(open_store(tmp_path / "g.store", 500 << 20))
     least = parsed_memory(re.search(told, str(refused.value)).group(1))  # what was asked for is enough
     both = [bare, open_store(tmp_path / "g.store", least)]
     whole, stored = (FewShotClassifier(steps=4).fit(one).adapt(examples).predict_proba() for one in both)
@@ -126,7 +126,7 @@ def test_labelling_on_a_store_is_that_in_memory(both):
 
 def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
     small = copy.copy(both[1])
-    small.graph = replace(small.graph, space=replace(small.graph.space, memory=RUNTIME))
+    small.graph = replace(small.graph, space=replace(small.graph.space, memory=500 << 20))
     with pytest.raises(InputError, match=r"in memory: give --memory \S+MB or more; .* `fewnode find`"):
         session_of(small)
     with pytest.raises(InputError, match="cannot be appended to a graph in a store; import it again with them"):

@@ -1,6 +1,7 @@
 """A graph in a store, and products with it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,7 @@ def test_passes_over_features_are_those_in_memory(tmp_path, monkeypatch):
     for mine, whole in zip(passes.column_spread(x, space), passes.column_spread(graph.x, None), strict=True):
         assert torch.allclose(mine, whole, atol=1e-12)
     v = torch.randn(7, 3)
-    assert torch.allclose(passes.gram_by_rows(lambda rows: x[rows], x, space)(v), graph.x.T @ graph.x @ v, rtol=1e-4)
-    monkeypatch.setattr(passes, "PASSES_WIDE", 0)
-    assert torch.allclose(passes.gram_by_rows(lambda rows: x[rows], x, space)(v), graph.x.T @ graph.x @ v, rtol=1e-4)
+    for given in (x, stored.features.to_sparse_csr()):
+        for bound in (space, replace(space, memory=0)):
+            product = passes.gram_product(given, bound, lambda rows: rows)
+            assert torch.allclose(product(v), graph.x.T @ graph.x @ v, rtol=1e-4)

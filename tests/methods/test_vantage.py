@@ -4,12 +4,12 @@ import torch
 from torch.nn import functional as F
 
 import fewnode
-from fewnode import Graph, Tasks, evaluate, fit, training_view
+from fewnode import Graph, Tasks, evaluate, training_view
 from fewnode.datasets import planted
 from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
 from fewnode.nn import pseudo_support
-from fewnode.nn.heads import class_means, cosine_scores, ridge_scores
+from fewnode.nn.heads import class_means, cosine_scores
 from fewnode.nn.views import NEAR, VIEWS, WORDS
 from fewnode.tasks import draw_tasks
 from oracles import vantage as oracle
@@ -22,11 +22,9 @@ def small():
     return planted(300, 12, features=60, difficulty=0.3, seed=1)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def a_few_classes_may_teach():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TEACHERS", 2)
-        yield
+def fit(*args, lda_classes=2, **options):
+    """With an LDA view of a few classes."""
+    return fewnode.fit(*args, lda_classes=lda_classes, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +32,11 @@ def fitted(tiny):
     return fit("vantage", *tiny, n_way=3, k_shot=2, steps=0, rank=32)
 
 
-def test_it_takes_many_classes_to_teach_a_view(tiny, fitted, monkeypatch):
+def test_it_takes_many_classes_for_an_lda_view(tiny, fitted):
     graph, split = tiny
-    monkeypatch.setattr(module, "TEACHERS", len(split.base) + 1)
-    untaught = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32)
-    asked = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, taught=False)
-    assert len(fitted.gate) == len(untaught.gate) + 1 and len(fitted.embed(graph)) == len(VIEWS) + 1
-    assert len(untaught.embed(graph)) == len(VIEWS) and not any(
-        "discriminant" in name for name in untaught.state_dict()
-    )
-    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 5, 0)
-    assert torch.equal(untaught(graph, tasks), asked(graph, tasks))
+    without = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, lda_classes=len(split.base) + 1)
+    assert len(fitted.gate) == len(without.gate) + 1 and len(fitted.embed(graph)) == len(VIEWS) + 1
+    assert len(without.embed(graph)) == len(VIEWS) and not any("lda" in name for name in without.state_dict())
 
 
 @pytest.mark.parametrize("pseudo", [True, False])
@@ -53,7 +45,7 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
     graph, core = small[0], model
     with torch.no_grad():
         core.gate.copy_(torch.randn(len(core.gate), generator=torch.Generator().manual_seed(0)))
-        core.reach.fill_(0.4)
+        core.distance_weight.fill_(0.4)
     supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}  # not two: both are equally near to their mean
     tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
     plain = core.embed(graph)
@@ -61,7 +53,7 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
     views = [view.double() for view in (*plain[:-1], *whitened, plain[-1])]
     chosen = NEAREST if pseudo else 0
     for at, query in enumerate((5, 6)):
-        learned = core.gate.double(), core.sharpness.item(), core.reach.item()
+        learned = core.gate.double(), core.logit_scale.item(), core.distance_weight.item()
         expected = oracle.score(views, *learned, query, supports, chosen)
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
 
@@ -97,7 +89,7 @@ def test_without_its_adaptations_it_is_the_centred_floor(tiny):
     z = model.views(graph)[NEAR]
     means = class_means(z[tasks.support], tasks.support_y, 3)
     expected = cosine_scores(z[tasks.query], means) * z[tasks.query].norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(model(graph, tasks) / model.sharpness.exp(), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(model(graph, tasks) / model.logit_scale.exp(), expected, atol=1e-5, rtol=1e-4)
 
 
 def test_the_gate_starts_at_the_floors_look(fitted):
@@ -120,7 +112,9 @@ def test_the_loss_within_folds_is_written_out_by_restricted_tasks(tiny, fitted):
         query_y = tasks.query_y[0][keep_q].unique(return_inverse=True)[1]
         part = Tasks(tasks.support[:, keep_s], support_y[None], tasks.query[:, keep_q], query_y[None])
         whitened = [F.normalize(state[v] @ core.whitening.fold_matrices[f, v], dim=1) for v in range(len(WORDS))]
-        scores = explicit_scores(core, [*state, *whitened, core.discriminant.fold_rows], part)
+        seen = torch.zeros(graph.num_nodes, core.lda.found)
+        seen[core.lda.labelled] = core.lda.fold_rows
+        scores = explicit_scores(core, [*state, *whitened, seen], part)
         losses.append(F.cross_entropy(scores[0], part.query_y[0], reduction="sum"))
     within = sum(losses) / tasks.query.shape[1]
     torch.testing.assert_close(core.loss(view, tasks), (plain + 2 * within) / 3, atol=1e-4, rtol=1e-4)
@@ -134,8 +128,8 @@ def explicit_scores(core, views, tasks):
     cosine = joined[tasks.query] @ F.normalize(means, dim=-1).mT
     near = -torch.cdist(joined[tasks.query], means).square() / 2
     near = near + joined[tasks.query].square().sum(-1, keepdim=True) / 2  # the same for all classes
-    part = torch.sigmoid(core.reach)
-    return ((1 - part) * cosine + part * near) * core.sharpness.exp()
+    part = torch.sigmoid(core.distance_weight)
+    return ((1 - part) * cosine + part * near) * core.logit_scale.exp()
 
 
 @pytest.mark.parametrize("switch", ["node_adaptation", "class_adaptation", "task_adaptation"])
@@ -158,13 +152,13 @@ def test_the_part_of_the_distance_is_learned_and_belongs_to_the_task_level(tiny)
     model = fit("vantage", *tiny, n_way=3, k_shot=3, steps=3, rank=32)
     graph, split = tiny
     model.loss(training_view(graph, split), draw_tasks(graph.y, split.base, 4, 3, 3, 2, 0)).backward()
-    assert model.reach.grad.abs() > 0
+    assert model.distance_weight.grad.abs() > 0
     tasks = draw_tasks(graph.y, split.novel, 3, 3, 4, 5, 0)
     without = fit("vantage", *tiny, n_way=3, k_shot=3, steps=3, rank=32, task_adaptation=False)
     with torch.no_grad():
         for one, moves in ((model, True), (without, False)):
             before = one(graph, tasks)
-            one.reach.fill_(3.0)
+            one.distance_weight.fill_(3.0)
             assert torch.equal(one(graph, tasks), before) != moves
 
 
@@ -173,10 +167,10 @@ def test_what_is_near_to_no_class_goes_to_the_one_that_is_spread_out(fitted):
     lengths = torch.tensor([[1.0, 0.4]])  # the supports of the first class agree, those of the second do not
     with torch.no_grad():
         for reach, expected in ((20.0, [-0.2, 0.02]), (-20.0, [0.3, 0.25])):
-            core.reach.fill_(reach)
-            found = core._matched(products, lengths)[0, 0] / core.sharpness.exp()
+            core.distance_weight.fill_(reach)
+            found = core._matched(products, lengths)[0, 0] / core.logit_scale.exp()
             torch.testing.assert_close(found, torch.tensor(expected))
-        core.reach.fill_(-2.0)
+        core.distance_weight.fill_(-2.0)
 
 
 def test_the_penalty_on_the_gate_counts_how_far_it_has_moved(tiny, fitted):
@@ -192,12 +186,12 @@ def test_the_penalty_on_the_gate_counts_how_far_it_has_moved(tiny, fitted):
     torch.testing.assert_close(added, 3e-4 * moved.square().sum(), atol=1e-5, rtol=1e-3)
 
 
-def test_what_was_taught_holds_on_another_graph():
+def test_the_lda_view_holds_on_another_graph():
     graph, split = planted(900, 30, features=100, difficulty=0.5, seed=0)
     model = fit("vantage", graph, split, n_way=3, k_shot=3, steps=0, rank=32, inductive=True)
     with torch.no_grad():
         model.gate.fill_(-9.0)
-        model.gate[-1] = 9.0  # the taught view alone
+        model.gate[-1] = 9.0  # the LDA view alone
     assert evaluate(model, graph, split.novel, n_way=3, k_shot=3, n_query=5).accuracy > 0.6
 
 
@@ -262,107 +256,58 @@ def test_weights_drawn_by_lot_are_left_aside():
 
 @pytest.fixture(scope="module")
 def wordless():
-    """A planted graph without its words, and how vantage is fitted there: no view is taught."""
+    """A planted graph without its words, and how vantage is fitted there."""
     base, split = planted(300, 12, homophily=0.9, avg_degree=10, seed=1)
     graph = Graph.from_edges(base.edge_arrays()["edge_index"], y=base.y.numpy())
     return graph, split, {"n_way": 3, "k_shot": 3, "rank": 16, "steps": 0}
 
 
-@pytest.mark.parametrize("gain", [0.02, 0.0])
-def test_without_words_half_a_ridge_regression_joins_in_if_known_classes_gain(wordless, monkeypatch, tmp_path, gain):
+@pytest.mark.parametrize("lda_classes", [2, 30])
+def test_without_words_half_of_a_node_is_its_position(wordless, lda_classes):
     graph, split, shape = wordless
-    asked = []
-
-    def measured(model, _graph, _state, tasks):
-        asked.append((tasks.n_way, int(tasks.shots()[0, 0]), torch.isfinite(model.gate).sum().item()))
-        return gain + 0.01 * torch.randn(len(tasks), generator=torch.Generator().manual_seed(0))
-
-    monkeypatch.setattr(module, "TEACHERS", 30)
-    monkeypatch.setattr(module.Vantage, "_gain", measured)
-    model = fit("vantage", graph, split, **shape)
-    known = len(split.base + split.validation)
-    assert set(asked) == {(known, 5, 6)}  # all known classes, five shots, without the views that base classes taught
-    assert torch.isfinite(model.gate).all()
-    assert model.share.item() == (0.5 if gain else 0.0)
-    assert ("ridge regression is half of the score" in " ".join(model.card.notes)) == bool(gain)
-    tasks = draw_tasks(graph.y, split.novel, 3, 3, 4, 5, 0)
-    alone = fit("vantage", graph, split, **shape, ridge=False)
-    assert alone.share is None and torch.equal(alone(graph, tasks), model(graph, tasks)) != bool(gain)
-    again = fewnode.load(fewnode.save(model, tmp_path / "model"))
-    assert torch.equal(again(graph, tasks), model(graph, tasks))
-
-
-def test_the_ridge_regression_sees_supports_and_pseudo_supports(wordless, monkeypatch):
-    graph, split, shape = wordless
-    monkeypatch.setattr(module, "TEACHERS", 30)
-    model = fit("vantage", graph, split, **shape)
-    tasks = draw_tasks(graph.y, split.novel, 3, 3, 4, 5, 0)
-    state = model.embed(graph)
-    with torch.no_grad():
-        model.share.fill_(0.5)
-        alone, (supports, pseudo) = model._score(graph, state, tasks)
-        rows = torch.cat([supports, pseudo, pseudo], 1)  # which counts as much as two examples
-        y = torch.cat([tasks.support_y, torch.arange(3).repeat(5, 2)], 1)
-        queries = model._joined(model._parts(state, tasks.query))
-        regressed = ridge_scores(rows, y, queries, 3, module.PENALTY) * model.sharpness.exp()
-        torch.testing.assert_close(model(graph, tasks), (alone + regressed) / 2, atol=1e-4, rtol=1e-4)
-
-
-def test_with_words_or_many_base_classes_there_is_nothing_to_settle(wordless, tiny, fitted):
-    graph, split, shape = wordless
-    assert fitted.share is None and "share" not in fitted.state_dict() and "words" not in fitted.card.context
-    assert fit("vantage", graph, split, **shape).share is None  # as many base classes as teach a view
-
-
-@pytest.mark.parametrize(("teachers", "fixed"), [(2, (0.5,)), (30, (0.4, 0.2))])
-def test_without_words_much_of_a_node_is_where_it_stands(wordless, monkeypatch, teachers, fixed):
-    graph, split, shape = wordless
-    monkeypatch.setattr(module, "TEACHERS", teachers)
-    model = fit("vantage", graph, split, **shape, ridge=False)
+    model = fit("vantage", graph, split, **shape, lda_classes=lda_classes)
     with torch.no_grad():
         model.gate.copy_(torch.randn(len(model.gate), generator=torch.Generator().manual_seed(0)))
     supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}
     tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
-    state = model.embed(graph)
-    plain, taught, places = state[: len(VIEWS)], state[len(VIEWS) : -len(fixed)], state[-len(fixed) :]
-    assert len(taught) == (teachers == 2)
+    *state, position = model.embed(graph)
+    plain, lda = state[: len(VIEWS)], state[len(VIEWS) :]
+    assert len(lda) == (lda_classes == 2)
     whitened = [model.whitening(number, plain[number]) for number in range(len(WORDS))]
-    views = [view.double() for view in (*plain, *whitened, *taught, *places)]
-    shares = torch.cat([(1 - sum(fixed)) * torch.softmax(model.gate, 0), torch.tensor(fixed)]).double()
-    learned = shares.log(), model.sharpness.item(), model.reach.item()
+    views = [view.double() for view in (*plain, *whitened, *lda, position)]
+    shares = torch.cat([torch.softmax(model.gate, 0) / 2, torch.tensor([0.5])]).double()
+    learned = shares.log(), model.logit_scale.item(), model.distance_weight.item()
     for at, query in enumerate((5, 6)):
         expected = oracle.score(views, *learned, query, supports, NEAREST)
         torch.testing.assert_close(model(graph, tasks)[0, at].double(), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_where_a_node_stands_belongs_to_the_node_level_of_graphs_without_words(wordless, fitted, monkeypatch):
+def test_the_position_belongs_to_the_node_level_of_graphs_without_words(wordless, fitted):
     graph, split, shape = wordless
-    monkeypatch.setattr(module, "TEACHERS", 30)
     whole, *without = (
-        fit("vantage", graph, split, **shape, **more) for more in ({}, {"places": False}, {"node_adaptation": False})
+        fit("vantage", graph, split, **shape, **more, lda_classes=30)
+        for more in ({}, {"positional_view": False}, {"node_adaptation": False})
     )
-    assert whole.places and not fitted.places and not any(model.places for model in without)
-    assert [len(model.embed(graph)) for model in (whole, *without)] == [8, 6, 6]
+    assert whole.positional and not fitted.positional and not any(model.positional for model in without)
+    assert [len(model.embed(graph)) for model in (whole, *without)] == [7, 6, 6]
     view, tasks = training_view(graph, split), draw_tasks(graph.y, split.base, 4, 2, 3, 2, 0)
     assert torch.equal(whole.loss(view, tasks), without[0].loss(view, tasks))  # how much it counts is not learned
 
 
-def test_where_nodes_stand_tells_classes_apart_that_links_alone_define(wordless, monkeypatch):
+def test_positions_tell_classes_apart_that_links_alone_define(wordless):
     graph, split, shape = wordless
-    monkeypatch.setattr(module, "TEACHERS", 30)
     tasks = draw_tasks(graph.y, split.novel, 3, 3, 10, 50, 0)
-    for z in fit("vantage", graph, split, **shape).embed(graph)[-2:]:
-        means = class_means(z[tasks.support], tasks.support_y, 3)
-        right = cosine_scores(z[tasks.query], means).argmax(-1).eq(tasks.query_y)
-        assert right.float().mean() > 0.7
+    z = fit("vantage", graph, split, **shape, lda_classes=30).embed(graph)[-1]
+    means = class_means(z[tasks.support], tasks.support_y, 3)
+    right = cosine_scores(z[tasks.query], means).argmax(-1).eq(tasks.query_y)
+    assert right.float().mean() > 0.7
 
 
-def test_where_links_are_all_half_of_the_score_is_a_distance_which_one_shot_cannot_teach(wordless, fitted, monkeypatch):
+def test_where_links_are_all_half_of_the_score_is_a_distance_which_one_shot_cannot_teach(wordless, fitted):
     graph, split, shape = wordless
-    taught = fit("vantage", graph, split, **shape)
-    monkeypatch.setattr(module, "TEACHERS", 30)
-    alone = fit("vantage", graph, split, **shape)
-    assert [torch.sigmoid(model.reach).item() > 0.4 for model in (fitted, taught, alone)] == [False, False, True]
+    lda, alone = (fit("vantage", graph, split, **shape, lda_classes=classes) for classes in (2, 30))
+    distance = [torch.sigmoid(model.distance_weight).item() > 0.4 for model in (fitted, lda, alone)]
+    assert distance == [False, False, True]
     tasks = draw_tasks(graph.y, split.base, 3, 1, 4, 2, 0)
     alone.loss(training_view(graph, split), tasks).backward()
-    assert alone.reach.grad.abs() < 1e-6 < alone.gate.grad.abs().max()
+    assert alone.distance_weight.grad.abs() < 1e-6 < alone.gate.grad.abs().max()

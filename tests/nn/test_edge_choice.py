@@ -4,7 +4,7 @@ import pytest
 import fewnode
 from fewnode import Graph
 from fewnode.graph.edge_types import EdgeUse
-from fewnode.nn.edge_choice import CLASSES, choose_edges
+from fewnode.nn.edge_choice import choose_edges
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +23,13 @@ def onwards(y, rng):
 
 def test_directions_are_used_where_they_tell_classes_apart(base):
     rng, y = np.random.default_rng(0), base.y.numpy()
-    told = choose_edges(Graph.from_edges(onwards(y, rng), base.features_scipy(), y, directed=True), 32)
-    assert told.use.relations == ("in", "out") and "in- and out-neighbours are seen apart" in told.notes()[0]
+    use, notes = choose_edges(Graph.from_edges(onwards(y, rng), base.features_scipy(), y, directed=True), 32)
+    assert use.relations == ("in", "out") and "in- and out-neighbours are seen apart" in notes[0]
     edges = base.edge_arrays()["edge_index"]
     turned = np.where(rng.random(edges.shape[1]) < 0.5, edges[::-1], edges)
-    lot = choose_edges(Graph.from_edges(turned, base.features_scipy(), y, directed=True), 32)
-    assert lot.use == EdgeUse() and lot.notes() == ["directions of edges: not used, they did not help on known classes"]
+    use, notes = choose_edges(Graph.from_edges(turned, base.features_scipy(), y, directed=True), 32)
+    assert use == EdgeUse()
+    assert notes == ["directions and types of edges: not used, they did not help on known classes"]
 
 
 def test_kinds_count_less_if_they_lead_anywhere_and_are_a_view_if_they_belong_to_classes(base):
@@ -37,16 +38,16 @@ def test_kinds_count_less_if_they_lead_anywhere_and_are_a_view_if_they_belong_to
     count = edges.shape[1]
     noisy = np.hstack([edges, rng.integers(0, len(y), (2, 2 * count))])
     kinds = np.repeat(["friend", "ad"], [count, 2 * count])
-    told = choose_edges(Graph.from_edges(noisy, base.features_scipy(), y, edge_type=kinds), 32)
-    assert told.use.weights["friend"] == 1 and told.use.weights["ad"] < 0.2
-    assert "an edge counts friend 1, ad 0.05" in told.notes()[0]
+    use, notes = choose_edges(Graph.from_edges(noisy, base.features_scipy(), y, edge_type=kinds), 32)
+    assert use.weights["friend"] == 1 and use.weights["ad"] < 0.2
+    assert "an edge counts friend 1, ad 0.05" in notes[0]
     by_class = np.where(rng.random(count) < 0.8, y[edges[0]], rng.integers(0, 12, count))
-    told = choose_edges(Graph.from_edges(edges, base.features_scipy(), y, edge_type=by_class), 32)
-    assert told.use.types and "which edge types a node has is one view" in " ".join(told.notes())
+    use, notes = choose_edges(Graph.from_edges(edges, base.features_scipy(), y, edge_type=by_class), 32)
+    assert use.types and "which edge types a node has is one view" in " ".join(notes)
 
 
 def test_few_classes_are_not_asked(base):
-    y = np.where(base.y.numpy() < CLASSES - 1, base.y.numpy(), -1)
-    told = choose_edges(Graph.from_edges(base.edge_arrays()["edge_index"], y=y, directed=True))
-    assert told.use == EdgeUse() and "fewer than" in told.notes()[0]
-    assert choose_edges(base).notes() == []
+    y = np.where(base.y.numpy() < 3, base.y.numpy(), -1)
+    use, notes = choose_edges(Graph.from_edges(base.edge_arrays()["edge_index"], y=y, directed=True))
+    assert use == EdgeUse() and "fewer than" in notes[0]
+    assert choose_edges(base) == (EdgeUse(), [])

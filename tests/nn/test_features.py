@@ -65,7 +65,7 @@ def test_models_fitted_on_one_graph_share_what_is_made_from_it_until_one_is_chan
     fresh = words.fresh()
     one, two, narrow = (ReducedFeatures(30, rank).fit(words) for rank in (10, 10, 5))
     shared = one(words)
-    assert two(words) is shared and two.beyond(words) is one.beyond(words)
+    assert two(words) is shared and two.beyond_basis(words) is one.beyond_basis(words)
     assert torch.equal(two.fit(fresh)(fresh), shared)
     assert narrow(words).shape[1] == 5
     two.load_state_dict({key: 2 * value for key, value in two.state_dict().items()})
@@ -86,10 +86,10 @@ def test_words_of_classes_that_came_later_are_seen_beyond_the_basis():
     old, later = topics([0, 1, 2, 3], 0), topics([8, 9], 1)
     both = Graph.from_edges(np.zeros((2, 0), int), sp.vstack([old.features_scipy(), later.features_scipy()]).tocsr())
     reduced = ReducedFeatures(100, 12).fit(old)
-    assert reduced.beyond(old).shape == (120, 0)  # nothing is beyond what was fitted
+    assert reduced.beyond_basis(old).shape == (100, 0)  # nothing is beyond what was fitted
     new = torch.arange(180) >= 120
     assert float(reduced(both)[new].abs().max()) < 1e-3  # the basis is blind to them
-    extra = reduced.beyond(both)
+    extra = reduced._weighted(both.x) @ reduced.beyond_basis(both)
     assert extra.shape[1] >= 2 and float(extra[new].norm(dim=1).min()) > 0.3
     assert float(extra[~new].norm(dim=1).max()) < 0.3
 
@@ -97,21 +97,21 @@ def test_words_of_classes_that_came_later_are_seen_beyond_the_basis():
 def test_a_few_strange_nodes_do_not_change_the_directions():
     reduced = ReducedFeatures(100, 12).fit(topics([0, 1, 2, 3], 0))
     few = topics([8], 1).subgraph(torch.arange(30) < 2)
-    assert reduced.beyond(few).shape == (2, 0)
+    assert reduced.beyond_basis(few).shape == (100, 0)
 
 
 def test_a_complete_basis_has_nothing_beyond():
     old, other = topics([0, 1], 0), topics([4, 5], 1)
-    assert ReducedFeatures(100, 100).fit(old).beyond(other).shape[1] <= 20
+    assert ReducedFeatures(100, 100).fit(old).beyond_basis(other).shape[1] <= 20
     dense = Graph.from_edges([[0], [1]], np.random.default_rng(0).normal(size=(50, 6)).astype("float32"))
-    assert ReducedFeatures(6, 256).fit(dense).beyond(dense).shape == (50, 0)
+    assert ReducedFeatures(6, 256).fit(dense).beyond_basis(dense).shape == (6, 0)
 
 
 def test_the_fitted_graph_has_nothing_beyond_even_where_all_directions_are_alike():
     for size in (50, 400):
         noise = np.random.default_rng(0).normal(size=(500, size)).astype("float32")
         graph = Graph.from_edges([[0], [1]], noise)
-        assert ReducedFeatures(size, size // 2).fit(graph).beyond(graph).shape == (500, 0)
+        assert ReducedFeatures(size, size // 2).fit(graph).beyond_basis(graph).shape == (size, 0)
 
 
 def test_rows_of_length_one_are_taken_as_they_are():

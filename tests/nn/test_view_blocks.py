@@ -8,23 +8,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import fewnode
 from fewnode import store as spaces
 from fewnode.graph.arrays import leading_eigenvectors, structural_bytes, to_scipy
-from fewnode.graph.operators import AT_ONCE, bounding, mean_adjacency, normalized_adjacency
+from fewnode.graph.operators import gram_product, mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
-from fewnode.nn import view_blocks
 from fewnode.nn import views as module
-from fewnode.nn.column_block import ColumnBlock
 from fewnode.nn.features import ReducedFeatures
 from fewnode.nn.views import VIEWS, WORDS, Views
-from fewnode.store import Columns
+from fewnode.store import Columns, Space
 
 
 def least(n: int, columns: int) -> int:
     """Memory for so many columns at a time."""
-    return spaces.RUNTIME + 2 * spaces.CHUNK + n * (spaces.PER_NODE + 4 * view_blocks.COPIES * columns)
+    return Space.least(n, module.COPIES * columns)
 
 
 def cosines(view: torch.Tensor) -> torch.Tensor:
@@ -38,7 +37,7 @@ def test_views_by_blocks_agree_with_those_in_memory(tmp_path, monkeypatch, half,
     if dense:
         graph = graph.with_features(graph.x.to_dense()[:, :40].contiguous())
     if half:
-        monkeypatch.setattr(module, "ROOM", 0)
+        monkeypatch.setattr(module, "HALF_FROM", 0)
     save_store(graph, tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store", least(600, 25))
     whole, blocks = (Views(graph.num_features, 64).fit(graph) for _ in range(2))
@@ -52,21 +51,21 @@ def test_views_by_blocks_agree_with_those_in_memory(tmp_path, monkeypatch, half,
 
 
 def test_links_by_blocks_are_those_of_double_precision(tmp_path):
-    """On a graph without classes, where directions of nearly the same strength are cut apart; the iteration in memory,
-    in single precision, is further off (row ``links`` of benchmarks/scale.py)."""
+    """On a graph without classes, where directions of nearly the same strength are cut apart."""
     random = torch.Generator().manual_seed(0)
     edges, x = torch.randint(1500, (2, 4000), generator=random), torch.randn(1500, 40, generator=random)
     graph = fewnode.Graph.from_edges(edges.numpy(), x.numpy())
     save_store(graph, tmp_path / "g.store")
     views = Views(40, 64).fit(graph)
-    by_blocks = views(open_store(tmp_path / "g.store", least(1500, 25)))[VIEWS.index("links_two_steps")]
-    words = views._padded(views.features(graph))
-    lists = to_scipy(module.neighbour_lists(normalized_adjacency(graph))).astype("float64")
+    words = F.pad(views.features(graph), (0, 24))
+    lists = to_scipy(module.neighbour_lists(graph).matrix).astype("float64")
     mean = to_scipy(mean_adjacency(graph).matrix).astype("float64")
-    start = module.Waves.of(words.shape[1], 80)(words).double()
+    start = module.RandomFourier.of(words.shape[1], 80)(words).double()
     directions = leading_eigenvectors(lambda v: torch.from_numpy(lists.T @ (lists @ v.numpy())), start, 64)[1]
     exact = module.centred(torch.from_numpy(mean @ (mean @ (lists @ directions.numpy()))))
-    assert (exact @ exact.T - cosines(by_blocks)).abs().max() < 1e-5
+    for one in (graph, open_store(tmp_path / "g.store", least(1500, 25))):
+        found = views(one)[VIEWS.index("links_two_steps")]
+        assert (exact @ exact.T - cosines(found)).abs().max() < 1e-5
 
 
 def test_a_reduction_learned_by_rows_spans_the_same(tmp_path):
@@ -74,16 +73,18 @@ def test_a_reduction_learned_by_rows_spans_the_same(tmp_path):
     save_store(graph, tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store", least(600, 25))
     whole, by_rows = Views(graph.num_features, 64).fit(graph), Views(graph.num_features, 64)
-    by_rows.features._learn(stored.x, stored.space)
+    by_rows.features._learn(stored.x, replace(stored.space, memory=0))
     span = torch.linalg.svdvals(whole.features.basis.T @ by_rows.features.basis)
     assert span.min() > 0.999 and torch.allclose(whole.features.weakest, by_rows.features.weakest, rtol=1e-3)
 
 
 def test_memory_for_structural_features_is_enough_for_their_directions_as_in_memory():
-    """The signs of directions hang on the last digit, and the search for links starts from them."""
-    x = torch.empty(1_000_000, 128, device="meta")
-    space = spaces.Space(Path(), spaces.Space.memory_for(structural_bytes(len(x), 0), len(x)))
-    assert bounding(x, space) is None and bounding(x, replace(space, memory=space.memory // 2)) is not None
+    """Rounding can flip the sign of a direction, and the search for links starts from them."""
+    x, asked = torch.empty(1_000_000, 128, device="meta"), []
+    space = Space(Path(), Space.memory_for(structural_bytes(len(x), 0), len(x)))
+    for bound in (space, replace(space, memory=space.memory // 2)):
+        gram_product(x, bound, lambda rows: asked.append(len(rows)) or rows)
+    assert asked[0] == len(x) > max(asked[1:])
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -94,7 +95,7 @@ def test_directions_of_features_that_fit_have_the_very_bits_of_those_in_memory(t
     save_store(graph, tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store", least(600, 25))
     bases = [Views(graph.num_features, 128).fit(one).features.basis for one in (graph, stored)]
-    assert bases[0].shape[1] > AT_ONCE and torch.equal(*bases)
+    assert bases[0].shape[1] > 64 and torch.equal(*bases)
 
 
 def test_what_was_learned_of_the_features_stays_with_the_store(tmp_path, monkeypatch):
@@ -157,11 +158,13 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
     def noting(self: spaces.Space) -> None:
         released.update(str(array.filename) for one, _ in self.maps if (array := one()) is not None)
 
-    space = open_store(tmp_path / "g.store", 1 << 30).space
+    graph = open_store(tmp_path / "g.store", 1 << 30)
+    space = graph.space.within("views").passing("raw")
     columns = [Columns(space, name, 300, [slice(0, 4)]) for name in ("start", "made")]
     columns[0].write(0, torch.randn(300, 4))
     monkeypatch.setattr(spaces.Space, "release", noting)
-    ColumnBlock(tmp_path / "g.store", False, (2, 0.1), *columns, 0).make()
+    smoothing = module.Smoothing(normalized_adjacency(graph), 2, 0.1)
+    module._make_block(columns[1], columns[0], smoothing, None, 0)
     assert str(space.path("start.0-4")) in released and str(tmp_path / "g.store" / "indices.npy") in released
 
 

@@ -8,7 +8,7 @@ from scipy import sparse as sp
 from fewnode import Graph, planted
 from fewnode.graph.edge_types import EdgeUse, relation, relation_names, type_counts, types_at
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
-from fewnode.nn.views import NEAR, VIEWS, Views, centred, reduced_links
+from fewnode.nn.views import NEAR, VIEWS, Views, centred, neighbour_lists
 
 
 def test_looks_are_unit_rows_around_the_mean_and_the_near_one_is_the_floors(tiny):
@@ -37,17 +37,15 @@ def test_two_steps_leave_the_node_itself_out():
     path = Graph.from_edges([[0, 1], [1, 2]], np.eye(3, dtype=np.float32))
     words = Views(3, 8).fit(path)
     two_steps = words(path)[VIEWS.index("words_two_steps")]
-    raw = words._padded(words.features(path))
+    raw = torch.nn.functional.pad(words.features(path), (0, 5))
     mean = torch.tensor([[0, 1.0, 0], [0.5, 0, 0.5], [0, 1.0, 0]])
     torch.testing.assert_close(two_steps, centred(mean @ mean @ raw), atol=1e-6, rtol=1e-5)
 
 
 def test_links_keep_what_a_full_svd_of_the_neighbour_lists_keeps(tiny):
     graph, _ = tiny
-    normal = normalized_adjacency(graph)
-    words = Views(graph.num_features, 256).fit(graph).features(graph)
-    reduced, basis = reduced_links(graph, normal, 40, words)
-    links = reduced @ basis
+    sources = Views(graph.num_features, 40).fit(graph).sources(graph)
+    links = neighbour_lists(graph) @ sources.links
     lists = graph.to_scipy().toarray() + np.eye(graph.num_nodes)
     idf = np.log((1 + graph.num_nodes) / (1 + lists.sum(0))) + 1
     weighted = lists * idf / np.linalg.norm(lists * idf, axis=1, keepdims=True)
@@ -62,7 +60,7 @@ def test_empty_rows_stay_empty():
 
 
 def test_large_graphs_are_kept_in_half_precision(monkeypatch):
-    monkeypatch.setattr("fewnode.nn.views.ROOM", 10)
+    monkeypatch.setattr("fewnode.nn.views.HALF_FROM", 10)
     graph = Graph.from_edges([[0, 1], [1, 2]], sp.csr_matrix(np.eye(3, dtype=np.float32)))
     assert all(view.dtype == torch.float16 for view in Views(3, 4).fit(graph)(graph))
 

@@ -1,21 +1,17 @@
 """Stores in object storage: the views are those of a store on disk, whoever made which part of them."""
 
-import pickle
-import shutil
-
 import fsspec
 import pytest
 
 import fewnode
-from fewnode import store as spaces
 from fewnode.classifier.inputs import TableSource
 from fewnode.errors import InputError
 from fewnode.graph.stored import open_store, save_store
-from fewnode.nn import view_blocks
-from fewnode.nn.views import Views
+from fewnode.nn.views import COPIES, Views
+from fewnode.store import Space
 
 NODES = 300
-MEMORY = spaces.RUNTIME + 2 * spaces.CHUNK + NODES * (spaces.PER_NODE + 4 * view_blocks.COPIES * 25)
+MEMORY = Space.least(NODES, COPIES * 25)
 
 
 @pytest.fixture
@@ -38,14 +34,10 @@ def test_views_of_a_store_elsewhere_are_those_of_one_on_disk(tmp_path, url):
     expected = views(open_store(tmp_path / "g.store", MEMORY))
     elsewhere = open_store(url, MEMORY)
     assert all(a.equal(b) for a, b in zip(views(elsewhere), expected, strict=True))
-    left = fsspec.filesystem("memory").find("/bucket")
-    assert sum("/words_far.npy" in name for name in left) == 1 and not any("/raw/" in name for name in left)
-    shutil.rmtree(tmp_path / "cache")  # another machine has nothing yet
+    assert (tmp_path / "cache") in elsewhere.space.folder.parents
+    fsspec.filesystem("memory").rm("/bucket/g.store/indices.npy")  # what was copied is not copied again
     again = open_store(url, MEMORY)
     assert all(a.equal(b) for a, b in zip(views(again), expected, strict=True))
-    assert not list((tmp_path / "cache").rglob("raw")), "nothing was made again"
-    sent = pickle.loads(pickle.dumps(again.space))  # noqa: S301 - as Ray sends it
-    assert (sent.folder, sent.remote, sent.memory) == (again.space.folder, again.space.remote, MEMORY)
 
 
 def test_what_is_wrong_with_a_store_elsewhere_is_named(tmp_path, url):
@@ -55,9 +47,9 @@ def test_what_is_wrong_with_a_store_elsewhere_is_named(tmp_path, url):
     put(graph, tmp_path / "g.store", url)
     with fsspec.open(f"{url}/indices.npy", "ab") as file:
         file.write(b"more")
-    with pytest.raises(InputError, match=r"g\.store/indices\.npy is damaged: its SHA-256"):
+    with pytest.raises(InputError, match=r"indices\.npy is damaged: it has .* bytes"):
         open_store(url)
-    with pytest.raises(InputError, match="nonsense:// is not known to fsspec"):
+    with pytest.raises(InputError, match=r"nonsense://bucket/g.store cannot be read .*not known"):
         open_store("nonsense://bucket/g.store")
 
 

@@ -114,7 +114,7 @@ class Relay:
         words, _, near, far, _, links_near = (
             _uncentred(*parts) for parts in zip(views[six], sources.means[six], sources.lengths[six], strict=True)
         )
-        links = neighbour_lists(edges) @ sources.links
+        links = neighbour_lists(graph) @ sources.links
         words_mean, links_mean = ((mean @ part.float()).half() for part in (words, links))
         said = torch.cat([label_matrix(y, answers.shape[1]), answers, torch.ones_like(answers[:, :1])], 1)
         far_said, near_said = (_spread(edges, said, *spread) for spread in SPREADS)
@@ -430,7 +430,8 @@ def open_set_on_disk(
     for part in (own.features.basis, own.features.idf, y):
         sha.update(part.contiguous().numpy().data)
     space = graph.space.within(f"world-{sha.hexdigest()[:16]}")
-    if space.brought(NAME, MODEL, TENSORS):
+    assert space.folder is not None
+    if (space.folder / NAME).exists():
         found = load(space.folder, Manifest.read(space.folder), y, classes)
         assert found is not None and found.recipe is not None
         recipe = replace(found.recipe, answers=space.open("answers"), sources=own.sources(graph))
@@ -444,7 +445,6 @@ def open_set_on_disk(
     bare = replace(made.recipe, answers=none, sources=replace(made.recipe.sources, links=links, columns=lambda: none))
     save(replace(made, x=none, log_known=none, facts=none, recipe=bare), space.folder)
     Manifest.write(space.folder)
-    space.share(MODEL, TENSORS, NAME)
     return made
 
 

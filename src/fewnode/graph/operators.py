@@ -218,6 +218,10 @@ class Operator:
         typed = self.to(dense.dtype)
         return _product(typed.factor, typed.other, dense, self.kernel)
 
+    def into(self, z: Tensor, out: Tensor) -> Tensor:
+        """``self @ z``, in ``out`` if that saves memory; ``z`` may be used up."""
+        return self.factor.product_(z, out) if isinstance(self.factor, Pattern) else self @ z
+
     def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
         """See ``ppr_smooth``. 64 columns at a time, whose rows stay in the processor's cache for longer."""
         learned = isinstance(h, Tensor) and h.requires_grad
@@ -334,11 +338,6 @@ def ppr_smooth(operator: Operator, h: "Tensor | RowsOf", steps: int = 12, restar
     return operator.smooth(h, steps, restart)
 
 
-# --- Passes over the features of a graph on disk, a chunk of rows at a time.
-AT_ONCE = 64  # columns that features are multiplied with at once, where memory is bounded: the bits are the same
-PASSES_WIDE = 2048  # columns up to which X^T X is made once instead of multiplied again and again
-
-
 def feature_rows(x: Tensor, rows: slice) -> Tensor:
     """Some rows of dense or sparse features."""
     if x.layout != torch.sparse_csr:
@@ -354,34 +353,21 @@ def row_bytes(x: Tensor) -> int:
     return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
 
 
-def bounding(x: Tensor, space: Space | None) -> Space | None:
-    """The space, if the features do not fit into its memory for a truncated SVD; else None, as for features in memory.
-    What fits is made as it is there: the signs of singular vectors hang on the last digit, and with them the numbers
-    that the search for the directions of links starts from."""
-    if space is None:
-        return None
-    sparse = x.layout == torch.sparse_csr  # weighted, by rows and by columns; dense ones are read and centred
-    features = 32 * x.values().numel() if sparse else 8 * x.numel()
-    return None if space.fits(features + 4 * AT_ONCE * len(x), len(x)) else space
-
-
 def column_means(x: Tensor, space: Space | None) -> Tensor:
     """The mean of each column of dense features."""
-    if space is None:
-        return x.mean(0)
-    total = x.new_zeros(x.shape[1], dtype=torch.float64)
-    for rows in space.rows(len(x), row_bytes(x)):
-        total += x[rows].double().sum(0)
-    return (total / len(x)).float()
+    total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
+    for rows in (space or MEMORY).rows(len(x), row_bytes(x)):
+        part = x[rows]
+        total += part.mean(0, dtype=torch.float32).double() * (len(part) / len(x))
+    return total.float()
 
 
 def column_spread(x: Tensor, space: Space | None) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean of each column of dense features, in double precision."""
-    if space is None:
-        return torch.std_mean(x.double(), dim=0, correction=0)
     means, count = x.new_zeros(x.shape[1], dtype=torch.float64), 0
     squares = torch.zeros_like(means)
-    for rows in space.rows(len(x), 3 * row_bytes(x)):  # moments of chunks joined: no small difference of large numbers
+    # Moments of chunks joined: no small difference of large numbers.
+    for rows in (space or MEMORY).rows(len(x), 3 * row_bytes(x)):
         part = x[rows].double()
         mean, both = part.mean(0), count + len(part)
         squares += (part - mean).square().sum(0) + (mean - means).square() * (count * len(part) / both)
@@ -397,39 +383,37 @@ def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tens
     return by_rows(space, name, shape, torch.float32, lambda rows: (x[rows] - centre).div_(scale))
 
 
-def gram_by_rows(weighted: Callable[[slice], Tensor], x: Tensor, space: Space) -> Callable[[Tensor], Tensor]:
-    """``v -> X^T X v`` for the rows that ``weighted`` gives of features like ``x``."""
-    if x.layout != torch.sparse_csr and x.shape[1] <= PASSES_WIDE:
-        gram = x.new_zeros(x.shape[1], x.shape[1], dtype=torch.float64)
-        for rows in space.rows(len(x), 2 * row_bytes(x)):
-            part = weighted(rows)
-            gram += part.T @ part
-        return lambda v: (gram @ v.double()).to(v.dtype)
+def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """``v -> X^T X v`` for the rows that ``weighted`` makes of features ``x``.
+
+    Features that fit into memory are weighted once, wherever they are: rounding can flip the sign of a singular vector,
+    and with them the numbers that the search for the directions of links starts from.
+    """
+    sparse = x.layout == torch.sparse_csr
+    needed = 32 * x.values().numel() if sparse else 8 * x.numel()  # by rows and by columns; read and centred
+    if space.fits(needed + 256 * len(x), len(x)):
+        whole = weighted(x)
+        back = transposed(whole) if sparse else whole.T
+        return lambda v: torch.cat([back @ (whole @ some.contiguous()) for some in v.split(64, 1)], 1)
 
     def product(v: Tensor) -> Tensor:
         total = torch.zeros_like(v, dtype=torch.float64)
         for rows in space.rows(len(x), 2 * (row_bytes(x) + 4 * v.shape[1])):
-            part = weighted(rows)
+            part = weighted(feature_rows(x, rows))
             total += columns_of(part, part @ v)
         return total.to(v.dtype)
 
-    return product
+    if sparse or x.shape[1] > 2048:
+        return product
+    gram = product(torch.eye(x.shape[1])).double()  # made once instead of multiplied again and again
+    return lambda v: (gram @ v.double()).to(v.dtype)
 
 
 def columns_of(part: Tensor, z: Tensor) -> Tensor:
     """``part^T z`` without turning a sparse matrix round."""
     if part.layout != torch.sparse_csr:
         return part.T @ z
-    return torch.from_numpy(to_scipy(part).T @ z.numpy())
-
-
-def mass_by_rows(x: Tensor, z: Tensor, space: Space, weighted: Callable[[Tensor], Tensor] | None) -> Tensor:
-    """``X^T z`` of the features, after ``weighted``, with ``z [N, B]``."""
-    total = z.new_zeros(x.shape[1], z.shape[1], dtype=torch.float64)
-    for rows in space.rows(len(x), 2 * row_bytes(x)):
-        part = feature_rows(x, rows)
-        total += columns_of(part if weighted is None else weighted(part), z[rows])
-    return total.to(z.dtype)
+    return torch.from_numpy(to_scipy(part).T @ z.cpu().numpy()).to(z.device)
 
 
 def times_rows(left: Tensor, rows: Tensor) -> Tensor:
@@ -442,7 +426,6 @@ def times_rows(left: Tensor, rows: Tensor) -> Tensor:
     return total
 
 
-# --- Random walks and PageRank on the CSR adjacency: every step is taken by all walkers at once.
 _STEP, _MIX_1, _MIX_2 = -7046029254386353131, -4658895280553007687, -7723592293110705685  # SplitMix64's constants
 
 PAGERANK = CacheKey[Tensor]("PageRank")

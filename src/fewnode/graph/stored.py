@@ -20,7 +20,6 @@ def open_store(
     verify: bool = False,
     progress: Progress = lambda what, part: None,
     engine: Engine | None = None,
-    structure: bool = False,
 ) -> Graph:
     """The graph of a store, with arrays that are read from disk as they are used.
 
@@ -30,17 +29,16 @@ def open_store(
         verify: read all of it once and compare the hashes.
         progress: told what is being done, and which part of it is done.
         engine: does pieces of the work, such as ``fewnode.cluster.RayPieces``; else they are done here.
-        structure: without features and names, which work on the edges does not look at.
     """
     store = Store(path, verify)
     if memory is None:
         memory = default_memory() if engine is None else engine.memory
-    if engine is not None and store.remote is None:
+    if engine is not None:
         engine.check(str(store.folder))
-    arrays, space = store.opened(structure), Space(store.folder, memory, progress, engine, store.remote)
+    arrays, space = store.arrays, Space(store.folder, memory, progress, engine)
     parts = {name: space.mapped(array) for name, array in arrays.items()}
     features = parts.get("features")
-    if store.facts.width is not None and not structure:
+    if store.facts.width is not None:
         shape = (len(parts["y"]), store.facts.width)
         features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
     names = StoredNames(arrays["name_ends"], arrays["name_letters"]) if "name_ends" in parts else None
@@ -52,7 +50,7 @@ def open_store(
         node_names=names,
         weights=parts.get("weights"),
         space=space,
-        **{name: getattr(store.facts, name) for name in _FACTS if not (structure and name == "feature_names")},
+        **{name: getattr(store.facts, name) for name in _FACTS},
     )
     graph.cache.get(FINGERPRINT, lambda: store.digest(labels=False))
     return graph

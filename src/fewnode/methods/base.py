@@ -1,6 +1,6 @@
 """What every method is: a module that scores the queries of a batch of tasks on a graph."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,14 +13,10 @@ from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs
 from ..nn.heads import one_hot
 from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, adapt, for_each_task
-from ..tasks import ClassSplit, Tasks
+from ..tasks import Tasks
 
 ROWS = 1 << 15  # rows of tasks that an inner loop works on at a time, and ...
 QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
-
-
-# Tasks of some base and validation classes, at most so many to a task, with so many shots of each; None if too few.
-Draw = Callable[[tuple[int, ...], int, int], Tasks | None]
 
 
 @dataclass(frozen=True)
@@ -98,6 +94,12 @@ class Method(nn.Module):
         package, _, module = cls.__module__.rpartition(".")
         return module if package == __package__ else cls.__name__.lower()
 
+    @classmethod
+    def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Arguments of the constructor that depend on the training graph (with labels of base classes alone) and the
+        other ``options``, and notes about them; ``fit`` keeps both in the model's card."""
+        return {}, []
+
     def prepare(self, graph: Graph) -> None:
         """Learn what needs no gradient (a feature basis, say) from the training view; called once, before training."""
 
@@ -113,9 +115,6 @@ class Method(nn.Module):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
-
-    def after_fit(self, graph: Graph, split: ClassSplit, draw: Draw) -> None:
-        """Decide what is decided once, when training is over; called by ``fit``."""
 
     def reset_head(self, n_way: int | None = None) -> None:
         """Get ready for tasks of ``n_way`` classes, or of any number. A head of one width is replaced by one that
@@ -170,6 +169,12 @@ class EncoderMethod(Method):
         self.encoder: nn.Module = GraphEncoder(
             self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius
         )
+
+    @classmethod
+    def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Arguments of the constructor that depend on the training graph (with labels of base classes alone) and the
+        other ``options``, and notes about them; ``fit`` keeps both in the model's card."""
+        return {}, []
 
     def prepare(self, graph: Graph) -> None:
         self.inputs.fit(graph)

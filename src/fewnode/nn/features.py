@@ -8,14 +8,11 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arrays import CacheKey, csr_parts, csr_tensor, leading_eigenvectors, random_block, transposed
-from ..graph.operators import AT_ONCE, bounding, column_means, feature_rows, gram_by_rows, mass_by_rows, row_bytes
-from ..store import Space, chunks
+from ..graph.arrays import CacheKey, csr_parts, csr_tensor, leading_eigenvectors, random_block
+from ..graph.operators import column_means, columns_of, feature_rows, gram_product, row_bytes
+from ..store import MEMORY, Space, chunks
 
 Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some columns
-
-CLEARLY = 1.25  # times as strong as anything the fitted graph has outside the basis
-NARROW = 8  # directions of a first, cheap search
 
 
 class ReducedFeatures(nn.Module):
@@ -44,19 +41,15 @@ class ReducedFeatures(nn.Module):
         fitted = graph.cache.get(REDUCTION.of(self.basis.shape[1]), lambda: self._fitted(graph))
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
-        none = self.basis[:, :0]
-        rows = none.new_zeros(0 if graph.space else graph.num_nodes, 0)
-        # Nothing of this graph is beyond the basis: the weakest was chosen so.
-        graph.cache.get(BEYOND, lambda: (rows, none), source=self._source())
+        none = self.basis[:, :0]  # nothing of this graph is beyond the basis: the weakest was chosen so
+        graph.cache.get(BEYOND, lambda: none, source=self.source())
         return self
 
     def _fitted(self, graph: Graph) -> "ReducedFeatures":
-        fitted, space = ReducedFeatures(*self.basis.shape).to(graph.device), bounding(graph.x, graph.space)
-        if graph.space is None:
-            return fitted._learn(graph.x, space)
-        # Threads and memory have a part in the rounding; views that were begun belong to what was learned first.
+        fitted, space = ReducedFeatures(*self.basis.shape).to(graph.device), graph.space or Space()
+        # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
         name = f"features-{hashlib.sha256(f'{graph.fingerprint} {self.basis.shape}'.encode()).hexdigest()[:16]}"
-        packed = graph.space.kept(name, lambda: fitted._learn(graph.x, space, AT_ONCE)._packed())
+        packed = space.kept(name, lambda: fitted._learn(graph.x, space)._packed())
         parts = packed.split([part.numel() for part in self.state_dict().values()])
         for own, part in zip(fitted.state_dict().values(), parts, strict=True):
             own.copy_(part.view_as(own))
@@ -65,37 +58,30 @@ class ReducedFeatures(nn.Module):
     def _packed(self) -> Tensor:
         return torch.cat([part.flatten() for part in self.state_dict().values()])
 
-    def _learn(self, x: Tensor, space: Space | None, at_once: int | None = None) -> "ReducedFeatures":
+    def _learn(self, x: Tensor, space: Space) -> "ReducedFeatures":
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(column_means(x, space))
-        gram, rank = self._gram(x, space, at_once), self.basis.shape[1]
+        gram, rank = gram_product(x, space, self._weighted), self.basis.shape[1]
         values, directions = leading_eigenvectors(gram, random_block(x.shape[1], rank).to(self.basis), rank)
         self.basis.copy_(directions)
-        beyond = self._leftover(gram, NARROW)[0]  # the search for the basis may have missed what is as strong
+        beyond = self._leftover(gram, 8)[0]  # the search for the basis may have missed what is as strong
         self.weakest.copy_(torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max())
         return self
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)
-        return graph.cache.get(REDUCED, lambda: self._weighted(graph.x) @ self.basis, source=self._source())
-
-    def beyond(self, graph: Graph) -> Tensor:
-        """Coordinates ``[N, up to rank]`` of another graph along directions that the basis lacks: words of classes that
-        the fitted graph did not have. Only directions clearly stronger than the weakest of the basis count, so the
-        fitted graph has none, and a graph of a few nodes has none either."""
-        return self._weighted_beyond(graph)[0]
+        return graph.cache.get(REDUCED, lambda: self._weighted(graph.x) @ self.basis, source=self.source())
 
     def beyond_basis(self, graph: Graph) -> Tensor:
-        """Those directions ``[F, up to rank]``."""
-        return self._weighted_beyond(graph)[1]
-
-    def _weighted_beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Directions ``[F, up to rank]`` of another graph that the basis lacks: words of classes that the fitted graph
+        did not have. Only directions clearly stronger than the weakest of the basis count, so the fitted graph has
+        none, and a graph of a few nodes has none either."""
         self._check(graph)
-        return graph.cache.get(BEYOND, lambda: self._beyond(graph), source=self._source())
+        return graph.cache.get(BEYOND, lambda: self._beyond(graph), source=self.source())
 
-    def _source(self) -> Tensor:
+    def source(self) -> Tensor:
         """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
         share all that is made from it."""
         if self.copied is None:
@@ -103,17 +89,14 @@ class ReducedFeatures(nn.Module):
         copy, version, original = self.copied
         return original if copy is self.basis and copy._version == version else self.basis
 
-    def _beyond(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        gram = self._gram(graph.x, graph.space)
-        for rank in (NARROW, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
+    def _beyond(self, graph: Graph) -> Tensor:
+        gram = gram_product(graph.x, graph.space or MEMORY, self._weighted)
+        for rank in (8, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
             values, directions = self._leftover(gram, rank)
-            strong = values > CLEARLY * self.weakest
+            strong = values > 1.25 * self.weakest
             if int(strong.sum()) < rank:
                 break
-        found = directions[:, strong]
-        if graph.space is not None:  # the coordinates are made with the others, in blocks
-            return found.new_zeros(0, found.shape[1]), found
-        return self._weighted(graph.x) @ found, found
+        return directions[:, strong]
 
     def _leftover(self, gram: Gram, rank: int) -> tuple[Tensor, Tensor]:
         """Eigenvalues, and the leading right singular vectors of the weighted features orthogonal to the basis."""
@@ -123,12 +106,6 @@ class ReducedFeatures(nn.Module):
 
         start = random_block(len(self.basis), rank).to(self.basis)
         return leading_eigenvectors(lambda v: outside(gram(outside(v))), start, rank)
-
-    def _gram(self, x: Tensor, space: Space | None, at_once: int | None = None) -> Gram:
-        """``v -> X^T X v`` of the weighted features."""
-        if space is None:
-            return gram_product(self._weighted(x), at_once)
-        return gram_by_rows(lambda rows: self.weighted_rows(x, rows), x, space)
 
     def weighted_rows(self, x: Tensor, rows: slice) -> Tensor:
         """Some rows of the weighted features."""
@@ -142,10 +119,10 @@ class ReducedFeatures(nn.Module):
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
 
 
-WEIGHTED_COLUMNS = CacheKey[Tensor]("weighted features by column")
+WEIGHTED = CacheKey[Tensor]("weighted features")
 REDUCTION = CacheKey[ReducedFeatures]("reduction")
 REDUCED = CacheKey[Tensor]("reduced features")
-BEYOND = CacheKey[tuple[Tensor, Tensor]]("features beyond the basis")
+BEYOND = CacheKey[Tensor]("features beyond the basis")
 
 
 def is_bag_of_words(x: Tensor) -> bool:
@@ -161,10 +138,13 @@ def is_bag_of_words(x: Tensor) -> bool:
 
 def _unit_rows(x: Tensor) -> bool:
     """Whether all rows that are not empty have the length one."""
-    indptr, _, values = csr_parts(x)
-    rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
-    squared = torch.zeros(len(x), device=x.device).index_add_(0, rows, values.float().square())
+    squared = _squared_lengths(csr_parts(x)[0], x.values().float())
     return bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all())
+
+
+def _squared_lengths(indptr: Tensor, values: Tensor) -> Tensor:
+    rows = torch.repeat_interleave((indptr[1:] - indptr[:-1]).long())
+    return values.new_zeros(len(indptr) - 1).index_add_(0, rows, values.square())
 
 
 def rarities(x: Tensor) -> Tensor:
@@ -178,38 +158,23 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     to 1 + log: a word used ten times is not ten words."""
     indptr, indices, values = csr_parts(x)
     values = torch.where(values > 1, 1 + values.clamp(min=1).log(), values) * idf[indices.long()]
-    rows = torch.repeat_interleave(torch.arange(len(x), device=x.device), (indptr[1:] - indptr[:-1]).long())
-    squared = torch.zeros(len(x), device=x.device, dtype=values.dtype).index_add_(0, rows, values.square())
-    return csr_tensor(indptr, indices, values * squared.clamp(min=1e-24).rsqrt()[rows], x.shape)
+    scale = _squared_lengths(indptr, values).clamp(min=1e-24).rsqrt()
+    scale = torch.repeat_interleave(scale, (indptr[1:] - indptr[:-1]).long())
+    return csr_tensor(indptr, indices, values * scale, x.shape)
 
 
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
     """How much of each feature column, weighted as ``ReducedFeatures`` does, the rows of ``z [N, B]`` bring: [F, B]."""
-    if graph.space is not None:
-        plain = graph.x.layout == torch.strided
-        mass = mass_by_rows(graph.x, z, graph.space, None if plain else lambda part: tfidf(part, idf))
-        return mass - centre[:, None] * z.sum(0) if plain else mass
-    if graph.x.layout == torch.strided:
-        return feature_mass(graph.x, z, idf, centre)
-    back = graph.cache.get(WEIGHTED_COLUMNS, lambda: transposed(tfidf(graph.x, idf)), source=idf)
-    return back @ z
+    if graph.space is None and graph.x.layout == torch.sparse_csr:
+        return columns_of(graph.cache.get(WEIGHTED, lambda: tfidf(graph.x, idf), source=idf), z)
+    return feature_mass(graph.x, z, idf, centre, graph.space)
 
 
-def feature_mass(x: Tensor, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
-    """The same for features in memory, once."""
-    if x.layout == torch.strided:
-        return x.T @ z - centre[:, None] * z.sum(0)
-    return transposed(tfidf(x, idf)) @ z
-
-
-def row_directions(x: Tensor, rank: int, start: Tensor) -> tuple[Tensor, Tensor]:
-    """The squared singular values and the leading right singular vectors [F, rank] of a sparse or dense matrix."""
-    return leading_eigenvectors(gram_product(x), start, rank)
-
-
-def gram_product(x: Tensor, at_once: int | None = None) -> Gram:
-    """``v -> x^T x v``; so many columns of ``v`` ``at_once``, by default all."""
-    back = transposed(x) if x.layout == torch.sparse_csr else x.T
-    if at_once is None:
-        return lambda v: back @ (x @ v)
-    return lambda v: torch.cat([back @ (x @ some.contiguous()) for some in v.split(at_once, 1)], 1)
+def feature_mass(x: Tensor, z: Tensor, idf: Tensor, centre: Tensor, space: Space | None) -> Tensor:
+    """The same for features that are weighted once, a chunk of rows at a time."""
+    sparse = x.layout == torch.sparse_csr
+    total = z.new_zeros(x.shape[1], z.shape[1], dtype=torch.float64)
+    for rows in (space or MEMORY).rows(len(x), 2 * row_bytes(x)):
+        part = feature_rows(x, rows)
+        total += columns_of(tfidf(part, idf) if sparse else part, z[rows])
+    return (total if sparse else total - centre[:, None] * z.sum(0)).to(z.dtype)

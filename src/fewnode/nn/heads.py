@@ -45,16 +45,6 @@ def ridge_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, penalty: float | T
     return (q @ z.transpose(1, 2)) @ dual + offset
 
 
-def ridge_directions(z: Tensor, y: Tensor, n_way: int, penalty: float) -> tuple[Tensor, Tensor]:
-    """The same regression as directions ``[T, N, d]`` and intercepts ``[T, N]``, for whoever has queries in pieces."""
-    target = one_hot(y, n_way, z.dtype)
-    centre, offset = z.mean(1, keepdim=True), target.mean(1, keepdim=True)
-    z = z - centre
-    eye = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
-    directions = torch.linalg.solve(z @ z.mT + penalty * eye, target - offset).mT @ z
-    return directions, (offset.mT - directions @ centre.mT).squeeze(-1)
-
-
 def logistic_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, inverse_penalty: float = 1.0) -> Tensor:
     """Multinomial logistic regression with an L2 penalty and a free intercept, as scikit-learn's with C.
 

@@ -7,8 +7,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import CacheKey, structural_bytes
 from ..graph.operators import arcs_of, mean_adjacency
-from ..store import chunks, on_disk
-from .communities import community_bytes
+from ..store import Space, chunks
 from .views import FAR_STEPS, centred
 
 WALKS = ((12, 0.3), FAR_STEPS)  # steps and restart of near and of far walks
@@ -31,13 +30,13 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     linear in the graph's size.
     """
     name = f"walks_{rank}{'' if graph.weights is None else '_weighted'}"
-    return graph.cache.get(WALK_VIEW.of(rank), lambda: on_disk(graph.space, name, lambda: _made(graph, rank)))
+    return graph.cache.get(WALK_VIEW.of(rank), lambda: (graph.space or Space()).kept(name, lambda: _made(graph, rank)))
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:
-    """What a graph without words takes in memory at once: for its structural features, its communities, or its walks
-    (the ratios, and blocks of walks or of what comes out)."""
-    return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512), community_bytes(arcs))
+    """What a graph without words takes in memory at once: for its structural features, or its walks (the ratios, and
+    blocks of walks or of what comes out)."""
+    return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512))
 
 
 def _count(nodes: int) -> int:

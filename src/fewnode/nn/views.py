@@ -1,8 +1,14 @@
 """Several views of every node, none of which needs a label: its words and its links, from near and far, along all edges
-or along those of one direction or type."""
+or along those of one direction or type.
 
+Smoothing acts on every column alone, so views are made by blocks of columns, each of which needs the edges and nothing
+else. A graph in memory has one block. Of a graph on disk, what is finished is a file: work that was killed goes on with
+the blocks it has, and blocks can be made side by side, elsewhere, and again if they were lost.
+"""
+
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import torch
@@ -10,23 +16,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey, csr_tensor
+from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse, relation, type_counts, union
-from ..graph.operators import (
-    Operator,
-    mean_adjacency,
-    normalized_adjacency,
-    ppr_smooth,
-)
-from .features import ReducedFeatures, column_mass, feature_mass, rarities, row_directions, tfidf
-from .view_blocks import Work
+from ..graph.operators import Operator, Pattern, mean_adjacency, normalized_adjacency, ppr_smooth
+from ..store import Columns, Space, matrix
+from .features import ReducedFeatures, feature_mass
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
-NEAR = VIEWS.index("words_near")  # the view of the training-free floor
+NEAR = VIEWS.index("words_near")  # the view of the training-free baseline
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
-BESIDE = 128  # columns of the views along one direction or type
-ROOM = 2 << 30  # bytes that all views may take in single precision; beyond that they are kept in half
+BESIDE = 128  # columns of the views along one direction or edge type
+COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
+HALF_FROM = 2 << 30  # bytes of all views in single precision from which they are kept in half
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class ViewSources:
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
     smoothed rows of each view are centred on, ``columns() [4 or more, F]`` what the average node has of each feature
     column in each of the views of words, made when it is asked for. ``lengths [N]`` of each view are those of its rows
-    before they were made of length one; nothing but what nodes hand on to new neighbours needs them, and they are not
-    saved.
+    before they were made of length one; nothing but what nodes hand on to new neighbours needs them, so that they are
+    not saved, and not there for a graph on disk.
     """
 
     idf: Tensor
@@ -64,7 +66,7 @@ class Views(nn.Module):
 
     Smoothing goes along all edges, whatever their direction and type; ``use`` says what each counts. Each of its
     relations adds two views: the mean of the words and of the links beside a node, along its edges alone. One more are
-    the edge types that a node has.
+    the types of edges that a node has.
     """
 
     def __init__(self, in_channels: int, rank: int = 256, use: EdgeUse | None = None) -> None:
@@ -85,76 +87,206 @@ class Views(nn.Module):
         return self._made(graph)[1]
 
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
-        graph = self.use.seen(graph)
-        if graph.space is not None:
-            source = self.features._source()
-            return graph.cache.get(ALL_VIEWS, lambda: self._make_by_blocks(graph), source=source)
-        words, key = self.features(graph), (self.rank, self.use.relations, self.use.types)
-        return graph.cache.get(ALL_VIEWS.of(*key), lambda: self._make(graph, words), source=words)
+        graph, key = self.use.seen(graph), ALL_VIEWS.of(self.rank, self.use.relations, self.use.types)
+        return graph.cache.get(key, lambda: self._make(graph), source=self.features.source())
 
-    def _make(self, whole: Graph, words: Tensor) -> tuple[list[Tensor], ViewSources]:
-        graph = union(whole)
-        normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
-        words = torch.cat([self._padded(words), self.features.beyond(graph)], 1)
-        lists, basis = reduced_links(graph, normal, self.rank, words)
-        links = self._padded(lists @ basis)
-        half = 4 * (len(VIEWS) * self.rank + self.use.n_views * BESIDE) * graph.num_nodes > ROOM
-        means, full, lengths = [], [], []
-
-        def keep(h: Tensor) -> Tensor:
-            means.append(mean_row(h))
-            full.append(filled(h).float())
-            lengths.append((h - means[-1]).norm(dim=1) * full[-1])
-            return centred(h, means[-1]).half() if half else centred(h, means[-1])
-
-        made = [
-            keep(words),
-            keep(mean @ (mean @ words)),
-            keep(ppr_smooth(normal, words, *NEAR_STEPS)),
-            keep(ppr_smooth(normal, words, *FAR_STEPS)),
-            keep(mean @ (mean @ links)),
-            keep(ppr_smooth(normal, links, *NEAR_STEPS)),
-        ]
-        made += [keep(h) for h in further(whole, self.use, words, links)]
-        beside = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
-        smooth = torch.stack([*full[: len(WORDS)], *full[len(VIEWS) :: 2][: len(beside)]], 1)
-        idf, centre, x = self.features.idf.clone(), self.features.centre.clone(), graph.x
-        # Without the graph: it keeps these sources, and would keep itself in memory.
-        columns = cache(lambda: feature_mass(x, _usual(smooth, normal, mean, beside), idf, centre).T)
-        directions, links = self._basis(graph), self._padded(basis).half().float()
-        return made, ViewSources(idf, centre, directions, links, tuple(means), columns, tuple(lengths))
-
-    def _basis(self, graph: Graph) -> Tensor:
-        """The directions that give the features of the graph their coordinates, ``[F, rank or more]``."""
-        return torch.cat([self._padded(self.features.basis), self.features.beyond_basis(graph)], 1)
-
-    def _make_by_blocks(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
-        """The same for a graph on disk."""
-        features, x, n = self.features, graph.x, graph.num_nodes
-        basis = self._basis(graph)
-        half = 4 * len(VIEWS) * self.rank * n > ROOM
+    def _make(self, whole: Graph) -> tuple[list[Tensor], ViewSources]:
+        graph, features = union(whole), self.features
+        x, n = graph.x, graph.num_nodes
+        padded = F.pad(features.basis, (0, self.rank - features.basis.shape[1]))
+        basis = torch.cat([padded, features.beyond_basis(graph)], 1)
+        half = 4 * (len(VIEWS) * self.rank + self.use.n_views * BESIDE) * n > HALF_FROM
         settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None}"
-        work = Work.of(graph, self.rank, basis, features.idf, features.centre, settings)
+        work = Work.of(graph, torch.half if half else torch.float32, basis, features.idf, features.centre, settings)
+        smooth, mean = normalized_adjacency(graph), mean_adjacency(graph)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
-            words = work.words(lambda rows: features.weighted_rows(x, rows) @ basis, basis.shape[1])
-            waves, rows_of = Waves.of(basis.shape[1], min(self.rank + 16, n)), words.opened()
-            links = work.links(lambda rows: waves(rows_of(rows)), waves.width)
-            work.smooth(VIEWS[: len(WORDS)], words, ("as_is", "two_steps", NEAR_STEPS, FAR_STEPS), half)
-            work.smooth(VIEWS[len(WORDS) :], links, ("two_steps", NEAR_STEPS), half)
+            words = work.columns("words", basis.shape[1])
+            words.fill(lambda rows: features.weighted_rows(x, rows) @ basis)
+            links = work.links(neighbour_lists(graph), words, self.rank)
+            two, near = Products((mean, mean)), Smoothing(smooth, *NEAR_STEPS)
+            work.view("words", words)
+            work.view("words_two_steps", words, two)
+            work.view("words_near", words, near)
+            work.view("words_far", words, Smoothing(smooth, *FAR_STEPS))
+            work.view("links_two_steps", links, two)
+            work.view("links_near", links, near)
+            if self.use.n_views:  # only of a graph in memory, whose columns are one block
+                for number, h in enumerate(further(whole, self.use, words.open(0), links.open(0))):
+                    work.view(f"beside_{number}", in_memory(h))
             work.clean()
-        made, means = [work.space.open(name) for name in VIEWS], [work.space.read(f"mean_{name}") for name in VIEWS]
-        idf, centre = features.idf.clone(), features.centre.clone()
+        names = [*VIEWS, *(f"beside_{number}" for number in range(self.use.n_views))]
+        means = tuple(work.space.read(f"mean_{name}") for name in names)
+        there = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
+        full = [work.space.read(f"full_{name}") for name in (*WORDS, *names[len(VIEWS) :: 2][: len(there)])]
+        idf, centre, space = features.idf.clone(), features.centre.clone(), graph.space
+        # Without the graph: it keeps these sources, and would keep itself in memory.
+        columns = lambda: feature_mass(x, _usual(torch.stack(full, 1), smooth, mean, there), idf, centre, space).T  # noqa: E731
+        lengths = () if space is not None else tuple(work.space.read(f"length_{name}") for name in names)
+        links_of = work.space.open("directions") if space is not None else work.space.open("directions").float()
+        found = partial(work.space.kept, "columns", columns) if space is not None else cache(columns)
+        sources = ViewSources(idf, centre, basis, links_of, means, found, lengths)
+        return [work.space.open(name) for name in names], sources
 
-        def columns() -> Tensor:
-            full = torch.stack([work.space.read(f"full_{name}") for name in WORDS], 1).float()
-            usual = _usual(full, normalized_adjacency(graph), mean_adjacency(graph), ())
-            return column_mass(graph, usual, idf, centre).T
 
-        found = partial(work.space.kept, "columns", columns)
-        return made, ViewSources(idf, centre, basis, work.space.open("directions"), tuple(means), found)
+@dataclass(frozen=True)
+class Work:
+    """The making of the views of a graph, of a ``dtype``, in a ``space`` of their own."""
 
-    def _padded(self, h: Tensor) -> Tensor:
-        return F.pad(h, (0, self.rank - h.shape[1]))
+    n: int
+    space: Space
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, graph: Graph, dtype: torch.dtype, *made_from: Tensor | str) -> "Work":
+        """On disk, in a folder that belongs to what the views are made from: models that agree on that share them."""
+        if graph.space is None:
+            return cls(graph.num_nodes, Space(), dtype)
+        sha = hashlib.sha256(graph.fingerprint.encode())
+        for part in made_from:
+            sha.update(part.encode() if isinstance(part, str) else part.cpu().contiguous().numpy().data)
+        return cls(graph.num_nodes, graph.space.within(f"views-{sha.hexdigest()[:16]}"), dtype)
+
+    def columns(self, name: str, width: int) -> Columns:
+        """Columns that only the making needs."""
+        return Columns(self.space.passing("raw"), name, self.n, self.space.columns(self.n, width, COPIES))
+
+    def view(self, name: str, source: Columns, move: "Move | None" = None) -> None:
+        """A view with unit rows, centred on its mean, from a source that ``move`` takes along the edges."""
+        if self.space.has(name):
+            return
+        made = source if move is None else self.moved(self.columns(name, source.width), source, move)
+        what = f"view {name.replace('_', ' ')}, by chunks of rows"
+        parts, sums = zip(*made.by_rows(_filled_rows, what), strict=True)
+        full = torch.cat(parts)
+        mean = (sum(sums) / full.sum().clamp(min=1)).float()
+        self.space.write(f"mean_{name}", mean)
+        self.space.write(f"full_{name}", full)
+        if self.space.folder is None:
+            lengths = made.by_rows(lambda rows: (rows - mean).norm(dim=1), what)
+            self.space.write(f"length_{name}", torch.cat(list(lengths)) * full)
+        shape = (made.n, made.width)
+        found = self.space.by_rows(name, shape, self.dtype, lambda rows: centred(made.rows(rows), mean), 3 * made.width)
+        if self.space.folder is None:
+            self.space.write(name, found)
+        if made is not source:
+            made.drop()
+
+    def moved(self, target: Columns, source: Columns, move: "Move", turn: Tensor | None = None) -> Columns:
+        """``target``: the columns of ``source``, or of ``source @ turn``, after a ``move`` along the edges."""
+        left = [i for i in range(len(target.blocks)) if not target.has(i)]
+        block = partial(_make_block, target, source, move, turn)
+        self.space.each(block, left, f"{target.name.replace('_', ' ')}, by blocks of columns")
+        return target
+
+    def links(self, lists: Operator, words: Columns, rank: int) -> Columns:
+        """The reduced neighbour lists; the ``directions [N, rank]`` they were reduced to are kept in half precision.
+
+        Subspace iteration as in ``leading_eigenvectors``, of which each product is made by blocks of columns and each
+        orthogonalisation from the inner products of all columns. It starts from random Fourier features of the nodes'
+        words rather than from random numbers for each node, so that another numbering gives the same answer.
+        """
+        made, width = self.columns("links", rank), min(rank + 16, self.n)
+        if made.complete() and self.space.has("directions"):
+            return made
+        last, turn = self._iterated(lists, words, width)
+        products = self.moved(self.columns("lists", width), last, Products((lists,)), turn)
+        values, vectors = torch.linalg.eigh(products.gram())
+        top = vectors[:, values.abs().argsort(descending=True)[:rank]]
+        top = F.pad(top, (0, rank - top.shape[1]))
+        directions = turn @ top
+        found = self.space.by_rows(
+            "directions",
+            (self.n, rank),
+            torch.half,
+            lambda rows: (last.rows(rows).double() @ directions).half(),
+            3 * width,
+        )
+        if self.space.folder is None:
+            self.space.write("directions", found)
+        made.fill(lambda rows: (products.rows(rows).double() @ top).float())
+        products.drop()
+        last.drop()
+        return made
+
+    def _iterated(self, lists: Operator, words: Columns, width: int, n_steps: int = 6) -> tuple[Columns, Tensor]:
+        """The last block of the iteration, and the matrix that makes its columns orthonormal."""
+        steps = [self.columns(f"step{number}", width) for number in range(n_steps + 2)]
+        at = max((number for number, step in enumerate(steps) if step.complete()), default=0)
+        if at == 0:
+            fourier = RandomFourier.of(words.width, width).to(words.open(0).device)
+            steps[0].fill(lambda rows: fourier(words.rows(rows)))
+        for number in range(at + 1, n_steps + 2):
+            last = steps[number - 1]
+            turn = None if number == 1 else orthonormal(last.gram())
+            # The last one is only made orthonormal, once more: rounding had its part in it.
+            move = Products((lists, lists.T) if number <= n_steps else ())
+            self.moved(steps[number], last, move, turn)
+            last.drop()
+        return steps[-1], orthonormal(steps[-1].gram())
+
+    def clean(self) -> None:
+        """Remove what only the making needed, also what a run before the machine was restarted left."""
+        if self.space.folder is not None:
+            for left in self.space.folder.glob("raw*"):
+                self.space.within(left.name).clear()
+
+
+def in_memory(h: Tensor) -> Columns:
+    """A matrix as a block of columns."""
+    made = Columns(Space(), "given", len(h), [slice(0, h.shape[1])])
+    made.write(0, h)
+    return made
+
+
+Move = Callable[[Tensor], Tensor]  # a block of columns, taken along the edges
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """So many steps with a restart; what it starts from is read at every step, so that it may stay on disk."""
+
+    operator: Operator
+    steps: int
+    restart: float
+
+    def __call__(self, h: Tensor) -> Tensor:
+        return self.operator.smooth(h, self.steps, self.restart)
+
+
+@dataclass(frozen=True)
+class Products:
+    """The product with one or two operators, with two matrices in memory: the block is used up."""
+
+    operators: tuple[Operator, ...]
+
+    def __call__(self, z: Tensor) -> Tensor:
+        out = matrix(len(z), z.shape[1], z)
+        for operator in self.operators:
+            z, out = operator.into(z, out), z
+        return z
+
+
+def _make_block(target: Columns, source: Columns, move: Move, turn: Tensor | None, i: int) -> None:
+    """Write block ``i`` of ``target``, unless it is there. All that is large in the arguments is a path, so that they
+    can be sent to another process."""
+    if not target.has(i):
+        given = source.open if isinstance(move, Smoothing) else source.read
+        target.write(i, move(given(i) if turn is None else source.times(turn[:, target.blocks[i]])))
+
+
+def _filled_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows are not empty, and the sum of these."""
+    full = filled(rows)
+    return full.float(), (rows * full[:, None]).sum(0, dtype=torch.float64)
+
+
+def orthonormal(gram: Tensor) -> Tensor:
+    """The matrix that makes columns with these inner products orthonormal; those that are not there become zero."""
+    scale = gram.diagonal().clamp(min=1e-300).rsqrt()
+    values, vectors = torch.linalg.eigh(gram * scale[:, None] * scale)
+    root = torch.where(values > 1e-14 * values[-1], values.clamp(min=1e-300).rsqrt(), 0.0)
+    turned: Tensor = scale[:, None] * vectors * root
+    return turned
 
 
 def _usual(full: Tensor, normal: Operator, mean: Operator, beside: Sequence[Operator]) -> Tensor:
@@ -178,53 +310,32 @@ def further(graph: Graph, use: EdgeUse, words: Tensor, links: Tensor) -> Iterato
         yield type_counts(graph, use.types)
 
 
-def neighbour_lists(pattern: Operator) -> Tensor:
-    """The neighbour lists in the rows of ``pattern [N, N]`` as bags of words: TF-IDF, sparse."""
-    indptr, indices = pattern.matrix.crow_indices(), pattern.matrix.col_indices()
-    lists = csr_tensor(indptr, indices, torch.ones(len(indices), device=indices.device), pattern.shape)
-    return tfidf(lists, rarities(lists))
-
-
-def reduced_links(graph: Graph, pattern: Operator, rank: int, words: Tensor) -> tuple[Tensor, Tensor]:
-    """The neighbour lists, each with the node itself, as bags of words: TF-IDF ``[N, N]``, sparse, and the leading
-    directions of its SVD ``[N, at most rank]``; the product of both are the reduced lists.
-
-    The search for their directions starts from random functions of the nodes' words rather than from random numbers for
-    each node, so that another numbering of the nodes gives the same answer.
-    """
-    weighted = neighbour_lists(pattern)
-    start = Waves.of(words.shape[1], min(rank + 16, graph.num_nodes)).to(graph.device)(words)
-    return weighted, row_directions(weighted, rank, start)[1]
+def neighbour_lists(graph: Graph) -> Operator:
+    """The neighbour lists of a graph without directions, each with the node itself, as bags of words: TF-IDF."""
+    arcs = Pattern(graph.indptr, graph.indices, loops=True, space=graph.space)
+    idf = torch.log((1 + graph.num_nodes) / (2 + arcs.totals())) + 1
+    lengths = arcs.product(idf.square()[:, None])[:, 0].clamp(min=1e-24).rsqrt()
+    return Operator.of(graph, replace(arcs, left=lengths, right=idf))
 
 
 @dataclass(frozen=True)
-class Waves:
-    """Random functions of the nodes' words: waves in random directions ``[W, width]``."""
+class RandomFourier:
+    """Random Fourier features of unit rows ``[.., W]``, the same for every graph (Rahimi and Recht, NIPS 2007)."""
 
     directions: Tensor
     shift: Tensor
 
     @classmethod
-    def of(cls, words: int, width: int) -> "Waves":
+    def of(cls, words: int, width: int) -> "RandomFourier":
         generator = torch.Generator().manual_seed(0)
         directions = torch.randn(words, width, generator=generator)
         return cls(directions, 7 * torch.rand(width, generator=generator))
 
-    @property
-    def width(self) -> int:
-        return len(self.shift)
-
-    def to(self, device: torch.device) -> "Waves":
-        return Waves(self.directions.to(device), self.shift.to(device))
+    def to(self, device: torch.device) -> "RandomFourier":
+        return RandomFourier(self.directions.to(device), self.shift.to(device))
 
     def __call__(self, words: Tensor) -> Tensor:
         return torch.cos(4 * F.normalize(words, dim=1) @ self.directions + self.shift)
-
-
-def mean_row(h: Tensor) -> Tensor:
-    """The mean of the rows that are not empty."""
-    full = filled(h)
-    return h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
 
 
 def filled(h: Tensor) -> Tensor:
@@ -234,6 +345,8 @@ def filled(h: Tensor) -> Tensor:
 
 
 def centred(h: Tensor, mean: Tensor | None = None) -> Tensor:
-    """Rows minus ``mean`` (by default ``mean_row``), of length one; empty rows stay empty."""
-    mean = mean_row(h) if mean is None else mean
-    return F.normalize((h - mean) * filled(h)[:, None], dim=1)
+    """Rows minus ``mean`` (by default of those that are not empty), of length one; empty rows stay empty."""
+    full = filled(h)
+    if mean is None:
+        mean = h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
+    return F.normalize((h - mean) * full[:, None], dim=1)

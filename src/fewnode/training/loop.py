@@ -25,17 +25,14 @@ from ..card import ModelCard, versions
 from ..errors import InputError
 from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
 from ..graph import Graph
-from ..graph.edge_types import EdgeUse, weights_tell
 from ..methods.base import Method, Training, unread_edges
 from ..methods.options import check_option, constructor_parameters, own_options
-from ..nn.edge_choice import choose_edges
 from ..nn.optimizers import Adam
 from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
 from .evaluate import evaluate
 
 # --- Where training and validation tasks come from: drawn from the classes of a split, in shapes they can give.
 VALIDATION_TASKS = 100
-SETTLING_TASKS = 300  # for what is decided once
 VALIDATION_SEED = 10**6  # another stream than any training seed's
 
 
@@ -58,11 +55,6 @@ class Episodes:
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
-
-    def drawn(self, classes: tuple[int, ...], way: int, shot: int) -> Tasks | None:
-        """Tasks of base or validation ``classes``, ``way`` to a task or the nearest shape that they can give."""
-        shape = _possible(TaskSampler(self.graph.y, classes), way, shot, self.n_query)
-        return shape and draw_tasks(self.graph.y, classes, *shape, SETTLING_TASKS, VALIDATION_SEED)
 
     def validate(self, model: Method) -> float | None:
         return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
@@ -369,7 +361,6 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 # --- The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises.
-RANK = 256  # of the views on which the use of edges is chosen, unless the method has its own
 
 
 def fit(
@@ -424,7 +415,7 @@ def fit(
     shape = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        context, notes = _context(kind, seen, split, n_way, k_shot, build.get("rank", RANK))
+        context, notes = _context(kind, seen, split, n_way, k_shot, build)
         model = kind(**context, **build).to(graph.device)
         named = {} if model.preset is None else {"preset": model.preset}
         model.card = _card(kind, seen, split, build | named, context, shape)
@@ -437,7 +428,6 @@ def fit(
             episodes = Episodes(model.card, settings, view, seen, split)
             with shown(callback) as told:
                 _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
-            model.after_fit(seen, split, episodes.drawn)
     return model.eval()
 
 
@@ -525,26 +515,13 @@ def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> 
 
 
 def _context(
-    kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int, rank: int
+    kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int, options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """The facts about the problem that a constructor's signature asks for, and notes on them."""
     base, wanted = split.base if split is not None else (), constructor_parameters(kind)
     known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
-    if not graph.has_features:
-        known["words"] = False
-    notes: list[str] = []
-    if "edges" in wanted and split is not None:
-        use, notes = _edge_use(training_view(graph, split), rank)
-        known |= {} if use == EdgeUse() else {"edges": asdict(use)}
-    return {name: known[name] for name in wanted if name in known}, notes
-
-
-def _edge_use(view: Graph, rank: int) -> tuple[EdgeUse, list[str]]:
-    """What to make of weights, directions and edge types, by the labels of the base classes."""
-    weighted = weights_tell(view)
-    aside = "edges within base classes weigh no more than edges between them, so the weights are not used"
-    choice = choose_edges(view, rank, weighted=weighted)
-    return choice.use, [*([] if weighted else [aside]), *choice.notes()]
+    found, notes = kind.context(graph if split is None else training_view(graph, split), options)
+    return {name: value for name, value in {**known, **found}.items() if name in wanted}, notes
 
 
 def _card(

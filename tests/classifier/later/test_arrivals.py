@@ -16,7 +16,6 @@ from fewnode.graph import Graph
 from fewnode.graph.arrays import GraphCache
 from fewnode.graph.edge_types import EdgeUse, union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
-from fewnode.nn.edge_choice import EdgeChoice
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import centred, further, neighbour_lists
 from oracles.views import six_views
@@ -57,7 +56,7 @@ def in_full(graph: Graph, world: OpenSetModel) -> OpenSetModel:
     normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
-    links = neighbour_lists(normal) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
+    links = neighbour_lists(graph) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
     h = [*six_views(normal, mean, words, links), *further(apart, world.use, words, links)]
     x = world.recipe.frame.coordinates([centred(part, m) for part, m in zip(h, sources.means, strict=True)])
     logits, alone = head.logits(x, normal, y)
@@ -218,7 +217,7 @@ def later(graph: Graph) -> Graph:
 def test_directions_and_kinds_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
     relations = ("in", "out", "type True")
     use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, types=("False", "True"), length=0.5)
-    monkeypatch.setattr("fewnode.training.loop.choose_edges", lambda *args, **options: EdgeChoice(use, {}))
+    monkeypatch.setattr("fewnode.methods.vantage.choose_edges", lambda *args: (use, []))
     graph = whole("kinds")
     old = graph.subgraph(torch.arange(N) < N - NEW)
     classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)

@@ -1,0 +1,190 @@
+"""What base classes teach about directions: in which members of a class differ, and which tell classes apart.
+
+What either does to a *new* class cannot be learned on classes it was made from. So the base classes are cut into folds,
+and for the nodes of each fold there are matrices made from the other folds; training uses those, everything else the
+whole.
+"""
+
+import hashlib
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..store import Space, by_rows
+from ..tasks import Tasks
+
+
+class Whitening(nn.Module):
+    """``(Sw + shrinkage * mean eigenvalue * I)^-1/2`` for several views ``[N, rank]``, with the covariance Sw within
+    base classes: what members of a class differ in anyway should not tell classes apart."""
+
+    matrices: Tensor
+    largest: Tensor  # eigenvalues of the matrices
+    fold_matrices: Tensor
+    fold_of_class: Tensor
+
+    def __init__(
+        self, views: int, rank: int, base_classes: tuple[int, ...], folds: int = 4, shrinkage: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.folds = max(2, min(folds, len(base_classes) // 2))
+        self.shrinkage = shrinkage
+        self.base = sorted(base_classes)
+        self.register_buffer("matrices", torch.zeros(views, rank, rank))
+        self.register_buffer("largest", torch.zeros(views))
+        self.register_buffer("fold_matrices", torch.zeros(self.folds, views, rank, rank), persistent=False)
+        table = torch.full((max(self.base, default=0) + 2,), -1)  # the last entry is looked up by the unknown class -1
+        self.register_buffer("fold_of_class", table, persistent=False)
+
+    def fit(self, views: list[Tensor], y: Tensor) -> None:
+        """Make all matrices from the views and the labels of base classes; the folds are drawn from torch's state."""
+        base = torch.tensor(self.base, device=y.device)
+        self.fold_of_class[base] = torch.randperm(len(base), device=y.device) % self.folds
+        nodes = sample_per_class(y, base)
+        for number, view in enumerate(views):
+            _, scatter, sizes = class_scatter(view[nodes].double(), y[nodes], base, self.fold_of_class)
+            self.matrices[number] = self._root(scatter.sum(0) / sizes.sum().clamp(min=1))
+            self.largest[number] = torch.linalg.matrix_norm(self.matrices[number], 2)
+            for f in range(self.folds):
+                others = (scatter.sum(0) - scatter[f]) / (sizes.sum() - sizes[f]).clamp(min=1)
+                self.fold_matrices[f, number] = self._root(others)
+
+    def forward(self, view: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
+        """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by the matrices of the other folds.
+
+        Columns beyond ``rank`` are directions in which no base class was ever seen to vary, so they count as those in
+        which base classes vary least.
+        """
+        if fold is None:
+            matrix = self.matrices[view]
+            known, new = z[..., : len(matrix)] @ matrix, z[..., len(matrix) :]
+            return F.normalize(torch.cat([known, new * self.largest[view]], -1), dim=-1)
+        whitened = torch.zeros_like(z)
+        for f in range(self.folds):
+            rows = fold == f
+            whitened[rows] = z[rows] @ self.fold_matrices[f, view]
+        return F.normalize(whitened, dim=-1)
+
+    def _root(self, covariance: Tensor) -> Tensor:
+        values, vectors = torch.linalg.eigh(covariance)
+        values = values.clamp(min=0)
+        scale = (values + self.shrinkage * values.mean() + 1e-9).rsqrt()
+        root: Tensor = (vectors * scale) @ vectors.T
+        return root.float()
+
+
+class LDAView(nn.Module):
+    """Every node in the at most C - 1 discriminant directions of C base classes, on random ReLU units of several views.
+
+    The 64 leading columns of views ``[N, rank]`` side by side go through random units, which are the same for every
+    model. The units are whitened by their covariance within base classes and turned to the principal directions of the
+    whitened class means, each as long as the root of its spread; nothing is trained by steps. Directions found on many
+    classes tell new ones apart, too, those found on a few do not.
+
+    R. A. Fisher: The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics, 1936. C. R. Rao: The
+    Utilization of Multiple Measurements in Problems of Biological Classification. JRSS B, 1948. Random units: W. F.
+    Schmidt, M. A. Kraaijveld, R. P. W. Duin: Feedforward Neural Networks with Random Weights. ICPR 1992.
+    """
+
+    matrix: Tensor
+    centre: Tensor
+    weight: Tensor
+    bias: Tensor
+    fold_rows: Tensor  # of the labelled nodes
+    labelled: Tensor
+
+    def __init__(self, views: int, rank: int, base_classes: int, units: int = 1024, shrinkage: float = 0.03) -> None:
+        super().__init__()
+        self.columns, self.shrinkage = min(rank, 64), shrinkage
+        self.found = max(1, min(base_classes - 1, units))
+        generator = torch.Generator().manual_seed(0)
+        # Rows have the length three before the units, whose biases have a standard deviation of one half.
+        weight = torch.randn(views * self.columns, units, generator=generator) * 3 / views**0.5
+        self.register_buffer("weight", weight, persistent=False)
+        self.register_buffer("bias", torch.randn(units, generator=generator) / 2, persistent=False)
+        self.register_buffer("matrix", torch.zeros(units, self.found))
+        self.register_buffer("centre", torch.zeros(self.found))
+        self.register_buffer("fold_rows", torch.zeros(0, self.found), persistent=False)
+        self.register_buffer("labelled", torch.zeros(0, dtype=torch.long), persistent=False)
+
+    @torch.no_grad()
+    def fit(self, views: list[Tensor], y: Tensor, base: list[int], fold_of_class: Tensor) -> None:
+        """Find the directions from the views and the labels of base classes, and the rows of these classes' nodes in
+        the directions that the other folds taught."""
+        classes = torch.tensor(base, device=y.device)
+        nodes = sample_per_class(y, classes)
+        means, scatter, sizes = class_scatter(self._units(views, nodes), y[nodes], classes, fold_of_class)
+        whole, fold = scatter.sum(0), fold_of_class[classes]
+        self.matrix[:], self.centre[:] = self._directions(whole / sizes.sum(), means)
+        self.labelled = torch.isin(y, classes).nonzero().ravel()
+        self.fold_rows = means.new_zeros(len(self.labelled), self.found)
+        for f in range(len(sizes)):
+            others = (whole - scatter[f]) / (sizes.sum() - sizes[f]).clamp(min=1)
+            own = (fold_of_class[y[self.labelled]] == f).nonzero().ravel()
+            self.fold_rows[own] = self._rows(views, self.labelled[own], *self._directions(others, means[fold != f]))
+
+    def within_folds(self, nodes: Tensor) -> Tensor:
+        """Rows of labelled ``nodes [...]`` in the directions that the other folds taught."""
+        return self.fold_rows[torch.searchsorted(self.labelled, nodes)]
+
+    def forward(self, views: list[Tensor], space: Space | None = None) -> Tensor:
+        """The rows of all nodes, ``[N, found]``, of length one; in the ``space``, if the graph is on disk."""
+        n, name = len(views[0]), f"lda-{hashlib.sha256(self.matrix.cpu().numpy().tobytes()).hexdigest()[:16]}"
+        nodes = torch.arange(n, device=views[0].device)
+
+        def made(rows: slice) -> Tensor:
+            return self._rows(views, nodes[rows], self.matrix, self.centre)
+
+        return by_rows(space, name, (n, self.found), torch.float32, made, width=len(self.weight))
+
+    def _rows(self, views: list[Tensor], nodes: Tensor, matrix: Tensor, centre: Tensor) -> Tensor:
+        parts = [self._units(views, some) @ matrix - centre for some in nodes.split(8192)]
+        return F.normalize(torch.cat(parts), dim=1) if parts else matrix.new_zeros(0, self.found)
+
+    def _units(self, views: list[Tensor], nodes: Tensor) -> Tensor:
+        """``[B, units]`` of ``nodes [B]``."""
+        z = torch.cat([view[nodes, : self.columns].float() for view in views], 1)
+        return torch.relu(z @ self.weight + self.bias)
+
+    def _directions(self, within: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        """The directions ``[units, found]`` and where the mean of all classes lies in them.
+
+        Any root of the inverse serves to whiten, as the directions are turned afterwards: that of Cholesky is cheapest.
+        """
+        within = within.double()
+        within.diagonal().add_(self.shrinkage * within.diagonal().mean() + 1e-9)
+        root, middle = torch.linalg.cholesky(within), means.mean(0)
+        whitened = torch.linalg.solve_triangular(root, (means - middle).T.double(), upper=False)
+        turned, spread, _ = torch.linalg.svd(whitened, full_matrices=False)
+        keep = max(1, min(self.found, len(means) - 1))
+        found = torch.linalg.solve_triangular(root.T, (turned * spread.sqrt())[:, :keep], upper=True).float()
+        found = F.pad(found, (0, self.found - keep))
+        return found, middle @ found
+
+
+def class_scatter(z: Tensor, y: Tensor, classes: Tensor, fold_of_class: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Means ``[C, d]`` of ``classes`` (ascending) by rows ``z [n, d]`` with classes ``y [n]``, sums of outer products
+    of the rows around their means for each fold ``[folds, d, d]``, and how many rows each fold has."""
+    place, fold = torch.searchsorted(classes, y), fold_of_class[y]
+    size = torch.bincount(place, minlength=len(classes)).clamp(min=1)
+    means = z.new_zeros(len(classes), z.shape[1]).index_add_(0, place, z) / size[:, None]
+    away, folds = z - means[place], int(fold_of_class.max()) + 1
+    scatter = torch.stack([away[fold == f].T @ away[fold == f] for f in range(folds)])
+    return means, scatter, torch.bincount(fold, minlength=folds)
+
+
+def sample_per_class(y: Tensor, classes: Tensor, most: int = 200) -> Tensor:
+    """At most so many nodes of each class, at random: large classes must not decide alone."""
+    nodes = torch.isin(y, classes).nonzero().ravel()
+    nodes = nodes[torch.randperm(len(nodes), device=y.device)]
+    nodes = nodes[torch.argsort(y[nodes], stable=True)]
+    first = torch.searchsorted(y[nodes], y[nodes])  # where the node's class begins
+    return nodes[torch.arange(len(nodes), device=y.device) - first < most]
+
+
+def within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
+    """``scores [T, M, N]`` without the classes of other folds than the query's."""
+    of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
+    elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
+    return scores.masked_fill(elsewhere, -1e4)
