@@ -187,13 +187,14 @@ def many(nodes: int) -> tuple[FewShotClassifier, np.ndarray, list[int]]:
 
 def speed(nodes: int) -> None:
     """Seconds of one core from a step to all classes and counts, and to the next question."""
-    from fewnode.labelling.contents import Contents
+    from fewnode.labelling.server import Guard, LabelServer
     from fewnode.labelling.session import LabelSession
 
     torch.set_num_threads(1)
     classifier, y, novel = many(nodes)
     session = LabelSession(classifier)
-    page = Contents(session, np.random.default_rng(0).random((len(y), 2), dtype=np.float32))
+    places = np.random.default_rng(0).random((len(y), 2), dtype=np.float32)
+    page = LabelServer(session, places, Guard("127.0.0.1", 0))
     times: dict[str, list[float]] = {"change": [], "question": [], "wall": []}
     for c in novel[:4]:
         for node in np.flatnonzero(y == c)[:3].tolist():

@@ -6,13 +6,15 @@ import ipaddress
 import json
 import secrets
 import socket
+import tempfile
 import webbrowser
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -32,16 +34,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import load_attached
-from ..classifier.inputs import Examples
+from ..classifier.inputs import find_nodes
 from ..errors import InputError
 from ..files import PathLike
 from ..graph import Graph
 from ..store import format_bytes
-from .contents import Contents, kept_layout
+from ..tables.writing import write_columns
 from .journal import Journal
+from .labels import Change
+from .layout import kept_layout
+from .search import Browser
 from .session import LabelSession
 
-# --- Who may talk to the server: the browser window that was opened by it, and nobody else.
+Query = Mapping[str, str]
+NO_QUERY: Query = {}
+Say = Callable[[str], None]
+LARGEST = 8 << 20  # bytes of a step
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -160,61 +168,100 @@ class GuardMiddleware:
         )
 
 
-# --- The page's server: every address is one call of the session; it has no logic of its own.
-PAGE = Path(__file__).parent / "page"
-LARGEST = 8 << 20  # bytes of a step
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+PAGE = Path(__file__).parent / "page"
 
 
 class LabelServer:
-    """Serves the contents of one session to whom the guard knows."""
+    """What the page shows of one session, and the addresses it asks; ``places [N, 2]`` is the map.
 
-    def __init__(self, contents: Contents, guard: Guard) -> None:
-        self.contents, self.session, self.guard = contents, contents.session, guard
+    The methods that answer an address take its query and return plain values or bytes.
+    """
+
+    def __init__(
+        self, session: LabelSession, places: np.ndarray, guard: Guard, title: str = "", most_points: int = 200_000
+    ) -> None:
+        self.session, self.places, self.guard, self.title = session, places, guard, title
+        self.browser = Browser(session.classifier)
+        self.shown = self._sample(most_points)
+
+    def _sample(self, most: int) -> np.ndarray:
+        """The nodes on the map: all, or examples, then labelled nodes, then others at random, at most ``most``.
+
+        In random order, so that the first ones are representative: a slow machine draws only those while the map moves.
+        """
+        random = np.random.default_rng(0)
+        order = random.permutation(self.session.graph.num_nodes)
+        if len(order) > most:
+            label = self.session.scores()[2][order].astype(np.int8)
+            order = random.permutation(order[np.argsort(-label, kind="stable")][:most])
+        return order.astype(np.uint32)
 
     def app(self) -> Starlette:
-        get = [
-            ("/api/state", self.state),
-            ("/api/map", self.map),
-            ("/api/scores", self.scores),
-            ("/api/events", self.events),
-            ("/api/search", self.search),
-            ("/api/rows", self.rows),
-            ("/api/node", self.node),
-            ("/api/why", self.why),
-            ("/api/suggest", self.suggest),
-            ("/api/more", self.more),
-            ("/api/files/{name}", self.table),
-        ]
-        routes = [Route(path, handler) for path, handler in get]
-        routes += [Route("/api/step", self.step, methods=["POST"]), Route("/", _index)]
+        api = ("state", "map", "scores", "search", "rows", "node", "why", "suggest", "more")
         return Starlette(
-            routes=[*routes, Mount("/page", StaticFiles(directory=PAGE))],
+            routes=[
+                *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in api),
+                Route("/api/events", self._events),
+                Route("/api/step", self._step, methods=["POST"]),
+                Route("/api/files/{name}", self._file),
+                Route("/", lambda request: FileResponse(PAGE / "index.html")),
+                Mount("/page", StaticFiles(directory=PAGE)),
+            ],
             middleware=[Middleware(GuardMiddleware, guard=self.guard)],
             exception_handlers={InputError: _refused, OSError: _failed},
         )
 
     # --- the whole --------------------------------------------------------------------------------------
 
-    async def state(self, request: Request) -> Response:
-        return _json(await run_in_threadpool(self.contents.state))
+    def state(self, query: Query = NO_QUERY) -> dict[str, Any]:
+        """Everything but the points: classes, progress, what can be undone."""
+        session = self.session
+        with session.lock:
+            return {
+                "title": self.title,
+                "version": session.version,
+                "nodes": session.graph.num_nodes,
+                "shown": len(self.shown),
+                "open": session.open,
+                "classes": [self._class(one) for one in session.counts()],
+                "answers": session.labels.answers(),
+                "skipped": session.skipped(),
+                "undo": _described(session.labels.done),
+                "redo": _described(session.labels.undone),
+                "points": [asdict(point) for point in session.points],
+                "settled": session.settled(),
+                "checked": session.checked(),
+                "learning": session.found is not None,
+                "notes": session.notes,
+            }
 
-    async def map(self, request: Request) -> Response:
-        return _bytes(await run_in_threadpool(self.contents.map))
+    def _class(self, one: dict[str, Any]) -> dict[str, Any]:
+        """A class with the places of its latest 500 examples."""
+        names = one["examples"]
+        ids = find_nodes(self.session.graph, names[-500:], "examples").tolist()
+        shown = [{"id": i, "name": self.browser.name(i), "place": self.places[i].tolist()} for i in ids]
+        return {**one, "count": len(names), "examples": shown}
 
-    async def scores(self, request: Request) -> Response:
-        return _bytes(await run_in_threadpool(self.contents.scores))
+    def map(self, query: Query = NO_QUERY) -> bytes:
+        """Little-endian: how many points, their nodes (uint32), then their places (two float32 each)."""
+        places = self.places[self.shown].astype("<f4")
+        parts = [np.array([len(self.shown)], "<u4"), self.shown.astype("<u4"), places]
+        return b"".join(part.tobytes() for part in parts)
 
-    async def events(self, request: Request) -> Response:
-        return StreamingResponse(self._events(), media_type="text/event-stream")
+    def scores(self, query: Query = NO_QUERY) -> bytes:
+        """The version (uint32), then of every point the class (int16), the confidence and the label (uint8 each)."""
+        with self.session.lock:
+            choice, confidence, label = (part[self.shown] for part in self.session.scores())
+            version = np.array([self.session.version], "<u4")
+        return b"".join([version.tobytes(), choice.astype("<i2").tobytes(), confidence.tobytes(), label.tobytes()])
 
-    async def _events(self) -> AsyncIterator[str]:
+    async def _events(self, request: Request) -> Response:
+        return StreamingResponse(self._versions(), media_type="text/event-stream")
+
+    async def _versions(self) -> AsyncIterator[str]:
         loop, versions = asyncio.get_running_loop(), asyncio.Queue[int]()
-
-        def heard(version: int) -> None:
-            loop.call_soon_threadsafe(versions.put_nowait, version)
-
-        end = self.session.listen(heard)
+        end = self.session.listen(lambda version: loop.call_soon_threadsafe(versions.put_nowait, version))
         try:
             yield f"data: {self.session.version}\n\n"
             while True:
@@ -225,7 +272,7 @@ class LabelServer:
         finally:
             end()
 
-    async def step(self, request: Request) -> Response:
+    async def _step(self, request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             raise InputError("a step is sent as JSON")
         body = bytearray()
@@ -233,56 +280,138 @@ class LabelServer:
             body += part
             if len(body) > LARGEST:
                 raise InputError("this step names too many nodes at once; do it in parts")
-        return _json(await run_in_threadpool(self.contents.step, bytes(body)))
+        return _json(await run_in_threadpool(self.step, bytes(body)))
 
-    # --- single nodes -----------------------------------------------------------------------------------
+    def step(self, body: bytes) -> dict[str, Any]:
+        """Do the step in a JSON text; the state after it."""
+        try:
+            step = json.loads(body)
+        except ValueError as error:
+            raise InputError(f"a step is sent as JSON ({error})") from error
+        if not isinstance(step, dict):
+            raise InputError("a step is a JSON object")
+        if isinstance(ids := step.get("ids"), list):  # a lasso: points by number
+            step = {**step, "nodes": [self.browser.name(i) for i in self._checked(ids)]}
+        self.session.do(step)
+        return self.state()
 
-    async def search(self, request: Request) -> Response:
-        words = request.query_params.get("q", "")[:500]
-        return _json(await run_in_threadpool(lambda: self.contents.rows(self.contents.browser.search(words))))
-
-    def _one(self, request: Request) -> int:
-        return self.contents.numbers(request.query_params.get("id"))[0]
-
-    async def rows(self, request: Request) -> Response:
-        nodes = self.contents.numbers(request.query_params.get("ids"))
-        return _json(await run_in_threadpool(self.contents.rows, nodes))
-
-    async def node(self, request: Request) -> Response:
-        return _json(await run_in_threadpool(self.contents.node, self._one(request)))
-
-    async def why(self, request: Request) -> Response:
-        node = self.contents.browser.name(self._one(request))
-        found = await run_in_threadpool(self.session.why, node)
-        return _json(None if found is None else _without_probabilities(found.to_json()))
-
-    async def suggest(self, request: Request) -> Response:
-        asked = request.query_params
-        n, by, label = asked.get("n", "10"), asked.get("by", "teach"), asked.get("class")
-        if not n.isdecimal() or not 1 <= int(n) <= 200:
-            raise InputError(f"{n!r} suggestions; ask for 1 to 200")
-        found = await run_in_threadpool(self.session.suggest, int(n), by, label)
-        return _json(await run_in_threadpool(self.contents.rows, found.nodes.tolist()))
-
-    async def more(self, request: Request) -> Response:
-        return _json(await run_in_threadpool(self.contents.more, request.query_params))
-
-    async def table(self, request: Request) -> Response:
+    def _file(self, request: Request) -> Response:
+        """The support or the predictions, written by the function that the command line uses."""
         name = request.path_params["name"]
         what, _, kind = name.partition(".")
         if what not in ("support", "predictions") or kind not in TABLES:
             raise InputError(f"there is no file {name!r}; there are support.csv, predictions.csv, predictions.parquet")
-        data = await run_in_threadpool(self.contents.table, what, name)
+        columns = self.session.support_table() if what == "support" else self.session.predictions_table()
+        if not columns["id"]:
+            raise InputError("there is no example yet: give a node to a class first")
+        with tempfile.TemporaryDirectory() as folder:
+            write_columns(Path(folder) / name, columns)
+            data = (Path(folder) / name).read_bytes()
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, media_type=TABLES[kind], headers=headers)
 
+    # --- single nodes -----------------------------------------------------------------------------------
 
-def _without_probabilities(found: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if key not in ("probabilities", "margins")}
+    def _checked(self, ids: list[Any]) -> list[int]:
+        n = self.session.graph.num_nodes
+        for i in ids:
+            if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < n:
+                raise InputError(f"there is no node {i!r}; they are numbered from 0 to {n - 1}")
+        return ids
+
+    def _numbers(self, given: str | None) -> list[int]:
+        """Nodes from a text of at most 100 numbers with commas."""
+        parts = (given or "").split(",")[:100]
+        if not all(part.isdecimal() for part in parts):
+            raise InputError(f"nodes are asked for by their numbers, not {given!r}")
+        return self._checked([int(part) for part in parts])
+
+    def _rows(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
+        """A few words about each node."""
+        session = self.session
+        with session.lock:
+            return [
+                {
+                    "id": node,
+                    "name": self.browser.name(node),
+                    "about": self.browser.summary(node),
+                    "class": int(session.choice[node]),
+                    "confidence": round(float(session.confidence[node]), 4),
+                    "given": int(session.given[node]) >= 0,
+                    "marked": bool(session.marked[node]),
+                    "place": self.places[node].tolist(),
+                }
+                for node in nodes
+            ]
+
+    def rows(self, query: Query) -> list[dict[str, Any]]:
+        return self._rows(self._numbers(query.get("ids")))
+
+    def search(self, query: Query) -> list[dict[str, Any]]:
+        return self._rows(self.browser.search(query.get("q", "")[:500]))
+
+    def node(self, query: Query) -> dict[str, Any]:
+        """All about one node."""
+        node = self._numbers(query.get("id"))[0]
+        with self.session.lock:
+            found, likeliest = self.session.found, []
+            if found is not None:
+                p, which = found.probabilities[node].topk(min(8, len(found.classes)))
+                likeliest = [(found.classes[c], value) for value, c in zip(p.tolist(), which.tolist(), strict=True)]
+            return {
+                **self._rows([node])[0],
+                "columns": self.browser.row(node),
+                "probabilities": likeliest,
+                "degree": int(self.session.graph.degree[node]),
+                "neighbours": self._rows(self.browser.neighbours(node)),
+            }
+
+    def why(self, query: Query) -> dict[str, Any] | None:
+        found = self.session.why(self.browser.name(self._numbers(query.get("id"))[0]))
+        if found is None:
+            return None
+        return {key: value for key, value in found.to_json().items() if key not in ("probabilities", "margins")}
+
+    def suggest(self, query: Query) -> list[dict[str, Any]]:
+        n = query.get("n", "10")
+        if not n.isdecimal() or not 1 <= int(n) <= 200:
+            raise InputError(f"{n!r} suggestions; ask for 1 to 200")
+        found = self.session.suggest(int(n), query.get("by", "teach"), query.get("class"))
+        return self._rows(found.nodes.tolist())
+
+    def more(self, query: Query) -> list[dict[str, Any]]:
+        """More nodes of a class, or more like some nodes."""
+        if (label := query.get("class")) is not None:
+            names = self.session.more(label)
+        else:
+            names = self.session.like([self.browser.name(i) for i in self._numbers(query.get("like"))])
+        return self._rows(find_nodes(self.session.graph, names, "nodes").tolist())
 
 
-async def _index(request: Request) -> Response:
-    return FileResponse(PAGE / "index.html")
+def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
+    """An endpoint that answers with what a method returns; Starlette calls it in a thread."""
+
+    def endpoint(request: Request) -> Response:
+        found = method(request.query_params)
+        return Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else _json(found)
+
+    return endpoint
+
+
+def _json(value: Any) -> Response:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return Response(text.encode("utf-8", "replace"), media_type="application/json")
+
+
+def _described(changes: list[Change]) -> str | None:
+    """The step that undo or redo would turn, in a few words."""
+    if not changes:
+        return None
+    step = changes[-1].step
+    nodes = step.get("nodes", ())
+    what = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else step.get("name", "")
+    target = step.get("class") or step.get("to") or step.get("into") or ""
+    return " ".join(str(part) for part in (step["do"], what, target) if part)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -293,54 +422,35 @@ async def _failed(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"that could not be written: {error}; nothing was changed"}, 507)
 
 
-def _json(value: Any) -> Response:
-    return Response(
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), media_type="application/json"
-    )
-
-
-def _bytes(data: bytes) -> Response:
-    return Response(data, media_type="application/octet-stream")
-
-
-# --- ``fewnode label``: a session of a model's folder, served to a browser on this machine until it is stopped.
-Say = Callable[[str], None]
-PER_NODE = 1024  # bytes: name and words, place on the map, class and confidence
-PER_CLASS = 12  # bytes of a node: its probability now and while it is made
-
-
 def open_session(
-    folder: PathLike, support: PathLike | None = None, say: Say = lambda _: None, memory: int | None = None
+    classifier: FewShotClassifier | PathLike,
+    support: PathLike | None = None,
+    say: Say = lambda _: None,
+    memory: int | None = None,
 ) -> LabelSession:
-    """The session in a model's folder, where it was left; a new one starts from the examples of ``support``. ``memory``
-    bounds the work on a store."""
-    classifier = load_attached(folder, say=say, memory=memory)
-    examples = None if support is None else classifier.read_examples(support)
-    try:
-        return session_of(classifier, Path(folder), examples)
-    except InputError as error:
-        raise error if support is None or "journal" in str(error) else InputError(f"{support}: {error}") from error
-
-
-def session_of(
-    classifier: FewShotClassifier, folder: Path | None = None, examples: Examples | None = None
-) -> LabelSession:
-    """A session with a classifier; steps are kept in ``folder``, if one is given."""
+    """A session with a classifier, or with the one in a folder; its steps are kept in the classifier's folder, if there
+    is one. A new session starts from the examples of ``support``; ``memory`` bounds the work on a store."""
+    if not isinstance(classifier, FewShotClassifier):
+        classifier = load_attached(classifier, say=say, memory=memory)
     if classifier.graph is None:
         raise InputError("no graph is attached: call attach(graph) first")
-    _check_room(classifier.graph)
-    journal = None if folder is None else Journal(folder, classifier.graph.fingerprint)
+    _check_memory(classifier.graph)
+    examples = None if support is None else classifier.read_examples(support)
+    journal = None if classifier.folder is None else Journal(classifier.folder, classifier.graph.fingerprint)
     try:
         return LabelSession(classifier, journal, examples)
-    except BaseException:
+    except BaseException as error:
         if journal is not None:
             journal.close()
+        if support is not None and isinstance(error, InputError):
+            raise InputError(f"{support}: {error}") from error
         raise
 
 
-def _check_room(graph: Graph) -> None:
-    """Refuse a store whose nodes do not fit into its memory: coordinates and edges stay on disk, the rest does not."""
-    needed = graph.num_nodes * (PER_NODE + PER_CLASS * graph.num_classes)
+def _check_memory(graph: Graph) -> None:
+    """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
+    # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
+    needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
     if graph.space is not None and not graph.space.fits(needed, graph.num_nodes):
         raise InputError(
             f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give --memory "
@@ -387,11 +497,7 @@ def label(
         )
     listening = _listening(host, port)
     try:
-        if isinstance(classifier, FewShotClassifier):
-            examples = None if support is None else classifier.read_examples(support)
-            session = session_of(classifier, classifier.folder, examples)
-        else:
-            session = open_session(classifier, support, say, memory)
+        session = open_session(classifier, support, say, memory)
         guard = Guard(host, listening.getsockname()[1])
         _serve(session, guard, listening, browser, say)
     finally:
@@ -402,11 +508,9 @@ def label(
 def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser: bool, say: Say) -> None:
     import uvicorn
 
-    from .contents import Contents
-
     folder = session.classifier.folder
     places = kept_layout(session.classifier.coordinates(), folder, say)
-    app = LabelServer(Contents(session, places, "" if folder is None else folder.name), guard).app()
+    app = LabelServer(session, places, guard, "" if folder is None else folder.name).app()
     if session.journal is not None:
         session.journal.announce(guard.url(with_token=False))
     for note in session.notes:

@@ -1,0 +1,149 @@
+"""The labels of a session: new classes, the nodes given to them and the nodes skipped; every step can be undone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..classifier.predictions import UNKNOWN
+from ..errors import InputError, one_of
+
+SKIPPED = ""  # the mark of a node that was skipped; no class has an empty name
+# Marks of right-to-left writing are not printable, but belong to names.
+_DIRECTIONS = "\u200c\u200d\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the step ``step`` makes of the labels: the new ``classes``, and the ``marks`` of nodes (None: no mark)."""
+
+    step: Mapping[str, Any]
+    classes: tuple[str, ...]
+    marks: Mapping[str, str | None]
+
+
+@dataclass
+class Labels:
+    """New ``classes`` in the order they were named, and ``marks`` of nodes: their class, or ``SKIPPED``.
+
+    Nodes can also be given to the ``known`` classes and to ``other``, but not to known classes that are too ``small`` to
+    be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` holds the changes that take
+    the steps back, ``undone`` those that do them again.
+    """
+
+    known: tuple[str, ...] = ()
+    other: str = "other"
+    small: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    marks: dict[str, str] = field(default_factory=dict)
+    done: list[Change] = field(default_factory=list)
+    undone: list[Change] = field(default_factory=list)
+
+    def change(self, step: Mapping[str, Any]) -> Change:
+        """What a step would change; a wrong step is refused with the reason."""
+        classes, marks = self._outcome(step)
+        changed = {node: mark for node, mark in marks.items() if self.marks.get(node) != mark}
+        if classes == self.classes and not changed:
+            raise InputError("that changes nothing: it is so already")
+        return Change(step, classes, changed)
+
+    def _outcome(self, step: Mapping[str, Any]) -> tuple[tuple[str, ...], Mapping[str, str | None]]:
+        """Classes and marks after a step."""
+        kind = one_of("step", str(step.get("do")), ("class", "label", "take", "skip", "rename", "merge", "remove"))
+        if kind == "class":
+            return (*self.classes, self._fresh(step.get("name"))), {}
+        if kind in ("label", "take", "skip"):
+            nodes = _nodes(step)
+            if kind == "take":
+                return self.classes, dict.fromkeys(node for node in nodes if node in self.marks)
+            if kind == "skip":
+                return self.classes, {node: SKIPPED for node in nodes if not self.marks.get(node)}
+            name = self._learnable(_text(step.get("class")))
+            if name in (*self.classes, *self.known, self.other):
+                return self.classes, dict.fromkeys(nodes, name)
+            name = self._fresh(name)
+            return (*self.classes, name), dict.fromkeys(nodes, name)
+        if not self.classes:
+            raise InputError("there is no class of your own yet")
+        name = one_of("class of your own", _text(step.get("name")), self.classes)
+        members = [node for node, mark in self.marks.items() if mark == name]
+        if kind == "rename":
+            to = self._fresh(step.get("to"), besides=name)
+            return tuple(to if c == name else c for c in self.classes), dict.fromkeys(members, to)
+        left = tuple(c for c in self.classes if c != name)
+        if kind == "remove":
+            return left, dict.fromkeys(members)
+        into = one_of("class", _text(step.get("into")), (*left, *self.known, self.other))
+        return left, dict.fromkeys(members, self._learnable(into))
+
+    def _learnable(self, name: str) -> str:
+        if name in self.small:
+            raise InputError(
+                f"{name!r} has labels in the graph, but too few to learn from; add yours to the table of nodes and "
+                "fit again, or give the nodes to a class of another name"
+            )
+        return name
+
+    def _fresh(self, given: Any, besides: str = "") -> str:
+        """A name that no other class has."""
+        name = _text(given)
+        if not name:
+            raise InputError("a class without a name; give it one")
+        if len(name) > 200 or not all(letter.isprintable() or letter in _DIRECTIONS for letter in name):
+            raise InputError("a class is named in one line of at most 200 letters")
+        taken = {c.casefold(): c for c in (*self.classes, *self.known, self.other, UNKNOWN) if c != besides}
+        if (same := taken.get(name.casefold())) is not None:
+            raise InputError(f"there is a class {same!r} already; choose another name, or merge the two")
+        return name
+
+    def apply(self, change: Change) -> None:
+        """Make a change; what was undone before can no longer be redone."""
+        self.done.append(self._make(change))
+        self.undone.clear()
+
+    def undo(self) -> None:
+        """Take the last step back."""
+        if not self.done:
+            raise InputError("there is nothing to undo")
+        self.undone.append(self._make(self.done.pop()))
+
+    def redo(self) -> None:
+        """Do the step again that was undone last."""
+        if not self.undone:
+            raise InputError("there is nothing to redo")
+        self.done.append(self._make(self.undone.pop()))
+
+    def _make(self, change: Change) -> Change:
+        """Make a change and return the one that takes it back."""
+        back = Change(change.step, self.classes, {node: self.marks.get(node) for node in change.marks})
+        self.classes = change.classes
+        for node, mark in change.marks.items():
+            if mark is None:
+                self.marks.pop(node, None)
+            else:
+                self.marks[node] = mark
+        return back
+
+    def examples(self) -> dict[str, list[str]]:
+        """The nodes of every class that has some: new ones in their order, then known ones, then other."""
+        found: dict[str, list[str]] = {name: [] for name in (*self.classes, *self.known, self.other)}
+        for node, mark in self.marks.items():
+            if mark != SKIPPED:
+                found[mark].append(node)
+        return {name: nodes for name, nodes in found.items() if nodes}
+
+    def answers(self) -> int:
+        """The number of steps that gave nodes to a class."""
+        return sum(change.step["do"] == "label" for change in self.done)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{value!r} is no name; names are text")
+    return value.strip()
+
+
+def _nodes(step: Mapping[str, Any]) -> list[str]:
+    nodes = step.get("nodes")
+    if not isinstance(nodes, list | tuple) or not nodes or not all(isinstance(node, str) for node in nodes):
+        raise InputError("no node is selected; choose one or more first")
+    return list(nodes)

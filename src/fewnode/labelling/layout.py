@@ -1,0 +1,71 @@
+"""A map of the nodes in two dimensions: landmarks by t-SNE, every other node between its nearest landmarks."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..files import read_npz, write_npz
+
+
+def kept_layout(x: Tensor, folder: Path | None, say: Callable[[str], None] = lambda _: None) -> np.ndarray:
+    """The layout in ``map.npz`` of a model's folder if it is of these coordinates, else a new one, which is saved."""
+    mark = np.array([len(x), float(x[:: max(len(x) // 1000, 1)].double().abs().sum())])
+    path = None if folder is None else folder / "map.npz"
+    if path is not None and path.exists():
+        try:
+            parts = read_npz(path)
+            if np.array_equal(parts["mark"], mark) and parts["places"].shape == (len(x), 2):
+                return parts["places"]
+        except (InputError, KeyError):
+            pass  # damaged: it is made again
+    say("Drawing the map ...")
+    places = layout(x)
+    if path is not None:
+        write_npz(path, {"mark": mark, "places": places}, compress=False)
+    return places
+
+
+def layout(x: Tensor, seed: int = 0, landmarks: int = 3000) -> np.ndarray:
+    """Places ``[N, 2]`` from 0 to 1 of nodes with the coordinates ``x [N, d]``; the same for the same input."""
+    leading = _leading(x)
+    if len(x) < 30:
+        return _within(np.pad(leading[:, :2], ((0, 0), (0, max(0, 2 - leading.shape[1])))))
+    from sklearn.manifold import TSNE  # a second that a saved map does not need
+    from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
+
+    random = np.random.default_rng(seed)
+    chosen = random.permutation(len(x))[:landmarks]
+    start = 1e-4 * leading[chosen, :2] / max(leading[chosen, 0].std(), 1e-9)
+    perplexity = min(30.0, (len(chosen) - 1) / 4)
+    tsne = TSNE(2, init=start, perplexity=perplexity, random_state=seed, max_iter=500, metric="cosine")
+    places = tsne.fit_transform(leading[chosen])
+    spacing = NearestNeighbors(n_neighbors=5).fit(places).kneighbors(places)[0][:, -1:]
+    unit = leading / np.linalg.norm(leading, axis=1, keepdims=True).clip(1e-9)
+    between = KNeighborsRegressor(3, weights=lambda away: np.exp(-10 * (away**2 - away[:, :1] ** 2)))
+    found = between.fit(unit[chosen], np.hstack([places, spacing])).predict(unit)
+    # Nodes between the same landmarks would hide each other.
+    spread = found[:, :2] + 0.35 * found[:, 2:] * random.standard_normal((len(x), 2))
+    spread[chosen] = places
+    return _within(spread)
+
+
+def _leading(x: Tensor) -> np.ndarray:
+    """The first 50 principal components."""
+    sample = x[:: max(len(x) // 20_000, 1)].float().cpu()
+    centre = sample.mean(0)
+    _, directions = torch.linalg.eigh(((sample - centre).T @ (sample - centre)).double())
+    turn = directions[:, -50:].flip(1).float()
+    return torch.cat([(part.float().cpu() - centre) @ turn for part in x.split(4096)]).numpy()
+
+
+def _within(places: np.ndarray) -> np.ndarray:
+    """Moved and scaled into the unit square; the two axes keep their proportion."""
+    low, high = np.quantile(places, [0.001, 0.999], axis=0)
+    size = float((high - low).max()) or 1.0
+    centred = (places - (low + high) / 2) / size + 0.5
+    clipped: np.ndarray = centred.clip(0, 1).astype(np.float32)
+    return clipped

@@ -1,0 +1,117 @@
+"""What is shown of a node, and how it is found: the columns of its row, its text, its neighbours."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import torch
+
+from ..classifier.classifier import FewShotClassifier
+from ..classifier.inputs import node_name
+from ..errors import InputError
+from ..graph.arrays import csr_parts
+from ..tables.columns import read_columns
+from ..tables.roles import find_id
+
+
+class Browser:
+    """The rows of the node table if the model remembers it, else the named features; and a search in all of it."""
+
+    def __init__(self, classifier: FewShotClassifier) -> None:
+        assert classifier.graph is not None
+        self.classifier, self.graph = classifier, classifier.graph
+        self.columns = self._table()
+
+    def _table(self) -> dict[str, list[str]]:
+        """Every column of the node table, in the order of the graph's nodes."""
+        source = self.classifier.source
+        if source is None or source.nodes is None or source.missing():
+            return {}
+        table = read_columns(source.nodes)
+        try:
+            key = source.columns.get("id_column") or find_id(table, (), ())[0]
+        except InputError:  # rows are nodes by their position
+            return {}
+        row = {name: i for i, name in enumerate(table.text(key, "ids"))}
+        order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]
+        plain = [name for name, column in table.columns.items() if name != key and column.ndim == 1]
+        texts = {name: [*table.text(name, "columns"), ""] for name in plain}  # the last: no row
+        return {name: [values[i] for i in order] for name, values in texts.items()}
+
+    def name(self, node: int) -> str:
+        return node_name(self.graph, node)
+
+    def row(self, node: int) -> list[tuple[str, str]]:
+        """Names and values of what is known of a node; long values and long lists are cut."""
+        if self.columns:
+            return [(name, values[node][:2000]) for name, values in self.columns.items() if values[node]]
+        x, names = self.graph.features, self.graph.feature_names
+        if x is None or names is None:
+            return []
+        if x.layout == torch.sparse_csr:
+            indptr, indices, values = csr_parts(x)
+            part = slice(int(indptr[node]), int(indptr[node + 1]))
+            heaviest = indices[part][values[part].argsort(descending=True)].tolist()
+            return [("words", ", ".join(names[i] for i in heaviest[:40]))]
+        return [(name, f"{value:.4g}") for name, value in zip(names[:40], x[node, :40].tolist(), strict=True)]
+
+    def summary(self, node: int) -> str:
+        """The longest value, in one line."""
+        values = [value for _, value in self.row(node)]
+        return " ".join(max(values, key=len, default="").split())[:160]
+
+    def neighbours(self, node: int) -> list[int]:
+        """The first 60 neighbours."""
+        start, end = self.graph.indptr[node : node + 2].tolist()
+        found: list[int] = self.graph.indices[start : min(end, start + 60)].long().tolist()
+        return found
+
+    def search(self, words: str, most: int = 30) -> list[int]:
+        """Nodes whose name, else whose row, holds all the words; exact names first."""
+        wanted = words.casefold().split()
+        if not wanted:
+            return []
+        whole = words.casefold().strip()
+        found: dict[int, None] = {}
+        for part in (f"\n{whole}\n", f"\n{whole}", whole):
+            found |= dict.fromkeys(self._names.nodes_with(part, most - len(found)))
+        longest = max(wanted, key=len)
+        for text in (self._names, self._texts):
+            for node in text.nodes_with(longest):
+                if len(found) >= most:
+                    break
+                if all(word in text.lines[node] or word in self._names.lines[node] for word in wanted):
+                    found[node] = None
+        return list(found)[:most]
+
+    @cached_property
+    def _names(self) -> "Lines":
+        return Lines([self.name(i) for i in range(self.graph.num_nodes)])
+
+    @cached_property
+    def _texts(self) -> "Lines":
+        x, names = self.graph.features, self.graph.feature_names
+        if self.columns:
+            return Lines([" ".join(row) for row in zip(*self.columns.values(), strict=True)])
+        if x is None or names is None or x.layout != torch.sparse_csr:
+            return Lines([""] * self.graph.num_nodes)
+        indptr, indices, _ = (part.tolist() for part in csr_parts(x))
+        return Lines([" ".join(names[i] for i in indices[a:b]) for a, b in pairwise(indptr)])
+
+
+class Lines:
+    """One line for each node, as one text: searching it is many times faster than line by line."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = [line.casefold().replace("\n", " ") for line in lines]
+        self.text = "\n".join(["", *self.lines, ""])
+        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=1))
+
+    def nodes_with(self, part: str, most: int = 1 << 30) -> Iterator[int]:
+        """The nodes whose line holds ``part``, in their order; a line break stands for the start or end of a line."""
+        at, given = 0, 0
+        while given < most and (at := self.text.find(part, at)) >= 0:
+            node = bisect_right(self.starts, at + part.startswith("\n")) - 1
+            yield node
+            given, at = given + 1, self.starts[node + 1] - 1
