@@ -14,8 +14,8 @@ from fewnode import FewShotClassifier, InputError
 from fewnode.classifier import commands as streaming
 from fewnode.cli import main
 from fewnode.graph.stored import open_store, save_store
-from fewnode.labelling.contents import layout
-from fewnode.labelling.server import session_of
+from fewnode.labelling.layout import layout
+from fewnode.labelling.server import open_session
 from fewnode.nn.views import COPIES
 from fewnode.store import Space, parsed_memory
 
@@ -113,7 +113,7 @@ def test_a_graph_without_features_needs_room_for_structural_ones(tmp_path):
 
 
 def test_labelling_on_a_store_is_that_in_memory(both):
-    sessions = [session_of(copy.copy(one)) for one in both]
+    sessions = [open_session(copy.copy(one)) for one in both]
     nodes = both[0].unlabelled().tolist()
     for session in sessions:
         session.do({"do": "label", "nodes": [str(nodes[0]), str(nodes[1])], "class": "mine"})
@@ -128,7 +128,7 @@ def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
     small = copy.copy(both[1])
     small.graph = replace(small.graph, space=replace(small.graph.space, memory=500 << 20))
     with pytest.raises(InputError, match=r"in memory: give --memory \S+MB or more; .* `fewnode find`"):
-        session_of(small)
+        open_session(small)
     with pytest.raises(InputError, match="cannot be appended to a graph in a store; import it again with them"):
         both[1].append(both[0].graph, [])
 

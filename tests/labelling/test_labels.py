@@ -3,7 +3,7 @@
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.labelling.session import Labels
+from fewnode.labelling.labels import Labels
 
 
 @pytest.fixture
@@ -104,4 +104,4 @@ def test_a_class_with_too_few_labels_is_given_no_more():
     labels = Labels(known=("baker", "barber"), small=("barber",))
     with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to learn from"):
         labels.change({"do": "label", "nodes": ["n1"], "class": "barber"})
-    assert labels.change({"do": "label", "nodes": ["n1"], "class": "baker"}).nodes == {"n1": (None, "baker")}
+    assert labels.change({"do": "label", "nodes": ["n1"], "class": "baker"}).marks == {"n1": "baker"}

@@ -13,10 +13,9 @@ pytest.importorskip("starlette", reason="the extra `label` is not installed")
 from starlette.testclient import TestClient
 
 from fewnode.classifier.inputs import find_nodes
-from fewnode.labelling import contents as contents_module
 from fewnode.labelling import server as server_module
-from fewnode.labelling.contents import Contents, layout
 from fewnode.labelling.journal import JOURNAL
+from fewnode.labelling.layout import layout
 from fewnode.labelling.server import Guard, LabelServer, is_loopback
 
 ORIGIN = "http://127.0.0.1:8000"
@@ -30,7 +29,7 @@ def guard():
 @pytest.fixture
 def served(opened, guard):
     session = opened()
-    return LabelServer(Contents(session, layout(session.classifier.coordinates()), "model"), guard)
+    return LabelServer(session, layout(session.classifier.coordinates()), guard, "model")
 
 
 @pytest.fixture
@@ -181,11 +180,10 @@ def test_which_names_are_this_machine():
     )
 
 
-def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, monkeypatch):
-    monkeypatch.setattr(contents_module, "SHOWN", 130)
+def test_of_a_large_graph_a_sample_with_all_labelled_nodes_is_drawn(opened, guard):
     session = opened()
     session.do({"do": "label", "nodes": members(0)[:9], "class": "mule"})
-    shown = Contents(session, layout(session.classifier.coordinates())).shown
+    shown = LabelServer(session, layout(session.classifier.coordinates()), guard, most_points=130).shown
     labelled = np.flatnonzero(session.scores()[2])
     assert len(shown) == 130 and len(labelled) < 130 and set(labelled) <= set(shown.tolist())
 

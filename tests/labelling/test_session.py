@@ -10,7 +10,7 @@ from fewnode.classifier.commands import predict_tables
 from fewnode.classifier.inputs import find_nodes
 from fewnode.errors import InputError
 from fewnode.labelling.journal import JOURNAL
-from fewnode.labelling.session import PATIENCE, LabelSession, Point
+from fewnode.labelling.session import LabelSession, Point
 from fewnode.tables.writing import write_columns
 from labelling_data import members
 
@@ -95,10 +95,10 @@ def test_what_it_says_of_going_on(opened):
     give(session, members(0)[:1], "mule")
     assert [one.answers for one in session.points] == [1] and 0 < session.points[-1].expected <= 1
     assert not session.settled()
-    session.points = [Point(i, 0.9, 0.8, 0.0) for i in range(PATIENCE + 1)]
-    session.labels.done *= PATIENCE
+    session.points = [Point(i, 0.9, 0.8, 0.0) for i in range(10 + 1)]
+    session.labels.done *= 10
     assert session.settled()
-    session.points[-1] = Point(PATIENCE, 0.95, 0.8, 0.0)
+    session.points[-1] = Point(10, 0.95, 0.8, 0.0)
     assert not session.settled()
 
 

@@ -25,9 +25,9 @@ class Change:
 class Labels:
     """New ``classes`` in the order they were named, and ``marks`` of nodes: their class, or ``SKIPPED``.
 
-    Nodes can also be given to the ``known`` classes and to ``other``, but not to known classes that are too ``small`` to
-    be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` holds the changes that take
-    the steps back, ``undone`` those that do them again.
+    Nodes can also be given to the ``known`` classes and to ``other``, but not to known classes that are too ``small``
+    to be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` holds the changes that
+    take the steps back, ``undone`` those that do them again.
     """
 
     known: tuple[str, ...] = ()

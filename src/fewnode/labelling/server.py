@@ -261,7 +261,11 @@ class LabelServer:
 
     async def _versions(self) -> AsyncIterator[str]:
         loop, versions = asyncio.get_running_loop(), asyncio.Queue[int]()
-        end = self.session.listen(lambda version: loop.call_soon_threadsafe(versions.put_nowait, version))
+
+        def heard(version: int) -> None:
+            loop.call_soon_threadsafe(versions.put_nowait, version)
+
+        end = self.session.listen(heard)
         try:
             yield f"data: {self.session.version}\n\n"
             while True:

@@ -6,7 +6,7 @@ import pytest
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph import Graph
-from fewnode.labelling.contents import Browser, Lines
+from fewnode.labelling.search import Browser, Lines
 
 
 @pytest.fixture
