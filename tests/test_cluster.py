@@ -104,7 +104,7 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
             def slowly(piece):
                 if isinstance(piece, int):  # the number of a block of columns
                     with begun.open("a") as file:
-                        file.write(f"{work.work.args[0].file(piece)}\n")
+                        file.write(f"{work.args[0].file(piece)}\n")
                     for _ in range(600 if len(begun.read_text().splitlines()) > 1 else 0):
                         if gone.exists():  # all but the first piece are in the middle when the machine is lost
                             break

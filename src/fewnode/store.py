@@ -10,7 +10,6 @@ import re
 import shutil
 import socket
 import sys
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -135,27 +134,6 @@ def write_array(path: Path, value: Tensor, durable: bool = True) -> None:
         file.flush()
         if durable:
             os.fsync(file.fileno())
-
-
-def write_rows(path: Path, first: int, value: Tensor) -> None:
-    """Rows from ``first`` on of a ``.npy`` file that is as long as it will be.
-
-    Written, not mapped, by a handle that cannot read: machines that fill a shared file side by side must not write
-    back the rest of a page, which is another's.
-    """
-    with path.open("rb") as file:
-        npy.read_magic(file)
-        _, _, dtype = npy.read_array_header_1_0(file)
-        start = file.tell()
-    array = np.ascontiguousarray(value.numpy(), dtype)
-    left, at = memoryview(array.reshape(-1).view(np.uint8).data), start + first * array[0].nbytes
-    handle = os.open(path, os.O_WRONLY)
-    try:
-        while len(left):
-            count = os.pwrite(handle, left, at)
-            left, at = left[count:], at + count
-    finally:
-        os.close(handle)
 
 
 class StoredNames(Sequence[str]):
@@ -368,7 +346,7 @@ class Space:
             done: Iterable[Result] = map(work, pieces)
         else:
             with files_by_name(self.file_of):
-                done = map(returned, self.engine(Sent(work), pieces))
+                done = self.engine(work, pieces)
         self.progress(what, 0.0)
         for number, result in enumerate(done, 1):
             yield result
@@ -383,16 +361,10 @@ class Space:
         what: str,
         columns: Sequence[slice] = (slice(None),),
     ) -> None:
-        """Make rows and put them into arrays that are being written, some of the ``columns`` into each. Whoever makes
-        them writes them."""
-        if self.engine is None:
-            for rows, made in zip(pieces, self.results(make, pieces, what), strict=True):
-                for array, some in zip(arrays, columns, strict=True):
-                    array[rows] = made[:, some]
-            return
-        files = [file for array in arrays if (file := self.file_of(array))]
-        assert len(files) == len(arrays)
-        self.each(RowWriter(make, files, columns), pieces, what)
+        """Make rows and put them into arrays that are being written, some of the ``columns`` into each."""
+        for rows, made in zip(pieces, self.results(make, pieces, what), strict=True):
+            for array, some in zip(arrays, columns, strict=True):
+                array[rows] = made[:, some]
 
     def by_rows(
         self, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor], width: int = 0
@@ -709,14 +681,6 @@ class Engine(Protocol):
     def check(self, path: str) -> None: ...
 
 
-@dataclass(frozen=True)
-class Failure:
-    """What a machine says that it cannot do."""
-
-    host: str
-    why: str
-
-
 class RayPieces:
     """Pieces of work as tasks of Ray: each takes files and leaves files, or gives back what is small; one that was lost
     with its machine is done again elsewhere.
@@ -769,15 +733,15 @@ class RayPieces:
 
     def _result(self, reference: Any) -> list[Any]:
         try:
-            found: list[Any] | Failure = self.ray.get(reference)
+            found: list[Any] = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None) or error
+            if isinstance(cause, InputError):
+                raise InputError(f"a machine of the cluster says: {cause}") from error
             raise InputError(
                 f"a piece of work was lost on the cluster more than 3 times, or failed ({_first_line(cause)}); "
                 "the same command goes on with the pieces that are done"
             ) from error
-        if isinstance(found, Failure):
-            raise InputError(f"the machine {found.host} of the cluster says: {found.why}")
         return found
 
     def check(self, path: str) -> None:
@@ -853,41 +817,13 @@ def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
     return {**own, "resources": {key: value for key, value in needs.items() if key not in known}, "max_retries": 3}
 
 
-def _do(work: Callable[[Any], Any], pieces: Sequence[Any], threads: int) -> list[Any] | Failure:
+def _do(work: Callable[[Any], Any], pieces: Sequence[Any], threads: int) -> list[Any]:
     torch.set_num_threads(threads)
-    try:
-        return [work(piece) for piece in pieces]
-    except InputError as error:
-        return Failure(socket.gethostname(), str(error))
+    return [work(piece) for piece in pieces]
 
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-
-
-@dataclass(frozen=True)
-class RowWriter:
-    """Makes some rows, and writes some ``columns`` of them into each of the ``files``."""
-
-    make: Callable[[slice], Tensor]
-    files: Sequence[str]
-    columns: Sequence[slice]
-
-    def __call__(self, rows: slice) -> None:
-        made = self.make(rows)
-        for file, some in zip(self.files, self.columns, strict=True):
-            write_rows(Path(file), rows.start, made[:, some])
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A function of a piece, to be called elsewhere."""
-
-    work: Callable[[Any], Any]
-
-    def __call__(self, piece: Any) -> Any:
-        found = self.work(piece)
-        return found.numpy() if isinstance(found, Tensor) else found  # which Ray hands over without a copy
 
 
 @contextmanager
@@ -914,12 +850,3 @@ def files_by_name(file_of: Callable[[Any], str | None]) -> Iterator[None]:
 
 def _read_tensor(path: Path) -> Tensor:
     return torch.from_numpy(read_mapped(path))
-
-
-def returned(found: Any) -> Any:
-    """What the work gave back elsewhere; a tensor may be looked at, not changed: it is in Ray's own memory."""
-    if not isinstance(found, np.ndarray):
-        return found
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it may not be changed
-        return torch.from_numpy(found)

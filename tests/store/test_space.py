@@ -140,30 +140,6 @@ def test_names_are_found_without_reading_them_all():
     assert np.array_equal(arrays["name_ends"][:3], [0, 3, 6])
 
 
-def test_rows_are_written_by_those_who_make_them(tmp_path):
-    x = torch.randn(1000, 5)
-
-    class Elsewhere:
-        slots, memory = 2, 1 << 30
-
-        def __call__(self, work, pieces):
-            found = [work(piece) for piece in reversed(pieces)]  # in any order
-            assert found == [None] * len(pieces), "nothing comes back"
-            return iter(found)
-
-        def check(self, path):
-            pass
-
-    space, blocks = Space(tmp_path, 1 << 30, engine=Elsewhere()), [slice(0, 2), slice(2, 5)]
-    rows = [slice(at, at + 250) for at in range(0, 1000, 250)]
-    with (
-        space.writing("a", (1000, 2), torch.float32) as one,
-        space.writing("b", (1000, 3), torch.half) as other,
-    ):
-        space.fill([one, other], lambda part: x[part], rows, "rows", blocks)
-    assert space.read("a").equal(x[:, :2]) and space.read("b").equal(x[:, 2:].half())
-
-
 def test_what_only_the_work_at_hand_needs_is_not_looked_for_after_a_restart(tmp_path, monkeypatch):
     monkeypatch.setattr(spaces, "_boot", lambda: "first")
     here = Space(tmp_path, 1 << 30)
