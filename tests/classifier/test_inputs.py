@@ -128,6 +128,7 @@ def test_numbers_of_nodes_and_ids_that_are_numbers():
     graph = Graph.from_edges([[0, 1], [1, 2]], node_names=["2", "1", "0"])
     find = fewnode.classifier.inputs.find_nodes
     assert find(graph, [2, 1], "here").tolist() == [0, 1]  # ids, because the graph's ids are whole numbers
+    assert find(graph, torch.tensor([2, 1], dtype=torch.int), "here").tolist() == [2, 1]
     assert find(graph, torch.tensor([2, 1]), "here").tolist() == [2, 1]  # numbers of nodes, as predictions name them
     named = Graph.from_edges([[0, 1], [1, 2]], node_names=["a", "b", "c"])
     assert find(named, [2, "b"], "here").tolist() == [2, 1]
@@ -135,6 +136,8 @@ def test_numbers_of_nodes_and_ids_that_are_numbers():
         ("abc", "give a list of nodes, not a str"),
         (5, "give a list of nodes, not 5"),
         ([9], "no node 9; ids are 0..2"),
+        (torch.tensor([1, 9]), "no node 9; ids are 0..2"),
+        (torch.tensor([True]), "no node True"),
         ([True], "no node True"),
         ({"a": 1}, "give a list of nodes, not a dict"),
     ):

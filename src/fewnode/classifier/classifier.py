@@ -1,7 +1,7 @@
 """``FewShotClassifier``: learn the labelled classes of a graph, name new ones by a few examples, classify all nodes."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -403,40 +403,36 @@ class FewShotClassifier:
         batch_size: int = 1 << 16,
         progress: inference.NodeProgress | None = None,
     ) -> Iterator[Predictions]:
-        """The same, ``batch_size`` nodes at a time."""
+        """The same, ``batch_size`` nodes at a time (closed-set ones in batches that a method can score at once)."""
         support, graph, question = self._support(), self._graph(), self.question
         if nodes is None:
             ids = torch.arange(graph.num_nodes, device=graph.device)
         else:
             ids = find_nodes(graph, nodes, "nodes to predict")
-        parts, done, total = ids.split(batch_size), 0, len(ids)
+        parts: Sequence[Tensor] = ids.split(batch_size)
         if question is None:
             classes, kinds = support.classes, None
-            found = (self._closed_set(part, at * batch_size, total, progress) for at, part in enumerate(parts))
+            if len(ids):  # a node's neighbours count too
+                parts = [ids[a:b] for a, b in inference.batches(graph.degree[ids] + inference.OVERHEAD)]
+            found: Iterator[Tensor] = map(self._closed_set_probabilities, parts)
         else:
             classes, kinds = question.classes, question.kinds
-            if graph.space is None:
-                found = (question.probabilities(part) for part in parts)
-            else:
+            found = map(question.probabilities, parts)
+            if graph.space is not None:
                 ask = _without_unused(question).probabilities
-                found = graph.space.results(ask, parts, "predictions, by chunks of rows")  # type: ignore[assignment]
+                found = graph.space.results(ask, parts, "predictions, by chunks of rows")
+        done = 0
         for part, probabilities in zip(parts, found, strict=True):
-            names = [node_name(graph, i) for i in part.tolist()]
             done += len(part)
-            if progress is not None and question is not None:
-                progress(done, total)
+            if progress is not None:
+                progress(done, len(ids))
+            names = [node_name(graph, i) for i in part.tolist()]
             yield Predictions(part.cpu(), names, classes, probabilities.cpu(), kinds)
 
-    def _closed_set(self, nodes: Tensor, first: int, total: int, progress: inference.NodeProgress | None) -> Tensor:
-        """Probabilities of the new classes for some nodes, of which ``first`` others out of ``total`` are done."""
-
-        def told(done: int, _: int) -> None:
-            if progress is not None:
-                progress(first + done, total)
-
+    def _closed_set_probabilities(self, nodes: Tensor) -> Tensor:
         model, graph, embedding, support, calibration = self._closed_set_parts()
-        known = support.nodes, support.y, len(support.classes)
-        return calibration.probabilities(inference.score_nodes(model, graph, embedding, *known, nodes, told))
+        scores = inference.score_nodes(model, graph, embedding, support.nodes, support.y, len(support.classes), nodes)
+        return calibration.probabilities(scores)
 
     def _closed_set_parts(self) -> tuple[Method, Graph, Any, Support, Calibration]:
         assert self.calibration is not None
@@ -663,6 +659,6 @@ def check_folder(folder: PathLike, force: bool) -> Path:
 
 
 def _without_unused(question: OpenQuestion) -> OpenQuestion:
-    """The question without what predictions do not need: it may be sent to other machines."""
+    """Without what predictions do not need: it may be sent to other machines."""
     none = question.pool[:0].clone()
     return replace(question, model=replace(question.model, y=none, recipe=None, relay=None), pool=none)

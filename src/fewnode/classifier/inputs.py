@@ -365,11 +365,11 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
     if hasattr(nodes, "columns") or isinstance(nodes, Mapping | str):
         raise InputError(f"{where}: give a list of nodes, not a {type(nodes).__name__}")
-    if isinstance(nodes, Tensor) and nodes.dtype == torch.long:
+    if isinstance(nodes, Tensor) and nodes.dtype in (torch.long, torch.int):
         wrong = nodes[(nodes < 0) | (nodes >= graph.num_nodes)]
         if len(wrong):
-            raise InputError(f"{where}: there is no node {int(wrong[0])}; there are {graph.num_nodes:,}")
-        return nodes.to(graph.device)
+            raise InputError(f"{where}: there is no node {int(wrong[0])}; ids are 0..{graph.num_nodes - 1}")
+        return nodes.to(graph.device, torch.long)
     try:
         values = nodes.tolist() if hasattr(nodes, "tolist") else list(nodes)
     except TypeError as error:

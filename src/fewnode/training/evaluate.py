@@ -57,18 +57,15 @@ def score_nodes(
     support_y: Tensor,
     n_way: int,
     nodes: Tensor,
-    progress: NodeProgress | None = None,
 ) -> Tensor:
     """Scores [B, N] of ``nodes [B]`` against the classes of one support: nodes ``support [S]`` of classes
-    ``support_y [S]``; ``progress`` is told after each batch."""
+    ``support_y [S]``."""
     if not len(nodes):
         return torch.empty(0, n_way, device=graph.device)
     parts = []
     for a, b in batches(graph.degree[nodes] + OVERHEAD):
         tasks = Tasks(support[None], support_y[None], nodes[None, a:b], None, n_way)
         parts.append(model.score(graph, state, tasks)[0])
-        if progress is not None:
-            progress(b, len(nodes))
     return _finite(torch.cat(parts))
 
 
