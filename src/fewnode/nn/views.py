@@ -9,7 +9,7 @@ the blocks it has, and blocks can be made side by side, elsewhere, and again if 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -117,14 +117,18 @@ class Views(nn.Module):
         names = [*VIEWS, *(f"beside_{number}" for number in range(self.use.n_views))]
         means = tuple(work.space.read(f"mean_{name}") for name in names)
         there = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
-        full = [work.space.read(f"full_{name}") for name in (*WORDS, *names[len(VIEWS) :: 2][: len(there)])]
         idf, centre, space = features.idf.clone(), features.centre.clone(), graph.space
-        # Without the graph: it keeps these sources, and would keep itself in memory.
-        columns = lambda: feature_mass(x, _usual(torch.stack(full, 1), smooth, mean, there), idf, centre, space).T  # noqa: E731
-        lengths = () if space is not None else tuple(work.space.read(f"length_{name}") for name in names)
-        links_of = work.space.open("directions") if space is not None else work.space.open("directions").float()
-        found = partial(work.space.kept, "columns", columns) if space is not None else cache(columns)
-        sources = ViewSources(idf, centre, basis, links_of, means, found, lengths)
+
+        def columns() -> Tensor:  # without the graph: it keeps these sources, and would keep itself in memory
+            averaged = (*WORDS, *names[len(VIEWS) :: 2][: len(there)])
+            full = torch.stack([work.space.read(f"full_{name}") for name in averaged], 1).float()
+            return feature_mass(x, _usual(full, smooth, mean, there), idf, centre, space).T
+
+        directions, found = work.space.open("directions"), partial(work.space.kept, "columns", columns)
+        lengths: tuple[Tensor, ...] = ()
+        if space is None:
+            directions, lengths = directions.float(), tuple(work.space.read(f"length_{name}") for name in names)
+        sources = ViewSources(idf, centre, basis, directions, means, found, lengths)
         return [work.space.open(name) for name in names], sources
 
 
@@ -277,7 +281,7 @@ def _make_block(target: Columns, source: Columns, move: Move, turn: Tensor | Non
 def _filled_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Which rows are not empty, and the sum of these."""
     full = filled(rows)
-    return full.float(), (rows * full[:, None]).sum(0, dtype=torch.float64)
+    return full.to(torch.uint8), (rows * full[:, None]).sum(0, dtype=torch.float64)
 
 
 def orthonormal(gram: Tensor) -> Tensor:
