@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph, operators
+from ..graph.arrays import CacheKey
 from ..nn.ego import (
     EgoGraphs,
     EmbeddedGraph,
@@ -22,11 +23,12 @@ from ..nn.ego import (
     neighbourhoods,
     reads_most,
 )
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, xavier
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, next_to, xavier
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_scores
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
+SUMMED = CacheKey[Tensor]("closed sums of inputs")
 PRESETS: dict[str, dict[str, Any]] = {
     "shared": {
         "features": "reduced", "hidden_channels": 256, "out_channels": 128, "second_channels": 128, "dropout": 0.5,
@@ -229,11 +231,22 @@ class GIN(GraphEncoder):
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
-        closed = operators.closed_adjacency(graph)
-        h = (closed @ inputs.project(graph, self.weight)).add_(self.bias)
-        # Dropout before ReLU or after it is the same number; before, all of it happens in place.
-        h = closed @ torch.relu_(drop(h, self.dropout if self.training else 0.0))
-        out: Tensor = self.outer(h if nodes is None else h.index_select(0, nodes))
+        closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
+        if inputs.reduced is None:
+            # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
+            h = (closed @ inputs.project(graph, self.weight)).add_(self.bias)
+            h = closed @ torch.relu_(drop(h, dropout))
+            return self._last(h if nodes is None else h.index_select(0, nodes))
+        x = inputs.unit(graph)
+        sums = graph.cache.get(SUMMED, lambda: closed @ x, source=x).to(self.weight.dtype)
+        if nodes is None:
+            return self._last(closed @ torch.relu_(drop(torch.addmm(self.bias, sums, self.weight), dropout)))
+        near, rows = next_to(closed, nodes)
+        h = torch.relu_(drop(torch.addmm(self.bias, sums[near], self.weight), dropout))
+        return self._last(rows.operator(len(near)) @ h)
+
+    def _last(self, h: Tensor) -> Tensor:
+        out: Tensor = self.outer(h)
         return out
 
 
