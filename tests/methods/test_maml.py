@@ -73,8 +73,8 @@ def test_many_queries_and_tasks_score_as_few(world, monkeypatch):
     model = model_on(graph)
     tasks = draw_tasks(graph.y, split.novel, 3, 2, 10, 6, 0)
     whole = model(graph, tasks)
-    monkeypatch.setattr(base, "ROWS", 100)
-    monkeypatch.setattr(base, "QUERIES", 7)
+    monkeypatch.setattr(base.InnerLoopMethod, "rows_at_a_time", 100)
+    monkeypatch.setattr(base.InnerLoopMethod, "queries_at_a_time", 7)
     torch.testing.assert_close(model(graph, tasks), whole)
 
 

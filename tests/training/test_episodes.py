@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from fewnode import ClassSplit, Graph, Training
-from fewnode.card import ModelCard
 from fewnode.errors import InputError
+from fewnode.methods.base import ModelCard
 from fewnode.training.loop import Episodes
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from scipy import sparse as sp
 
-from ..card import ModelCard
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import to_tensor
 from ..graph.graph import FINGERPRINT
 from ..graph.operators import column_spread, standardised
+from ..methods.base import ModelCard
 
 
 @dataclass(frozen=True)

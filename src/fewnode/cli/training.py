@@ -12,7 +12,7 @@ from .options import TASK_SHAPE, add_data_dir, add_json, add_options, add_task_s
 from .output import TrainingBar, emit, load_with_bar, say, show, warnings_as_notes
 
 if TYPE_CHECKING:
-    from ..card import ModelCard
+    from ..methods.base import ModelCard
     from ..training.evaluate import Evaluation
     from ..training.loop import TrainingProgress
 

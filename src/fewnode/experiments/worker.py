@@ -11,11 +11,10 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ..card import versions
 from ..datasets import open_dataset
 from ..errors import InputError
 from ..graph import Graph
-from ..methods.base import Method
+from ..methods.base import Method, versions
 from ..tasks import ClassSplit, Tasks, draw_tasks
 from ..training.evaluate import score_tasks, summarize
 from ..training.loop import Callback, fit

@@ -1,22 +1,101 @@
-"""What every method is: a module that scores the queries of a batch of tasks on a graph."""
+"""What every method is: a module that scores the queries of a batch of tasks on a graph; and a fitted one's card."""
 
+import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..card import ModelCard
+from ..files import Count, Positive, Seconds, Share, parse_json
 from ..graph import Graph
 from ..nn.graph_layers import Features, GraphEncoder, Inputs
 from ..nn.heads import one_hot
 from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, adapt, for_each_task
 from ..tasks import Tasks
 
-ROWS = 1 << 15  # rows of tasks that an inner loop works on at a time, and ...
-QUERIES = 256  # ... queries of a task: both bound the memory, whatever is asked
+
+@dataclass(frozen=True)
+class ModelCard:
+    """Written by ``fit``, kept by ``save``, read by everything that works with a fitted model.
+
+    ``options`` went to the method's constructor, ``context`` is what it was told of the problem; ``graph`` is the
+    fingerprint of the training graph. ``training`` holds the settings of the loop (None: nothing was trained),
+    ``curve`` the validation accuracy at each check, ``best`` the highest of them.
+    """
+
+    method: str
+    options: Mapping[str, Any]
+    context: Mapping[str, Any]
+    graph: str
+    n_way: Positive
+    k_shot: Positive
+    n_query: Positive
+    seed: int
+    feature_names: tuple[str, ...] | None = None
+    split: Mapping[str, tuple[Count, ...]] | None = None
+    inductive: bool = False
+    training: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    curve: tuple[tuple[Count, Share], ...] = ()
+    best: Share | None = None
+    stopped_at: Count = 0
+    training_seconds: Seconds = 0.0
+    dataset: str | None = None
+    _results: ClassVar[tuple[str, ...]] = ("curve", "best", "stopped_at", "training_seconds")  # of a training only
+
+    @property
+    def title(self) -> str:
+        """The method, with its preset where it has presets."""
+        return f"{self.method} (preset {self.options['preset']})" if "preset" in self.options else self.method
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the training was stopped by hand; the best weights until then were kept."""
+        return any(note.startswith("interrupted") for note in self.notes)
+
+    def identity(self) -> dict[str, Any]:
+        """What makes a training this one and no other: a state on disk is only resumed if all of it agrees."""
+        told = {"notes", "versions", "feature_names", "dataset", *self._results}
+        return {key: value for key, value in vars(self).items() if key not in told}
+
+    def with_head(self, options: Mapping[str, Any], context: Mapping[str, Any]) -> "ModelCard":
+        """The card of the model after its head was replaced."""
+        return replace(self, options={**self.options, **options}, context={**self.context, **context})
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document; what a model without training does not have is left out."""
+        absent = {key for key in ("training", "dataset") if getattr(self, key) is None}
+        absent |= set(self._results) if self.training is None else set()
+        return {key: value for key, value in vars(self).items() if key not in absent}
+
+    @classmethod
+    def from_json(cls, data: bytes, where: str) -> "ModelCard":
+        """The card in a document that ``to_json`` made; keys it does not know are left out."""
+        found = parse_json(data, cls, where)
+        free = ("options", "context", "training")  # what their values are is the method's own business
+        return replace(found, **{key: _frozen(getattr(found, key)) for key in free})
+
+
+def _frozen(value: Any) -> Any:
+    """JSON's lists as tuples, to any depth."""
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return value
+
+
+def versions() -> dict[str, str]:
+    """The versions a result depends on, as every row and every saved model carries them."""
+    from .. import __version__
+
+    found = {name: version(name) for name in ("torch", "numpy", "scipy")}
+    return {"fewnode": __version__, "python": platform.python_version(), **found}
 
 
 @dataclass(frozen=True)
@@ -192,6 +271,8 @@ class InnerLoopMethod(Method):
     """
 
     sampled: ClassVar[bool] = False
+    rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
+    queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory, whatever is asked
     inner_steps: int
     inner_rate: float
     first_order: bool
@@ -210,9 +291,9 @@ class InnerLoopMethod(Method):
 
     def score(self, graph: Graph, state: Neighbourhoods, tasks: Tasks) -> Tensor:
         start = self.start(tasks.n_way)
-        sizes = state.counts[tasks.support].sum(1) + state.counts[tasks.query[:, :QUERIES]].sum(1)
+        sizes = state.counts[tasks.support].sum(1) + state.counts[tasks.query[:, : self.queries_at_a_time]].sum(1)
         order = torch.argsort(sizes, stable=True)
-        batch = sizes[order].cumsum(0) // ROWS
+        batch = sizes[order].cumsum(0) // self.rows_at_a_time
         parts = order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist())
         return torch.cat([self._score(state, start, tasks, part) for part in parts])[torch.argsort(order)]
 
@@ -223,5 +304,5 @@ class InnerLoopMethod(Method):
         weights = adapt(
             self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate, first_order=self.first_order
         )
-        groups = tasks.query[part].split(QUERIES, dim=1)
+        groups = tasks.query[part].split(self.queries_at_a_time, dim=1)
         return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)

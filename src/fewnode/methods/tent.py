@@ -31,10 +31,14 @@ from .base import Method, Training, cross_entropy
 SUMMED = CacheKey[Tensor]("closed sums of inputs")
 PRESETS: dict[str, dict[str, Any]] = {
     "shared": {
-        "features": "reduced", "hidden_channels": 256, "out_channels": 128, "second_channels": 128, "dropout": 0.5,
+        "features": "reduced",
+        "hidden_channels": 128,
+        "out_channels": 64,
+        "second_channels": 64,
+        "dropout": 0.5,
     },
     "paper": {"features": "raw", "hidden_channels": 16, "out_channels": 16, "second_channels": 16, "dropout": 0.2},
-}  # fmt: skip
+}
 
 
 class EmbeddedTasks(NamedTuple):
@@ -59,7 +63,8 @@ class TENT(Method):
     Args:
         in_channels: feature columns.
         base_classes: the classes that are learned from.
-        preset: "shared" has what every other method gets, "paper" the hyperparameters that the paper prints.
+        preset: "shared" has inputs and training like the other methods, widths and learning rate chosen on validation
+            classes; "paper" has the hyperparameters that the paper prints.
         node_adaptation: False takes the supports' mean on the original graph as prototype (the paper's ``\\N``).
         class_adaptation: False uses the same weights for all classes (``\\C``).
         task_adaptation: False scores by minus the squared Euclidean distance, without tau (``\\T``).
@@ -73,7 +78,7 @@ class TENT(Method):
         dropout: between the two layers of ``GNN_phi``.
     """
 
-    training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
+    training_settings = Training(learning_rate=0.003, tasks_per_step=8, check_every=25, patience=6)
     # One task a step; the best of 20 checks is kept, so patience never ends a training early.
     paper_settings: ClassVar[Training] = Training(
         learning_rate=0.05, weight_decay=1e-4, steps=500, check_every=25, patience=20, fused=True

@@ -7,10 +7,9 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 
 from .. import methods
-from ..card import ModelCard
 from ..errors import InputError
 from ..files import Manifest, PathLike, atomic_write, check_aside, check_finite, parse_json, whole_folder, write_json
-from ..methods.base import Method
+from ..methods.base import Method, ModelCard
 
 FORMAT = 2
 WEIGHTS, CARD = "model.safetensors", "model.json"

@@ -21,24 +21,21 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from .. import methods
-from ..card import ModelCard, versions
 from ..errors import InputError
 from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
 from ..graph import Graph
-from ..methods.base import Method, Training, unread_edges
+from ..methods.base import Method, ModelCard, Training, unread_edges, versions
 from ..methods.options import check_option, constructor_parameters, own_options
 from ..nn.optimizers import Adam
 from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
 from .evaluate import evaluate
 
-# --- Where training and validation tasks come from: drawn from the classes of a split, in shapes they can give.
-VALIDATION_TASKS = 100
-VALIDATION_SEED = 10**6  # another stream than any training seed's
-
 
 class Episodes:
     """The tasks of one training. Asked-for sizes that the classes cannot give are reduced to what they have, and
     ``notes`` say so."""
+
+    validation_seed = 10**6  # another stream than any training seed's
 
     def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
         self.seed, self.n_way, self.n_query = card.seed, card.n_way, card.n_query
@@ -67,7 +64,7 @@ class Episodes:
                 "there are no two validation classes large enough: nothing is selected, the last weights are kept"
             )
             return None
-        return draw_tasks(self.graph.y, split.validation, *shape, VALIDATION_TASKS, VALIDATION_SEED)
+        return draw_tasks(self.graph.y, split.validation, *shape, n_tasks=100, seed=self.validation_seed)
 
     def _feasible(
         self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
@@ -102,7 +99,6 @@ def mix(seed: int, block: int) -> int:
     return (block + 1 << 64) + seed
 
 
-# --- Training on several processes started by ``torchrun``: each takes its share of a step's tasks, all take one step.
 @contextmanager
 def ranks(backend: str = "gloo") -> Iterator[int]:
     """Join the processes that torchrun started, and yield this one's number; alone, it is 0 and nothing happens."""
@@ -170,7 +166,6 @@ def agreed(accuracy: float | None) -> float | None:
     return None if value != value else value
 
 
-# --- The progress of a training, and callbacks that receive it: ``callback(TrainingProgress)``.
 @dataclass(frozen=True)
 class TrainingProgress:
     """What a callback receives: after every step the loss, at every check the validation accuracy too."""
@@ -230,8 +225,7 @@ class TensorBoardLog:
             self.writer.flush()  # a check is what should survive a kill
 
 
-# --- The state of a training between two checks, kept on disk so that a killed one goes on as if nothing had happened.
-FILE, FORMAT = "training.safetensors", 2  # 1 had no hash
+FILE, FORMAT = "training.safetensors", 2
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -360,9 +354,6 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
-# --- The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises.
-
-
 def fit(
     method: str | type[Method],
     graph: Graph,
@@ -412,14 +403,22 @@ def fit(
         raise InputError(f"{kind.__name__} learns from base classes: give a split, for example random_split(graph.y)")
     graph = graph.to(_device(device))
     seen = _training_graph(graph, split, inductive)
-    shape = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
+    shape: dict[str, Any] = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         context, notes = _context(kind, seen, split, n_way, k_shot, build)
         model = kind(**context, **build).to(graph.device)
-        named = {} if model.preset is None else {"preset": model.preset}
-        model.card = _card(kind, seen, split, build | named, context, shape)
-        model.card = replace(model.card, notes=(*unread_edges(kind, seen), *notes))
+        model.card = ModelCard(
+            kind.key(),
+            build if model.preset is None else build | {"preset": model.preset},
+            context,
+            seen.fingerprint,
+            **shape,
+            feature_names=seen.feature_names,
+            split=None if split is None else asdict(split),
+            versions=versions(),
+            notes=(*unread_edges(kind, seen), *notes),
+        )
         view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
@@ -522,26 +521,6 @@ def _context(
     known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
     found, notes = kind.context(graph if split is None else training_view(graph, split), options)
     return {name: value for name, value in {**known, **found}.items() if name in wanted}, notes
-
-
-def _card(
-    kind: type[Method],
-    graph: Graph,
-    split: ClassSplit | None,
-    options: dict[str, Any],
-    context: dict[str, Any],
-    shape: dict[str, Any],
-) -> ModelCard:
-    return ModelCard(
-        kind.key(),
-        options,
-        context,
-        graph.fingerprint,
-        **shape,
-        feature_names=graph.feature_names,
-        split=None if split is None else asdict(split),
-        versions=versions(),
-    )
 
 
 def _device(name: str) -> torch.device:
