@@ -29,16 +29,8 @@ from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
 SUMMED = CacheKey[Tensor]("closed sums of inputs")
-PRESETS: dict[str, dict[str, Any]] = {
-    "shared": {
-        "features": "reduced",
-        "hidden_channels": 128,
-        "out_channels": 64,
-        "second_channels": 64,
-        "dropout": 0.5,
-    },
-    "paper": {"features": "raw", "hidden_channels": 16, "out_channels": 16, "second_channels": 16, "dropout": 0.2},
-}
+# Inputs, widths (hidden layer of GNN_phi, d_h, d_s) and dropout.
+PRESETS: dict[str, tuple[Any, ...]] = {"shared": ("reduced", 128, 64, 64, 0.5), "paper": ("raw", 16, 16, 16, 0.2)}
 
 
 class EmbeddedTasks(NamedTuple):
@@ -105,19 +97,20 @@ class TENT(Method):
         dropout: float | None = None,
     ) -> None:
         super().__init__()
-        given: dict[str, Any] = {"features": features, "hidden_channels": hidden_channels, "out_channels": out_channels}
-        given |= {"second_channels": second_channels, "dropout": dropout}
         self.preset = one_of("preset", preset, PRESETS)
-        chosen = PRESETS[preset] | {name: value for name, value in given.items() if value is not None}
-        widths = {name: chosen[name] for name in ("hidden_channels", "out_channels", "second_channels")}
-        for name, value in (widths | {"rank": rank, "adapter_channels": adapter_channels}).items():
+        given = (features, hidden_channels, out_channels, second_channels, dropout)
+        chosen: list[Any] = [
+            default if value is None else value for value, default in zip(given, PRESETS[preset], strict=True)
+        ]
+        inputs, hidden, d_h, d_s, rate = chosen
+        widths = {"rank": rank, "hidden_channels": hidden, "out_channels": d_h, "second_channels": d_s}
+        for name, value in {**widths, "adapter_channels": adapter_channels}.items():
             if value < 1:
                 raise InputError(f"{name} is {value}; it must be at least 1")
         if preset == "paper":
             self.training_settings = self.paper_settings
-        hidden, d_h, d_s = widths.values()
-        self.inputs = Inputs(in_channels, chosen["features"], rank)
-        self.phi, self.gnn = self.networks((self.inputs.width, hidden, d_h), d_s, chosen["dropout"])
+        self.inputs = Inputs(in_channels, inputs, rank)
+        self.phi, self.gnn = self.networks((self.inputs.width, hidden, d_h), d_s, rate)
         d_theta = len(self.gnn.theta)
         self.alpha = mlp(d_h, adapter_channels, d_theta) if class_adaptation else None
         self.beta = mlp(d_h, adapter_channels, d_theta) if class_adaptation else None
