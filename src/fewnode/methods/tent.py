@@ -99,10 +99,8 @@ class TENT(Method):
         super().__init__()
         self.preset = one_of("preset", preset, PRESETS)
         given = (features, hidden_channels, out_channels, second_channels, dropout)
-        chosen: list[Any] = [
-            default if value is None else value for value, default in zip(given, PRESETS[preset], strict=True)
-        ]
-        inputs, hidden, d_h, d_s, rate = chosen
+        pairs: Any = zip(given, PRESETS[preset], strict=True)
+        inputs, hidden, d_h, d_s, rate = (default if value is None else value for value, default in pairs)
         widths = {"rank": rank, "hidden_channels": hidden, "out_channels": d_h, "second_channels": d_s}
         for name, value in {**widths, "adapter_channels": adapter_channels}.items():
             if value < 1:
