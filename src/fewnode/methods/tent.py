@@ -30,7 +30,7 @@ from .base import Method, Training, cross_entropy
 
 SUMMED = CacheKey[Tensor]("closed sums of inputs")
 # Inputs, widths (hidden layer of GNN_phi, d_h, d_s) and dropout.
-PRESETS: dict[str, tuple[Any, ...]] = {"shared": ("reduced", 128, 64, 64, 0.5), "paper": ("raw", 16, 16, 16, 0.2)}
+PRESETS: dict[str, tuple[Any, ...]] = {"shared": ("reduced", 256, 128, 128, 0.5), "paper": ("raw", 16, 16, 16, 0.2)}
 
 
 class EmbeddedTasks(NamedTuple):
@@ -55,8 +55,8 @@ class TENT(Method):
     Args:
         in_channels: feature columns.
         base_classes: the classes that are learned from.
-        preset: "shared" has inputs and training like the other methods, widths and learning rate chosen on validation
-            classes; "paper" has the hyperparameters that the paper prints.
+        preset: "shared" has the inputs, widths and training settings that the other methods get; "paper" has the
+            hyperparameters that the paper prints.
         node_adaptation: False takes the supports' mean on the original graph as prototype (the paper's ``\\N``).
         class_adaptation: False uses the same weights for all classes (``\\C``).
         task_adaptation: False scores by minus the squared Euclidean distance, without tau (``\\T``).
@@ -70,7 +70,7 @@ class TENT(Method):
         dropout: between the two layers of ``GNN_phi``.
     """
 
-    training_settings = Training(learning_rate=0.003, tasks_per_step=8, check_every=25, patience=6)
+    training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
     # One task a step; the best of 20 checks is kept, so patience never ends a training early.
     paper_settings: ClassVar[Training] = Training(
         learning_rate=0.05, weight_decay=1e-4, steps=500, check_every=25, patience=20, fused=True
