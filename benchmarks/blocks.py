@@ -19,7 +19,7 @@ import fewnode
 from fewnode.classifier.inputs import choose_split
 from fewnode.graph import Graph
 from fewnode.tables import encode as blocks
-from fewnode.tables.encode import Block, Memory
+from fewnode.tables.encode import Block, TableEncoder
 from fewnode.training import evaluate as evaluation
 
 SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -79,7 +79,7 @@ def main() -> None:
                     for share in args.shares:
                         started = time.perf_counter()
                         blocks.SHARE[kind] = share
-                        x, _, _ = blocks.combined([words, extra], Memory(categories={"c": ()}))
+                        x, _, _ = blocks.combined([words, extra], TableEncoder(categories={"c": ()}))
                         mixed = Graph.with_features(graph, fewnode.Graph.from_edges([[0], [0]], x).features)
                         value, interval = accuracy(mixed, split, args.method)
                         row = {

@@ -38,8 +38,8 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
 from fewnode.nn.views import COPIES, FAR_STEPS, NEAR_STEPS, VIEWS, RandomFourier, Views, centred, neighbour_lists
 from fewnode.store import Facts, Space, format_bytes, matrix, parsed_memory
-from fewnode.tables.arcs import Buckets
-from fewnode.tables.growing import Growing
+from fewnode.tables.importing import GrowingArrays, write_arcs
+from fewnode.tables.read import connect
 
 ROWS = Path(__file__).parent / "rows" / "scale.jsonl"
 SIZES = {"20k": (20_000, 140_000, 64), "169k": (169_343, 1_170_000, 128), "1m": (1_000_000, 7_000_000, 128)}
@@ -53,25 +53,27 @@ def make(size: str, folder: Path) -> None:
     out, rng = folder / f"{size}.store", np.random.default_rng(0)
     out.mkdir(parents=True)
     means = rng.normal(size=(CLASSES, width)).astype(np.float32)
-    features = Growing(out / "features.npy", np.float32, (width,))
+    features = GrowingArrays(out)
     for at in range(0, n, BATCH):
         own = np.arange(at, min(at + BATCH, n)) % CLASSES
-        features.append(means[own] + 3 * rng.standard_normal((len(own), width), dtype=np.float32))
+        features.append("features", means[own] + 3 * rng.standard_normal((len(own), width), dtype=np.float32))
     features.close()
     y = np.arange(n) % CLASSES
     y[(y >= CLASSES - NEW) | (rng.random(n) < 0.3)] = -1
     np.save(out / "y.npy", y)
-    buckets = Buckets(out, n, -(-n // max(1, edges // 20_000_000)))
-    for at in range(0, edges, BATCH):
-        count = min(BATCH, edges - at)
-        source, other = ((n * rng.random(count) ** 2).astype(np.int64) for _ in range(2))
-        alike = (other - other % CLASSES + source % CLASSES) % n
-        target = np.where(rng.random(count) < ALIKE, alike, other)
-        apart = source != target
-        buckets.add(target[apart], source[apart], 0)
-        buckets.add(source[apart], target[apart], 1)
-    buckets.arcs(out / "indptr.npy", out / "indices.npy")
-    buckets.drop()
+    work = folder / f"{size}.work"
+    work.mkdir()
+    with connect(work / "edges", folder=work) as database:
+        database.execute("create table ends (s integer, t integer, w integer)")
+        for at in range(0, edges, BATCH):
+            count = min(BATCH, edges - at)
+            source, other = ((n * rng.random(count) ** 2).astype(np.int64) for _ in range(2))
+            alike = (other - other % CLASSES + source % CLASSES) % n
+            target = np.where(rng.random(count) < ALIKE, alike, other)
+            database.register("batch", {"s": source, "t": target})
+            database.execute("insert into ends select s, t, 1 from batch")
+        write_arcs(database, out, n, weighted=False)
+    shutil.rmtree(work)
     Facts.write(out, {"class_names": [f"c{i}" for i in range(CLASSES)]})
 
 

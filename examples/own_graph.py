@@ -14,7 +14,7 @@ import numpy as np
 
 import fewnode
 from fewnode.classifier.inputs import TableSource
-from fewnode.tables.writing import write_columns
+from fewnode.tables import write_columns
 
 TRADES = ["baker", "barber", "carpenter", "courier", "farmer", "florist", "grocer", "plumber", "tailor"]
 NEW = ["mule", "phisher"]

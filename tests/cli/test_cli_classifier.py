@@ -134,7 +134,7 @@ def test_predict_another_graph_and_parquet(run, home, tmp_path):
     tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
     code, out, _ = run("predict", home / "m", "--support", "support.csv", "--out", "p.parquet", *tables)
     assert code == 0 and "--edges edges.csv --nodes nodes.csv" in " ".join(out.split())
-    from fewnode.tables.columns import read_columns
+    from fewnode.tables import read_columns
 
     assert len(read_columns("p.parquet")) == 115
 

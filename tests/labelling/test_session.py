@@ -11,7 +11,7 @@ from fewnode.classifier.inputs import find_nodes
 from fewnode.errors import InputError
 from fewnode.labelling.journal import JOURNAL
 from fewnode.labelling.session import LabelSession, Point
-from fewnode.tables.writing import write_columns
+from fewnode.tables import write_columns
 from labelling_data import members
 
 

@@ -9,7 +9,8 @@ from scipy.sparse import issparse, random_array
 from fewnode import tables
 from fewnode.errors import InputError
 from fewnode.files import write_npz
-from fewnode.tables.columns import LIKELY, close_name
+from fewnode.tables.cells import numbers
+from fewnode.tables.read import close_name
 
 EDGES = "source,target\na,b\nb,c\nc,a\nd,a\n"
 NODES = "id,label,size,age\na,cat,1.5,2\nb,dog,0,-1\nc,,3e-2,7\nd,cat,4,0\n"
@@ -256,10 +257,11 @@ def test_bad_parquet_is_named(write, tmp_path):
         tables.read_columns(tmp_path / "nodes.parquet")
 
 
-def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(InputError, match=r"fewnode\[tables\]"):
-        tables.read_columns(write("edges.parquet", "PAR1"))
+def test_parquet_needs_no_pyarrow(tmp_path, monkeypatch):
+    for name in ("pyarrow", "pandas"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    tables.write_columns(tmp_path / "edges.parquet", {"source": ["a"], "target": ["b"]})
+    assert tables.graph_tables(tmp_path / "edges.parquet")["node_names"] == ("a", "b")
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet"])
@@ -270,7 +272,7 @@ def test_written_columns_are_read_back_and_never_overwritten_unasked(tmp_path, n
     tables.write_columns(tmp_path / name, columns)
     table = tables.read_columns(tmp_path / name)
     assert table.text("node", "ids") == ["a", 'b, "c"'] and table.text("class", "labels") == ["x", "y"]
-    assert [float(value) for value in table.columns["probability"]] == [0.25, 1.0]
+    assert numbers(table, "probability").tolist() == [0.25, 1.0]
     with pytest.raises(InputError, match="exists already"):
         tables.write_columns(tmp_path / name, {"node": ["z"]})
     tables.write_columns(tmp_path / name, {"node": ["z"]}, force=True)
@@ -288,7 +290,7 @@ def test_writing_refuses_nan_unequal_lengths_and_unknown_kinds(tmp_path):
 
 def test_a_misspelt_name_is_found_among_very_many():
     names = [f"lib{a}{b}{i}" for a in "abcdefghij" for b in "klmnopqrst" for i in range(60)] + ["python3-numpy"]
-    assert len(names) > 10 * LIKELY
+    assert len(names) > 5000
     for written, meant in (("pyhton3-numpy", "python3-numpy"), ("LIBAK7", "libak7"), ("libdq-33", "libdq33")):
         assert close_name(written, names) == meant
     assert close_name("zzzzzz", names) is None

@@ -592,9 +592,9 @@ def test_the_next_table_is_read_as_the_first_one_was(tmp_path):
     """With its words, categories, medians and units, whatever the next table holds."""
     together = next(case for case in CASES if case.name.endswith("together"))
     first = io.read_graph(**prepared(tmp_path, together.files, {}))
-    memory = io.Memory.from_json(first.memory.to_json())
+    encoder = io.TableEncoder.from_json(first.encoder.to_json())
     files = prepared(tmp_path, together.files, {})
-    again = io.read_graph(**files, **first.columns, memory=memory)
+    again = io.read_graph(**files, **first.columns, encoder=encoder)
     assert again.arguments["feature_names"] == first.arguments["feature_names"]
     np.testing.assert_allclose(again.arguments["x"].toarray(), first.arguments["x"].toarray(), atol=1e-6)
 

@@ -14,10 +14,8 @@ from ..errors import InputError
 from ..files import PathLike, readable
 from ..graph import Graph
 from ..store import Engine
-from ..tables.columns import read_columns
-from ..tables.roles import find_id
-from ..tables.streams import writing_columns
-from ..tables.writing import check_writable, write_columns
+from ..tables import check_writable, find_id, read_columns, write_columns
+from ..tables.write import writing_columns
 from ..tasks import ClassSplit
 from ..training import checkpoint
 from ..training.evaluate import Evaluation, NodeProgress, evaluate

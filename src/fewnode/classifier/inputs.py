@@ -20,9 +20,8 @@ from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.stored import open_store
 from ..store import Engine, Store, StoredNames, absolute, is_store, is_url
-from ..tables.columns import close_name, read_columns
-from ..tables.frames import column_of, is_frame, is_series, table_of
-from ..tables.labels import pair_roles
+from ..tables.read import close_name, column_of, is_frame, is_series, read_columns, table_of
+from ..tables.schema import pair_roles
 from ..tasks import ClassSplit
 from .predictions import UNKNOWN
 
@@ -100,7 +99,7 @@ class TableSource:
         source = replace(self, **learned)
         return graph, replace(source, digest=source.hash_files())
 
-    def _read(self, limit: int | None, engine: Engine | None, verify: bool) -> tuple[Graph, tables.Understood | None]:
+    def _read(self, limit: int | None, engine: Engine | None, verify: bool) -> tuple[Graph, tables.GraphTables | None]:
         if self.stored:
             if self.nodes or self.features or self.labels:
                 raise InputError(f"{self.edges} is a store, which holds nodes and features too: give --edges alone")
@@ -111,11 +110,11 @@ class TableSource:
         found = self._understood(self.edges, self.nodes, features=self.features, labels=self.labels)
         return Graph.from_edges(**canonical(found.arguments)), found
 
-    def _understood(self, edges: Any, nodes: Any, **files: Any) -> tables.Understood:
+    def _understood(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
         """What such tables hold, read with the columns and options of the source."""
-        memory = None if self.memory is None else tables.Memory.from_json(self.memory)
+        encoder = None if self.memory is None else tables.TableEncoder.from_json(self.memory)
         try:
-            return tables.read_graph(edges, nodes, **files, **self.columns, **self.options, memory=memory)
+            return tables.read_graph(edges, nodes, **files, **self.columns, **self.options, encoder=encoder)
         except TypeError as error:  # a misspelt option
             raise InputError(str(error)) from error
 
@@ -156,9 +155,9 @@ class TableSource:
         return given if given is None or isinstance(given, str) else given[0]
 
 
-def _learned(found: tables.Understood) -> dict[str, Any]:
+def _learned(found: tables.GraphTables) -> dict[str, Any]:
     roles = [asdict(role) for role in found.roles]
-    return {"columns": found.columns, "memory": found.memory.to_json(), "roles": roles, "notes": found.notes}
+    return {"columns": found.columns, "memory": found.encoder.to_json(), "roles": roles, "notes": found.notes}
 
 
 def _absolute(paths: Files | None) -> Names:

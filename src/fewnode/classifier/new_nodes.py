@@ -15,7 +15,7 @@ from ..graph.arrays import csr_tensor, gather_rows, to_scipy, to_tensor
 from ..graph.edge_types import relation, type_counts, union
 from ..nn.features import tfidf
 from ..nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, ViewSources, centred
-from ..tables.frames import is_frame, table_of
+from ..tables.read import is_frame, table_of
 from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, node_name, unknown_node
 from .known_classes import FAINT, SPREADS, label_matrix, scores
@@ -364,8 +364,8 @@ def read_later(source: TableSource | None, graph: Graph, nodes: Any, edges: Any)
     if columns.get("label_column") not in table.columns:
         columns["label_column"] = ""
     options = {name: value for name, value in source.options.items() if name not in ("strict", "knn")}
-    memory = tables.Memory.from_json(source.memory)
-    found = tables.read_graph(joined, table, **columns, **options, memory=memory)
+    encoder = tables.TableEncoder.from_json(source.memory)
+    found = tables.read_graph(joined, table, **columns, **options, encoder=encoder)
     new = Graph.from_edges(**found.arguments)
     assert new.node_names is not None
     index, listed = name_index(graph), len(table)
@@ -388,7 +388,7 @@ def _table(given: Any, what: str) -> tables.Table:
 
 def _place(table: tables.Table, name: str) -> str:
     """Where the node stands in the table."""
-    for column, values in table.columns.items():
-        if values.ndim == 1 and name in (found := table.text(column, "nodes")):
+    for column, content in table.columns.items():
+        if content != "vectors" and name in (found := table.text(column, "nodes")):
             return table.place(found.index(name), column)
     return str(table.path)

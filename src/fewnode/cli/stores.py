@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import time
-from pathlib import Path
 from typing import Any
 
 from .listing import draw_counts
@@ -48,17 +47,14 @@ def import_graph(args: argparse.Namespace) -> None:
 
     from ..store import Store
     from ..tables.importing import import_tables
-    from ..tables.node_table import Tables
 
     started = time.perf_counter()
     named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
     columns: dict[str, Any] = {name: getattr(args, name) for name in named}
-    columns |= {name: tuple(getattr(args, name) or ()) for name in NODE_COLUMNS}
-    columns["apart"] = args.directed or args.edge_type_column is not None
-    columns["features"] = None if args.features is None else Path(args.features)
-    tables = Tables(Path(args.edges), Path(args.nodes), **columns)
+    columns |= {name: getattr(args, name) or () for name in NODE_COLUMNS}
+    columns |= {"features": args.features, "typed": args.directed or args.edge_type_column is not None}
     with StageBar() as bar:
-        out = import_tables(tables, args.out, memory=given_memory(args), progress=bar)
+        out = import_tables(args.edges, args.nodes, args.out, **columns, memory=given_memory(args), progress=bar)
     store = Store(out)
     document = {
         "out": str(out),

@@ -4,7 +4,6 @@ import os
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -15,8 +14,7 @@ from scipy import sparse as sp
 from .. import tables
 from ..errors import InputError
 from ..files import PathLike, atomic_write, readable
-from ..tables.columns import Table
-from ..tables.frames import is_frame, table_of
+from ..tables.read import Table, is_frame, table_of
 from .arrays import checked_features, to_numpy
 
 if TYPE_CHECKING:
@@ -63,9 +61,9 @@ def _vectors(nodes: Sequence[Hashable], rows: Sequence[Any], name: str) -> np.nd
 def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Attributes read as a table of nodes would be: numbers, categories and texts."""
     held = {name: _column(values) for name, values in columns.items()}
-    nodes = Table(Path("the node attributes"), {"id": np.array(ids, dtype=object), **held})
+    nodes = Table.of("the node attributes", {"id": np.array(ids, dtype=object), **held})
     ends = np.array([ids[0], ids[0]], dtype=object)
-    edges = Table(Path("the edges"), {"source": ends[:1], "target": ends[1:]})
+    edges = Table.of("the edges", {"source": ends[:1], "target": ends[1:]})
     known = tables.graph_tables(edges, nodes, id_column="id", label_column="")
     return {name: known[name] for name in ("x", "feature_names")}
 

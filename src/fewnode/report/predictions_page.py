@@ -14,8 +14,7 @@ from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
 from ..files import PathLike, atomic_write
 from ..graph.arrays import csr_parts
-from ..tables.columns import read_columns
-from ..tables.roles import find_id
+from ..tables import find_id, read_columns
 from .templating import environment, render, short
 
 

@@ -1,15 +1,15 @@
-"""A user's own tables (CSV, Parquet, Excel, JSON lines): errors name the row; files are written whole or not at all."""
+"""A user's own tables (CSV, Parquet, Excel, JSON lines, DuckDB): errors name the row; files are written whole."""
 
-from .assembly import Understood, graph_tables, read_graph
-from .columns import Table, read_columns, several
-from .encode import Memory
-from .roles import find_id
-from .writing import check_writable, write_columns
+from .encode import TableEncoder
+from .graph_tables import GraphTables, graph_tables, read_graph
+from .read import Table, read_columns, several
+from .schema import find_id
+from .write import check_writable, write_columns
 
 __all__ = [
-    "Memory",
+    "GraphTables",
     "Table",
-    "Understood",
+    "TableEncoder",
     "check_writable",
     "find_id",
     "graph_tables",

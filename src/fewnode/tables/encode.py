@@ -1,29 +1,39 @@
 """The columns of a node table as features: words, categories, numbers and vectors, each a block of columns.
 
 A single block is left in its own units. Several are put side by side as one sparse matrix: each block gets the same
-length on average, times its ``SHARE``, then each row the length one, so that no block outshouts the others."""
+length on average, times its ``SHARE``, then each row the length one, so that no block outweighs the others.
 
+What has to be known of all rows is fitted first, then rows are encoded, some at a time or all at once."""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError
-from . import values
-from .columns import Table
-from .roles import FLAGS, Role
-from .text import word_counts
+from .cells import is_missing, numbers
+from .read import Table
+from .schema import FLAGS, Role
 
 SHARE = {"text": 1.0, "counts": 1.0, "category": 0.25, "number": 0.25, "vectors": 0.25}  # by benchmarks/blocks.py
-FAR = 5.0  # standard deviations: beside other blocks, what is further off counts as that far
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What was learned of the columns of a table, so that the next one is read in the same way."""
+class TableEncoder:
+    """What was fitted to the columns of a table, so that the next one is encoded in the same way.
+
+    Args:
+        words: of the texts.
+        rarity: the inverse document frequency of each word, by block.
+        categories: the values of each column of categories.
+        fill: what stands for a missing number, the median of its column.
+        gaps: the columns of numbers of which some were missing.
+        centre: the mean of each column, by block.
+        scale: one over the standard deviation of each column, by block.
+    """
 
     words: tuple[str, ...] | None = None
     rarity: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -37,7 +47,7 @@ class Memory:
         return {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Memory":
+    def from_json(cls, document: Mapping[str, Any]) -> "TableEncoder":
         def frozen(value: Any) -> Any:
             if isinstance(value, dict):
                 return {key: frozen(part) for key, part in value.items()}
@@ -46,8 +56,7 @@ class Memory:
         return cls(**{name: frozen(value) for name, value in document.items()})
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
+class Block(NamedTuple):
     """Columns of one kind: a matrix ``x [N, F]``, sparse or dense, and the names of its columns."""
 
     kind: str
@@ -55,176 +64,247 @@ class Block:
     names: tuple[str, ...] | None
 
 
-def node_blocks(
-    table: Table, roles: Sequence[Role], n: int, learned: Memory, decimal: str | None
-) -> tuple[list[Block], Memory]:
-    """The blocks of a node table for ``n`` nodes, of which the first are its rows; the others have no values."""
-    more = [""] * (n - len(table))
-    by_use: dict[str, list[str]] = {}
+def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
+    """The columns of each block, in the order of the blocks; dates are numbers."""
+    found: dict[str, list[str]] = {"text": [], "category": [], "number": [], "vectors": []}
     for role in roles:
-        by_use.setdefault("number" if role.use == "date" else role.use, []).append(role.column)
-    blocks = []
-    if columns := by_use.get("text"):
-        block, learned = _text_block(table, columns, more, learned)
-        blocks.append(block)
-    if columns := by_use.get("category"):
-        block, learned = _category_block(table, columns, more, learned)
-        blocks.append(block)
-    if columns := by_use.get("number"):
-        block, learned = _number_block(table, columns, n, learned, decimal)
-        blocks.append(block)
-    for name in by_use.get("vectors", ()):
-        block, learned = vector_block(table.columns[name], n, name, learned)
-        blocks.append(block)
-    return blocks, learned
+        found.get("number" if role.use == "date" else role.use, []).append(role.column)
+    return {use: columns for use, columns in found.items() if columns}
 
 
-def _text_block(table: Table, columns: list[str], more: list[str], learned: Memory) -> tuple[Block, Memory]:
-    parts = [table.text(name, "text") for name in columns]
-    texts = [*(map(" ".join, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]), *more]
-    try:
-        counts, words = word_counts(texts, learned.words)
-    except ValueError as error:
-        where = ", ".join(map(repr, columns))
-        raise InputError(
-            f"{table.path}, column {where}: no usable words in {len(texts):,} texts ({error}); "
-            f"leave it out with {FLAGS['ignore']}"
-        ) from error
-    return Block("text", counts, words), replace(learned, words=words)
+def fit_encoder(
+    table: Table,
+    roles: Sequence[Role],
+    encoder: TableEncoder,
+    *,
+    extra: int = 0,
+    decimal: str | None = None,
+    beside: bool = False,
+    batch: int | None = None,
+) -> TableEncoder:
+    """Fit what ``encoder`` does not know yet.
+
+    Args:
+        table: the node table.
+        roles: what its columns are taken for.
+        encoder: what is known already.
+        extra: nodes without a row, which have no values.
+        decimal: the decimal mark, where it cannot be told.
+        beside: there is another block of features, so that all are scaled.
+        batch: rows looked at together; None for all.
+    """
+    uses = columns_by_use(roles)
+    scaled = beside or len(uses) + max(0, len(uses.get("vectors", ())) - 1) > 1
+    for place, (use, columns) in enumerate(uses.items()):
+        if use == "text":
+            encoder = _fit_words(table, columns, encoder, str(place) if scaled else None, extra, batch)
+        elif use == "category":
+            known = {name: encoder.categories.get(name) or _categories(table, name) for name in columns}
+            encoder = replace(encoder, categories=known)
+        elif use == "number" and not encoder.fill:
+            encoder = _fit_numbers(table, columns, encoder, str(place) if scaled else None, extra, decimal)
+    return encoder
 
 
-def _category_block(table: Table, columns: list[str], more: list[str], learned: Memory) -> tuple[Block, Memory]:
-    parts, names, known = [], [], dict(learned.categories)
+def _fit_words(
+    table: Table, columns: list[str], encoder: TableEncoder, key: str | None, extra: int, batch: int | None
+) -> TableEncoder:
+    """The commonest words, and how rare each is if the block is to be scaled."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    if encoder.words is not None and (key is None or key in encoder.rarity):
+        return encoder
+    n, documents, occurrences = len(table) + extra, Counter[str](), Counter[str]()
+    found: list[str] = []
+    counts: Any = None
+    for rows in table.batches(batch):
+        vectorizer = CountVectorizer(stop_words="english", vocabulary=encoder.words, dtype=np.float32)
+        try:
+            counts = vectorizer.fit_transform(_texts(table, columns, rows, extra))
+        except ValueError:  # no word in any of them
+            continue
+        found = vectorizer.get_feature_names_out().tolist()
+        documents.update(dict(zip(found, np.bincount(counts.indices, minlength=len(found)).tolist(), strict=True)))
+        occurrences.update(dict(zip(found, counts.sum(0).A1.tolist(), strict=True)))
+        if len(documents) > 1 << 21:  # words seen once are forgotten
+            documents = Counter({word: count for word, count in documents.items() if count > 1})
+    words = encoder.words
+    if words is None:
+        rare = 2 if n >= 100 else 1  # a word of one node says nothing about another
+        common = sorted(word for word, count in documents.items() if count >= rare)
+        if not common:
+            raise InputError(
+                f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {n:,} texts; leave it out "
+                f"with {FLAGS['ignore']}"
+            )
+        often = np.array([occurrences[word] for word in common], np.float32)
+        words = tuple(common[i] for i in np.sort((-often).argsort()[:20_000]))
+    if counts is not None and len(table.batches(batch)) == 1:  # encoded already
+        place = {word: i for i, word in enumerate(found)}
+        table.cache["words", words] = counts[:, [place[word] for word in words]]
+    rarity = dict(encoder.rarity)
+    if key is not None:
+        known = np.array([documents[word] for word in words], np.float32)
+        rarity[key] = tuple((np.log(np.float32(n + 1) / (known + 1)) + 1).tolist())
+    return replace(encoder, words=words, rarity=rarity)
+
+
+def _texts(table: Table, columns: list[str], rows: slice, extra: int) -> list[str]:
+    parts = [table.text(name, rows=rows) for name in columns]
+    joined = list(map(" ".join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+    return joined + [""] * (extra if rows.stop == len(table) else 0)
+
+
+def _categories(table: Table, name: str) -> tuple[str, ...]:
+    cell = table.as_text(name)
+    found = table.run(f"select distinct {cell} from {table.sql} where not {is_missing(cell)}").fetchall()
+    return tuple(sorted(value for (value,) in found))
+
+
+def _fit_numbers(
+    table: Table, columns: list[str], encoder: TableEncoder, key: str | None, extra: int, decimal: str | None
+) -> TableEncoder:
+    """Medians and gaps, and mean and deviation if the block is to be scaled; one column in memory at a time."""
+    fill: dict[str, float] = {}
+    gaps: list[str] = []
+    spread, of_gaps = [], []
     for name in columns:
-        cells = [*table.text(name, "categories"), *more]
-        if name not in known:
-            known[name] = tuple(sorted(cell for cell in set(cells) if not values.missing(cell)))
-        place = {value: i for i, value in enumerate(known[name])}
-        at = np.fromiter(map(place.get, cells, repeat(-1)), dtype=np.int64, count=len(cells))
-        given = at >= 0
-        indptr = np.concatenate([[0], np.cumsum(given)])
+        x = np.concatenate([numbers(table, name, decimal), np.full(extra, np.nan)])
+        missing = np.isnan(x)
+        fill[name] = float(np.median(x[~missing])) if not missing.all() else 0.0
+        if missing.any():
+            gaps.append(name)
+        if key is not None:
+            spread.append(_spread(np.where(missing, fill[name], x).astype(np.float32)))
+            of_gaps += [_spread(missing.astype(np.float32))] if missing.any() else []
+    centre, scale = dict(encoder.centre), dict(encoder.scale)
+    if key is not None:
+        centre[key], scale[key] = (tuple(float(pair[i]) for pair in spread + of_gaps) for i in (0, 1))
+    return replace(encoder, fill=fill, gaps=tuple(gaps), centre=centre, scale=scale)
+
+
+def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and one over the standard deviation of each column, whatever the order of the rows."""
+    ordered = np.sort(x, axis=0)
+    deviation, centre = ordered.std(axis=0, dtype=np.float64), ordered.mean(axis=0, dtype=np.float64)
+    constant = deviation <= 1e-6 * (1 + abs(centre))  # which says nothing
+    return centre, np.where(constant, 0.0, 1 / np.where(constant, 1.0, deviation))
+
+
+def encode(
+    table: Table,
+    roles: Sequence[Role],
+    encoder: TableEncoder,
+    rows: slice,
+    *,
+    extra: int = 0,
+    decimal: str | None = None,
+) -> tuple[list[Block], TableEncoder]:
+    """The blocks of some rows of a node table, after the last of which come ``extra`` nodes without values. The mean of
+    vectors, which stands for those that are missing, is learned of all rows."""
+    blocks = []
+    more = extra if rows.stop == len(table) else 0
+    for use, columns in columns_by_use(roles).items():
+        if use == "text":
+            blocks.append(Block("text", _counts(table, columns, encoder, rows, extra), encoder.words))
+        elif use == "category":
+            blocks.append(_category_block(table, columns, encoder, rows, more))
+        elif use == "number":
+            blocks.append(_number_block(table, columns, encoder, rows, more, decimal))
+        else:
+            for name in columns:
+                block, encoder = _vector_block(table.vectors(name), len(table) + extra, name, encoder)
+                blocks.append(block)
+    return blocks, encoder
+
+
+def _counts(table: Table, columns: list[str], encoder: TableEncoder, rows: slice, extra: int) -> Any:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    known = table.cache.pop(("words", encoder.words), None)
+    if known is not None:
+        return known
+    vectorizer = CountVectorizer(stop_words="english", vocabulary=encoder.words, dtype=np.float32)
+    return vectorizer.fit_transform(_texts(table, columns, rows, extra))
+
+
+def _category_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice, more: int) -> Block:
+    parts, names = [], []
+    for name in columns:
+        known = encoder.categories[name]
+        codes = table.codes(name, {value: i for i, value in enumerate(known)}, rows)
+        codes = np.concatenate([codes, np.full(more, -1)])
+        indptr = np.concatenate([[0], np.cumsum(codes >= 0)])
         ones = np.ones(indptr[-1], np.float32)
-        parts.append(sp.csr_array((ones, at[given], indptr), shape=(len(cells), len(place))))
-        names += [f"{name}={value}" for value in known[name]]
-    return Block("category", sp.csr_array(sp.hstack(parts, "csr")), tuple(names)), replace(learned, categories=known)
+        parts.append(sp.csr_array((ones, codes[codes >= 0], indptr), shape=(len(codes), len(known))))
+        names += [f"{name}={value}" for value in known]
+    return Block("category", sp.csr_array(sp.hstack(parts, "csr")), tuple(names))
 
 
 def _number_block(
-    table: Table, columns: list[str], n: int, learned: Memory, decimal: str | None
-) -> tuple[Block, Memory]:
-    """Numbers with their gaps filled by the median, and a column of flags for each that has gaps in the first table."""
-    x = np.full((n, len(columns)), np.nan)
+    table: Table, columns: list[str], encoder: TableEncoder, rows: slice, more: int, decimal: str | None
+) -> Block:
+    """Numbers with their gaps filled, and a column of flags for each that had gaps when the encoder was fitted."""
+    x = np.full((rows.stop - rows.start + more, len(columns)), np.nan)
     for at, name in enumerate(columns):
-        x[: len(table), at] = number_column(table, name, decimal)
+        x[: rows.stop - rows.start, at] = numbers(table, name, decimal, rows)
     gaps = np.isnan(x)
-    first = not learned.fill
-    fill = dict(learned.fill)
-    if first:
-        fill |= {name: _median(x[:, at]) for at, name in enumerate(columns)}
-    flagged = tuple(name for at, name in enumerate(columns) if gaps[:, at].any()) if first else learned.gaps
-    flags = gaps[:, [columns.index(name) for name in flagged]].astype(np.float32)
-    x = np.where(gaps, [fill.get(name, 0.0) for name in columns], x).astype(np.float32)
-    names = (*columns, *(f"{name} missing" for name in flagged))
-    return Block("number", np.concatenate([x, flags], axis=1), names), replace(learned, fill=fill, gaps=flagged)
+    flags = gaps[:, [columns.index(name) for name in encoder.gaps]].astype(np.float32)
+    x = np.where(gaps, [encoder.fill.get(name, 0.0) for name in columns], x).astype(np.float32)
+    names = (*columns, *(f"{name} missing" for name in encoder.gaps))
+    return Block("number", np.concatenate([x, flags], axis=1), names)
 
 
-def _median(column: np.ndarray) -> float:
-    given = column[~np.isnan(column)]
-    return float(np.median(given)) if len(given) else 0.0
-
-
-def number_column(table: Table, name: str, decimal: str | None = None) -> np.ndarray:
-    """A column of numbers or dates as float64, nan where it is missing; every other value is refused."""
-    column = table.columns[name]
-    if column.dtype.kind in "iufb":
-        found = column.astype(np.float64)
-    else:
-        cells = table.text(name, "numbers")
-        found = _read_numbers(table, name, cells, decimal)
-    with np.errstate(over="ignore"):
-        wrong = np.flatnonzero(np.isinf(found.astype(np.float32)))
-    if len(wrong):
-        row = int(wrong[0])
-        raise InputError(
-            f"{table.place(row, name)}: {column[row]} is not a finite number (as float32); write a number, or leave "
-            f"the column out ({FLAGS['ignore']} {name})"
-        )
-    return found
-
-
-def _read_numbers(table: Table, name: str, cells: list[str], decimal: str | None) -> np.ndarray:
-    try:
-        return values.numbers(cells, decimal)
-    except values.DecimalDoubt as error:
-        raise InputError(
-            f"{table.place(error.row, name)}: {cells[error.row]!r} may be a number with a decimal comma or with its "
-            "thousands grouped; say which with --decimal , or --decimal ."
-        ) from None
-    except values.NotANumber as error:
-        if (years := values.dates(cells)) is not None:
-            return years
-        raise InputError(
-            f"{table.place(error.row, name)}: {cells[error.row]!r} is not a number, as most values of this column are. "
-            f"Write a number or leave the cell empty; or take the column for something else ({FLAGS['category']} "
-            f"{name}, {FLAGS['text']} {name}, {FLAGS['ignore']} {name})"
-        ) from None
-
-
-def vector_block(x: np.ndarray, n: int, name: str, learned: Memory) -> tuple[Block, Memory]:
+def _vector_block(x: np.ndarray, n: int, name: str, encoder: TableEncoder) -> tuple[Block, TableEncoder]:
     """Vectors of the first nodes; a node without one gets their mean."""
     gaps = np.isnan(x).any(axis=1)
-    fill = dict(learned.centre)
+    centre = dict(encoder.centre)
     key = f"{name} of no node"
     if gaps.any() or len(x) < n:
-        fill.setdefault(key, tuple(np.sort(x[~gaps], axis=0).mean(axis=0, dtype=np.float64).tolist()))
-        whole = np.broadcast_to(np.array(fill[key], np.float32), (n, x.shape[1])).copy()
+        centre.setdefault(key, tuple(np.sort(x[~gaps], axis=0).mean(axis=0, dtype=np.float64).tolist()))
+        whole = np.broadcast_to(np.array(centre[key], np.float32), (n, x.shape[1])).copy()
         whole[: len(x)][~gaps] = x[~gaps]
         x = whole
     names = tuple(f"{name} {i}" for i in range(x.shape[1]))
-    return Block("vectors", np.asarray(x, np.float32), names), replace(learned, centre=fill)
+    return Block("vectors", np.asarray(x, np.float32), names), replace(encoder, centre=centre)
 
 
-def combined(blocks: Sequence[Block], learned: Memory) -> tuple[Any, tuple[str, ...] | None, Memory]:
-    """One matrix of features: a single block as it is, several scaled to one another."""
+def combined(blocks: Sequence[Block], encoder: TableEncoder) -> tuple[Any, tuple[str, ...] | None, TableEncoder]:
+    """One matrix of features: a single block as it is, several scaled to one another. What the encoder does not know
+    of a block is fitted to it."""
     if not blocks:
-        return None, None, learned
+        return None, None, encoder
     if len(blocks) == 1:
-        return blocks[0].x, blocks[0].names, learned
+        return blocks[0].x, blocks[0].names, encoder
     parts = []
     for place, block in enumerate(blocks):
-        x, learned = _of_length_one(block, f"{place}", learned)
+        x, encoder = _scaled(block, f"{place}", encoder)
         parts.append(SHARE[block.kind] * x)
     joined = sp.csr_array(sp.hstack(parts, "csr"), dtype=np.float32)
     lengths = np.sqrt(np.asarray(joined.power(2).sum(axis=1)).ravel())
     joined.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(joined.indptr)).astype(np.float32)
-    return joined, _distinct(blocks), learned
+    return joined, _distinct(blocks), encoder
 
 
-def _of_length_one(block: Block, key: str, learned: Memory) -> tuple[Any, Memory]:
+def _scaled(block: Block, key: str, encoder: TableEncoder) -> tuple[Any, TableEncoder]:
     """A block whose rows have the length one, on average: words weighted by rarity, numbers in standard deviations."""
     if block.kind in ("text", "counts"):
         from sklearn.feature_extraction.text import TfidfTransformer
 
         weighting = TfidfTransformer(sublinear_tf=True)
-        if key in learned.rarity:
-            weighting.idf_ = np.array(learned.rarity[key])
+        if key in encoder.rarity:
+            weighting.idf_ = np.array(encoder.rarity[key])
         else:
             weighting.fit(block.x)
-            learned = replace(learned, rarity=learned.rarity | {key: tuple(weighting.idf_.tolist())})
-        return weighting.transform(block.x), learned
+            encoder = replace(encoder, rarity=encoder.rarity | {key: tuple(weighting.idf_.tolist())})
+        return weighting.transform(block.x), encoder
     if block.kind == "category":
-        return block.x / np.sqrt(len(learned.categories)), learned
-    if key not in learned.scale:
-        ordered = np.sort(block.x, axis=0)  # so that the last digit does not depend on the order of the rows
-        spread, centre = ordered.std(axis=0, dtype=np.float64), ordered.mean(axis=0, dtype=np.float64)
-        spread = np.where(spread > 1e-6 * (1 + abs(centre)), spread, np.inf)  # a constant column says nothing
-        centres, scales = (
-            learned.centre | {key: tuple(centre.tolist())},
-            learned.scale | {key: tuple((1 / spread).tolist())},
-        )
-        learned = replace(learned, centre=centres, scale=scales)
-    z = (block.x - np.array(learned.centre[key], np.float32)) * np.array(learned.scale[key], np.float32)
-    return sp.csr_array(np.clip(z, -FAR, FAR) / np.sqrt(max(1, z.shape[1]))), learned
+        return block.x / np.sqrt(len(encoder.categories)), encoder
+    if key not in encoder.scale:
+        centre, scale = (tuple(part.tolist()) for part in _spread(block.x))
+        encoder = replace(encoder, centre=encoder.centre | {key: centre}, scale=encoder.scale | {key: scale})
+    z = (block.x - np.array(encoder.centre[key], np.float32)) * np.array(encoder.scale[key], np.float32)
+    return sp.csr_array(np.clip(z, -5, 5) / np.sqrt(max(1, z.shape[1]))), encoder  # far values count as 5 deviations
 
 
 def _distinct(blocks: Sequence[Block]) -> tuple[str, ...] | None:

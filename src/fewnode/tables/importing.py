@@ -1,160 +1,366 @@
-"""A user's tables of any length as a store: read once as streams, with bounded memory; what was killed goes on."""
+"""A user's tables of any length as a store, with bounded memory: DuckDB keeps them in the work folder of the import. An
+import that was killed continues after the last step it finished."""
 
+import errno
 import json
-import math
+import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+from numpy.lib import format as npy
+from scipy import sparse as sp
 
 from ..errors import InputError
 from ..files import PathLike, lock, write_json
-from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk
-from .arcs import Buckets
-from .column_names import with_columns
-from .keys import NodeKeys, keys_of, letters_of
-from .node_table import Tables, numbers_of, read_nodes
-from .streams import Stream
-from .vectors import check_vectors
+from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
+from .cells import number_sql
+from .encode import TableEncoder, combined, encode, fit_encoder
+from .graph_tables import Schema, class_numbers, finite_rows, load_array
+from .read import TEXT, Table, connect, is_query, read_columns
+from .schema import FLAGS, flagged
 
 STATE = "import.json"
-LEAST = 600 << 20  # bytes that importing takes, however few the rows
-PER_NODE = 56  # bytes: both keys, the order, the labels, and what sorting takes
-PER_ARC = 24  # bytes while a bucket is sorted
+UNTYPED = (
+    "directions and edge types are not kept, all edges count alike; if the graph fits into memory, give the tables "
+    "to fit, which uses those that help"
+)
 
 
 def import_tables(
-    tables: Tables,
+    edges: PathLike,
+    nodes: PathLike,
     out: PathLike,
     *,
+    features: PathLike | None = None,
+    decimal: str | None = None,
+    typed: bool = False,
     memory: int | None = None,
+    batch: int = 1 << 17,
     progress: Progress = lambda what, part: None,
+    **columns: Any,
 ) -> Path:
     """Make the store ``out`` of tables; until it is whole, what is there of it is in a hidden folder beside it.
 
     Args:
-        tables: the node table with ids, labels (may be empty) and other columns, and the edge table.
+        edges: the edge table: a file or a query.
+        nodes: the node table with ids, labels (may be empty) and other columns.
+        out: the store, a new folder.
+        features: an array [nodes, columns] in the order of ``nodes`` (.npy), instead of their columns.
+        decimal: the decimal mark, where it cannot be told.
+        typed: the edges have directions or types, which a store does not keep.
         memory: bytes that the program may take; half of what is free, if not given.
+        batch: rows of nodes that are encoded together.
         progress: told what is being done, and which part of it is done.
+        columns: as in ``read_graph``.
     """
     target = Path(out)
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
-    tables, found = with_columns(tables)
+    memory = default_memory() if memory is None else memory
     work = target.parent / f".{target.name}.part"
     work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("w") as file:
         if not lock(file.fileno()):
             raise InputError(f"another program is importing into {target}; wait for it")
-        state = _begun(work, tables)
+        given = {"edges": edges, "nodes": nodes, "features": features}
         try:
-            with full_disk(work, needed := _disk(tables)):
-                check_disk(work, needed - sum(path.stat().st_size for path in work.iterdir()))
-                if "nodes" not in state:
-                    state["nodes"] = read_nodes(tables, work, progress)
-                    write_json(work / STATE, state)
-                facts = _edges(tables, work, state, default_memory() if memory is None else memory, progress)
+            needed = sum(_disk(path) for path in given.values() if path is not None)
+            with full_disk(work, needed):
+                state = _begun(work, repr((given, decimal, sorted(columns.items()), *_stats(given.values()))))
+                check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
+                importer = _Importer(work, state, memory, batch, decimal, progress)
+                facts = importer.run(edges, nodes, None if features is None else Path(features), columns)
         except InputError:  # the tables must change, or the request; nothing half-built is of use then
             shutil.rmtree(work)
             raise
         progress("hashing", 0.0)
-        for name in (STATE, "keys.npy", "lock"):
-            (work / name).unlink(missing_ok=True)
-        Facts.write(work, facts | {"notes": [*found, *facts["notes"]]})
+        for path in work.iterdir():
+            if path.suffix != ".npy":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        Facts.write(work, facts | {"notes": [*facts["notes"], *([UNTYPED] if typed else [])]})
         work.rename(target)
     progress("done", 1.0)
     return target
 
 
-def _disk(tables: Tables) -> int:
-    """Bytes that an import takes on disk, while it is made: keys and columns of nodes, and each edge both ways."""
-    vectors = 0 if tables.features is None else 4 * math.prod(check_vectors(tables.features))
-    nodes, edges = Stream(tables.nodes), Stream(tables.edges)
-    rows, width = nodes.most_rows(), len(nodes.names)
-    arcs = 2 * edges.most_rows()
-    least = min(rows * (40 + 4 * width), 3 * nodes.path.stat().st_size if not nodes.parquet else 1 << 62)
-    return least + 12 * arcs + vectors
+def _disk(path: PathLike) -> int:
+    """Bytes that an import takes on disk for a file, while it is made: about six times that of a text."""
+    if is_query(path):
+        return 0
+    file = Path(path)
+    if file.suffix.lower() == ".npy":
+        shape = load_array(file).shape
+        return int(4 * shape[0] * shape[1])
+    size = file.stat().st_size if file.exists() else 0
+    return size * (6 if file.suffix.lower() in TEXT else 24)
 
 
-def _begun(work: Path, tables: Tables) -> dict[str, Any]:
+def _stats(paths: Any) -> list[tuple[int, int]]:
+    """What tells whether work that was begun is on the same files."""
+    stats = [Path(path).stat() for path in paths if path is not None and Path(path).exists()]
+    return [(one.st_size, one.st_mtime_ns) for one in stats]
+
+
+def _begun(work: Path, digest: str) -> dict[str, Any]:
     """What an import of the very same files had finished; anything else there is removed."""
     state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
-    if state.get("tables") != tables.digest():
+    if state.get("tables") != digest:
         for path in work.iterdir():
             if path.name != "lock":
-                path.unlink()
-        state = {"tables": tables.digest()}
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        state = {"tables": digest}
     return state
 
 
-# --- edges ----------------------------------------------------------------------------------------------
+class _Importer:
+    """Work on the tables of one import, in a database of its folder; every step that is finished is noted there."""
 
+    def __init__(
+        self, work: Path, state: dict[str, Any], memory: int, batch: int, decimal: str | None, progress: Progress
+    ) -> None:
+        self.work, self.state, self.memory, self.batch = work, state, memory, batch
+        self.decimal, self.progress = decimal, progress
 
-def _edges(tables: Tables, work: Path, state: dict[str, Any], memory: int, progress: Progress) -> dict[str, Any]:
-    n = state["nodes"]["rows"]
-    keys = NodeKeys.of(np.load(work / "keys.npy"))
-    stream = Stream(tables.edges)
-    bytes_ = stream.path.stat().st_size
-    size = _bucket(n, stream.path, memory if tables.weight_column is None else memory // 2)
-    buckets = Buckets(work, n, size)
-    begun = state.setdefault("edges", {"batches": 0, "loops": 0, "sizes": [0] * buckets.count})
-    buckets.cut(begun["sizes"])
-    named = {"--source-column": tables.source_column, "--target-column": tables.target_column}
-    ends = [stream.column(name or "", "node ids", flag) for flag, name in named.items()]
-    weight_column = [] if tables.weight_column is None else [tables.weight_column]
-    weighed = [stream.column(name, "weight of each edge", "--weight-column") for name in weight_column]
-    for number, (first, batch) in enumerate(stream.batches(ends, weighed)):
-        progress("reading edges", min(first * 16 / max(bytes_, 1), 1.0))
-        if number < begun["batches"]:
-            continue
-        source, target = (_looked_up(stream, first, batch.column(name), name, keys, tables.nodes) for name in ends)
-        apart = source != target
-        source, target = source[apart], target[apart]
-        weight = _weights(stream, first, batch, weighed[0])[apart] if weighed else None
-        buckets.add(target, source, 0, weight)
-        buckets.add(source, target, 1, weight)
-        begun["batches"], begun["loops"] = number + 1, begun["loops"] + int((~apart).sum())
-        begun["sizes"] = buckets.sizes()
-        write_json(work / STATE, state)
-    progress("sorting edges", 0.0)
-    repeated = buckets.arcs(work / "indptr.npy", work / "indices.npy", work / "weights.npy" if weighed else None)
-    buckets.drop()
-    told = {name: value for name, value in state["nodes"].items() if name != "rows"}
-    return {"self_loops": begun["loops"], "duplicates": repeated, **told}
+    def run(self, edges: Any, nodes: Any, features: Path | None, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Write all arrays of the store; what else is known of the graph."""
+        limit = max(256 << 20, self.memory - (400 << 20))
+        with connect(self.work / "tables.duckdb", limit, self.work / "spilled") as self.database:
+            try:
+                node_table = self._read("nodes", nodes)
+                if self.memory < (least := (600 << 20) + 56 * len(node_table)):
+                    raise InputError(
+                        f"--memory {format_bytes(self.memory)} is too little for {len(node_table):,} nodes: give "
+                        f"{format_bytes(least)} or more"
+                    )
+                edge_table = self._read("edges", edges)
+                schema = Schema.of([edge_table], node_table, columns, separate=features is not None)
+                notes = [*schema.notes(), *_taken(schema, columns)]
+                _check_features(schema, features)
+                ids = schema.number_nodes()
+                found = self._step("arrays", lambda: self._nodes(schema, ids, features))
+                schema.check_ends(ids)
+                found |= self._edges(schema, ids)
+                return found | {"notes": [*notes, *found["notes"]]}
+            except duckdb.OutOfMemoryException as error:
+                raise InputError(f"--memory {format_bytes(self.memory)} is too little ({error}); give more") from error
+            except duckdb.IOException as error:
+                if "No space left" in str(error):
+                    raise OSError(errno.ENOSPC, str(error)) from error
+                raise
 
-
-def _weights(stream: Stream, first: int, batch: Any, name: str) -> np.ndarray:
-    weight: np.ndarray = numbers_of(stream, first, batch, [name])[:, 0]
-    if (weight > 0).all():
-        return weight
-    row = int((weight <= 0).argmax())
-    raise InputError(
-        f"{stream.place(first + row, name)}: the weight is {weight[row]:g}; a weight is a number above zero. "
-        "Write one, remove the row, or do without --weight-column"
-    )
-
-
-def _bucket(n: int, edges: Path, memory: int) -> int:
-    """How many targets a bucket has, so that sorting its arcs stays within the memory."""
-    least = LEAST + PER_NODE * n
-    if memory < least:
-        raise InputError(
-            f"--memory {format_bytes(memory)} is too little for {n:,} nodes: give {format_bytes(least)} or more"
-        )
-    arcs = 2 * max(1, Stream(edges).most_rows())
-    parts = min(max(1, -(-arcs * PER_ARC // (memory - least + (64 << 20)))), 512, n)
-    return -(-n // parts)
-
-
-def _looked_up(stream: Stream, first: int, names: Any, column: str, keys: NodeKeys, nodes: Path) -> np.ndarray:
-    found = keys.look_up(keys_of(*letters_of(names)))
-    if (found >= 0).all():
+    def _step(self, name: str, work: Any) -> dict[str, Any]:
+        """What a step gave when it was finished, now or before the import was killed."""
+        if name not in self.state:
+            self.state[name] = work()
+            write_json(self.work / STATE, self.state)
+        found: dict[str, Any] = self.state[name]
         return found
-    row = int((found < 0).argmax())
-    name = names[row].as_py()
-    if not name:
-        raise InputError(f"{stream.place(first + row, column)}: the node id is missing; fill it in or remove the row")
+
+    def _read(self, name: str, path: Any) -> Table:
+        def read() -> dict[str, Any]:
+            self.progress(f"reading {name}", 0.0)
+            table = read_columns(path, self.database, self.work)
+            _check_end(table)
+            return {key: getattr(table, key) for key in ("columns", "places", "sql", "rows", "notes")}
+
+        kept = self._step(name, read)
+        return Table(Path("the query") if is_query(path) else Path(path), **kept, database=self.database)
+
+    def _nodes(self, schema: Schema, ids: Table, features: Path | None) -> dict[str, Any]:
+        """Write names, labels and features of all nodes."""
+        table, work = schema.node_table, self.work
+        assert table is not None
+        number, notes = dict[str, int](), list[str]()
+        label, classes = schema.named("label"), None
+        if label is not None:
+            number, classes = class_numbers(table, label, None, notes)
+        encoder = fit_encoder(table, schema.nodes, TableEncoder(), decimal=self.decimal, batch=self.batch)
+        y, files, names, width = [], GrowingArrays(work), None, None
+        files.append("name_ends", np.zeros(1, np.int64))
+        for rows in table.batches(self.batch):
+            self.progress("encoding nodes", rows.start / len(table))
+            letters = name_arrays(ids.text("id", rows=rows))
+            files.append("name_ends", letters["name_ends"][1:] + files.rows("name_letters"))
+            files.append("name_letters", letters["name_letters"])
+            y.append(np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
+            x, names, _ = combined(encode(table, schema.nodes, encoder, rows, decimal=self.decimal)[0], encoder)
+            if sp.issparse(x):
+                width = x.shape[1]
+                files.append_csr(x)
+            elif x is not None:
+                files.append("features", x)
+        np.save(work / "y.npy", np.concatenate(y))
+        if features is not None:
+            self._copy(features, table, files)
+        files.close()
+        unused = [role for role in schema.nodes if not role.use]
+        notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
+        return {"class_names": classes, "feature_names": names, "width": width, "notes": notes}
+
+    def _copy(self, path: Path, nodes: Table, files: "GrowingArrays") -> None:
+        """Copy features that come as an array, some rows at a time."""
+        array = load_array(path)
+        if len(array) != len(nodes):
+            raise InputError(f"{path} has {len(array):,} feature rows, but {nodes.path} has {len(nodes):,} nodes")
+        for rows in nodes.batches(max(1, (32 << 20) // array.shape[1])):
+            self.progress("reading features", rows.start / len(nodes))
+            files.append("features", finite_rows(path, array[rows], rows.start))
+
+    def _edges(self, schema: Schema, ids: Table) -> dict[str, Any]:
+        """Write the CSR arrays of the edges, both ways and sorted."""
+        self.progress("sorting edges", 0.0)
+        (table,), ((source, target, *rest),) = schema.edge_tables, schema.edges
+        weight = next((role.column for role in rest if role.use == "weight"), None)
+        weighed = "1" if weight is None else f"({number_sql(table, weight, self.decimal)})"
+        if weight is not None:
+            check_weights(table, weight, weighed)
+        number = "integer" if len(ids) < 2**31 else "bigint"
+        run, nodes = self.database.execute, f"(select rowid::{number} node, c0 id from {ids.sql})"
+        run(
+            f"create or replace table ends as select a.node s, b.node t, w from (select {table.as_text(source.column)} "
+            f"x, {table.as_text(target.column)} y, {weighed} w from {table.sql}) join {nodes} a on a.id = x "
+            f"join {nodes} b on b.id = y"
+        )
+        return write_arcs(self.database, self.work, len(ids), weight is not None, self.progress)
+
+
+def write_arcs(
+    database: Any, folder: Path, n: int, weighted: bool, progress: Progress = lambda what, part: None
+) -> dict[str, Any]:
+    """Write the CSR arrays of the ``n`` nodes whose edges are the table ``ends (s, t, w)``: both ways, sorted, each
+    once, with the sum of their weights."""
+    run, indices = database.execute, np.int32 if n < 2**31 else np.int64
+    (loops,) = run("select count(*) from ends where s = t").fetchone()
+    summed = "select s, t, count(*) n, sum(w)::float w from ends where s <> t group by s, t"
+    run(f"create or replace table edges as {summed}; drop table ends")
+    (repeated,) = run("select coalesce(sum(n) - count(*), 0)::bigint from edges").fetchone()
+    both = "(select t i, s j, w from edges union all select s, t, w from edges)"
+    mirrored = "select 1 from edges a left join edges b on a.s = b.t and a.t = b.s where b.w is distinct from a.w"
+    arcs = f"select distinct i, j from {both}"
+    if weighted:  # those of both ways are added, unless every edge is there both ways with the same weight
+        added = run(mirrored).fetchone() is not None
+        arcs = f"select i, j, sum(w)::float w from {both} group by i, j" if added else "select t i, s j, w from edges"
+    run(f"create or replace table arcs as {arcs} order by i, j")
+    (total,) = run("select count(*) from arcs").fetchone()
+    counts, files, step = np.zeros(n, np.int64), GrowingArrays(folder), 1 << 22
+    for at in range(0, max(total, 1), step):
+        progress("writing edges", at / max(total, 1))
+        part = run(f"select * from arcs where rowid >= {at} and rowid < {at + step} order by rowid").fetchnumpy()
+        if total:
+            first, last = int(part["i"][0]), int(part["i"][-1])
+            counts[first : last + 1] += np.bincount(part["i"] - first)
+        files.append("indices", np.asarray(part["j"], indices))
+        if weighted:
+            files.append("weights", np.asarray(part["w"], np.float32))
+    files.close()
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    np.save(folder / "indptr.npy", indptr.astype(np.int32 if max(total, n) < 2**31 else np.int64))
+    return {"self_loops": loops, "duplicates": repeated}
+
+
+def check_weights(table: Table, name: str, weight: str) -> None:
+    """Refuse weights that are missing or not above zero."""
+    row, count = table.one("min(rowid), count(*)", f"{weight} is null or {weight} <= 0")
+    if row is not None:
+        cell = table.one(table.as_text(name), f"rowid = {row}")[0]
+        raise InputError(
+            f"{table.place(row, name)}: the weight is {cell or 'missing'}; a weight is a number above zero ({count:,} "
+            f"such rows). Write one, remove the row, or do without {FLAGS['weight']}"
+        )
+
+
+def _check_end(table: Table) -> None:
+    """Refuse a text that ends within its last row: an id that was cut off may well be that of another node."""
+    if table.path.suffix.lower() not in TEXT or not len(table):
+        return
+    with table.path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read() in (b"\n", b"\r", b"\0"):
+            return
     raise InputError(
-        f"{stream.place(first + row, column)}: {column} {name!r} is not in {nodes}. Add the node or remove the row"
+        f"{table.place(len(table) - 1)}: the file ends without a line break, so the row may be truncated. Complete it, "
+        "or end it with a line break"
     )
+
+
+def _check_features(schema: Schema, features: Path | None) -> None:
+    """Refuse columns of vectors, and columns that are used beside features in a file of their own."""
+    table = schema.node_table
+    assert table is not None
+    for role in schema.nodes:
+        if role.use == "vectors":
+            raise InputError(
+                f"{table.path}, column {role.column!r}: holds vectors; save them as an array (numpy.save) and give it "
+                f"as --features, or leave them out with --ignore-column {role.column}"
+            )
+    used = [role.column for role in schema.nodes if role.use not in ("", "id", "label")]
+    if features is not None and features.suffix.lower() != ".npy":
+        raise InputError(
+            f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"
+        )
+    if features is not None and used:
+        raise InputError(
+            f"{table.path}, column {used[0]!r}: a store has the columns of nodes or --features {features}, not both; "
+            "name no columns to be used, or do without --features"
+        )
+
+
+def _taken(schema: Schema, columns: Mapping[str, Any]) -> list[str]:
+    """What columns without the usual names were taken for, and the columns of edges that are not used."""
+    taken = [role for role in (*schema.nodes, *schema.edges[0]) if role.use in ("id", "label", "source", "target")]
+    notes = [
+        f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})"
+        for role in taken
+        if role.column != role.use and not flagged(columns, role.use)
+    ]
+    for role in schema.edges[0]:
+        if not role.use:
+            how = f"; {role.change}" if FLAGS["weight"] in role.change else ": a store keeps no edge types"
+            notes.append(f"{role.table}: column {role.column!r} is not used{how}")
+    return notes
+
+
+class GrowingArrays:
+    """Arrays ``[rows, ...]`` in .npy files of a folder, to which rows are appended; ``close`` writes how many there
+    are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, tuple[Any, np.dtype[Any], tuple[int, ...], int]] = {}
+
+    def rows(self, name: str) -> int:
+        return self.files[name][3] if name in self.files else 0
+
+    def append(self, name: str, values: np.ndarray) -> None:
+        if name not in self.files:
+            file = (self.folder / f"{name}.npy").open("wb")
+            self.files[name] = (file, values.dtype, values.shape[1:], 0)
+            self._header(name)
+        file, dtype, width, rows = self.files[name]
+        np.ascontiguousarray(values, dtype).tofile(file)
+        self.files[name] = (file, dtype, width, rows + len(values))
+
+    def append_csr(self, x: Any) -> None:
+        """Rows of a sparse matrix."""
+        if "x_indptr" not in self.files:
+            self.append("x_indptr", np.zeros(1, np.int64))
+        self.append("x_indptr", self.rows("x_indices") + x.indptr[1:].astype(np.int64))
+        self.append("x_indices", x.indices.astype(np.int64))
+        self.append("x_values", x.data.astype(np.float32))
+
+    def close(self) -> None:
+        for name, (file, *_) in self.files.items():
+            file.flush()
+            file.seek(0)
+            self._header(name)
+            file.close()
+
+    def _header(self, name: str) -> None:
+        """NumPy leaves room in it for a first axis of any length, so the one written last fits over the first."""
+        file, dtype, width, rows = self.files[name]
+        told = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (rows, *width)}
+        npy.write_array_header_1_0(file, told)

@@ -2,67 +2,31 @@
 
 import re
 
-IDS = ("id", "node", "nodeid", "name", "key", "nodename", "identifier", "uid", "guid", "vertex", "entity")
-LABELS = ("label", "class", "target", "y", "groundtruth", "gold")
-GROUPS = (
-    "category",
-    "type",
-    "kind",
-    "group",
-    "subject",
-    "topic",
-    "field",
-    "genre",
-    "community",
-    "department",
-    "section",
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+IDS = _words("id node nodeid name key nodename identifier uid guid vertex entity")
+LABELS = _words("label class target y groundtruth gold")
+GROUPS = _words("category type kind group subject topic field genre community department section")
+TEXTS = _words(
+    "text title description abstract summary content body bio comment keywords tags note notes definition gloss"
 )
-TEXTS = (
-    "text",
-    "title",
-    "description",
-    "abstract",
-    "summary",
-    "content",
-    "body",
-    "bio",
-    "comment",
-    "keywords",
-    "tags",
-    "note",
-    "notes",
-    "definition",
-    "gloss",
+WEIGHTS = _words("weight w edgeweight strength")
+TYPES = _words("kind type relation rel predicate edgekind edgetype relationship relationtype")
+SOURCES = (
+    "source from src src src source source citing u head subject parent node1 id1 start sender sender follower buyer a "
+    "i x left"
 )
-WEIGHTS = ("weight", "w", "edgeweight", "strength")
-KINDS = ("kind", "type", "relation", "rel", "predicate", "edgekind", "edgetype", "relationship", "relationtype")
-PAIRS = (
-    ("source", "target"),
-    ("from", "to"),
-    ("src", "dst"),
-    ("src", "dest"),
-    ("src", "tgt"),
-    ("source", "destination"),
-    ("source", "dest"),
-    ("citing", "cited"),
-    ("u", "v"),
-    ("head", "tail"),
-    ("subject", "object"),
-    ("parent", "child"),
-    ("node1", "node2"),
-    ("id1", "id2"),
-    ("start", "end"),
-    ("sender", "receiver"),
-    ("sender", "recipient"),
-    ("follower", "followee"),
-    ("buyer", "seller"),
-    ("a", "b"),
-    ("i", "j"),
-    ("x", "y"),
-    ("left", "right"),
+TARGETS = (
+    "target to dst dest tgt destination dest cited v tail object child node2 id2 end receiver recipient followee "
+    "seller b j y right"
 )
-ALL = (*IDS, *LABELS, *GROUPS, *TEXTS, *WEIGHTS, *KINDS, *(name for pair in PAIRS for name in pair))
-USUAL_NAMES = frozenset(name for name in ALL if len(name) > 1)  # a single letter is as well the name of a node
+PAIRS = tuple(zip(SOURCES.split(), TARGETS.split(), strict=True))
+USUAL_NAMES = frozenset(  # a single letter is as well the name of a node
+    name for name in IDS | LABELS | GROUPS | TEXTS | WEIGHTS | TYPES | _words(f"{SOURCES} {TARGETS}") if len(name) > 1
+)
 
 
 def plain(name: str) -> str:

@@ -1,0 +1,144 @@
+"""What the cells of a column hold: numbers in any notation, dates, categories or texts. All of it is SQL."""
+
+from typing import Literal
+
+import numpy as np
+
+from ..errors import InputError
+from .names import TEXTS, words_of
+from .read import Table
+
+Kind = Literal["number", "date", "text", "category", "names", "vectors", "empty"]
+MISSING = "('', 'na', 'n/a', 'nan', 'null', 'none', 'nil', '<na>', '#n/a', '?', '-', '--', '.')"
+GROUPED = r"'[+-]?\d{1,3}([., ]\d{3})+'"  # 1,234,567
+CLOCK = r"(?:[T ](\d{1,2}:\d{2}(?::\d{2})?).*)?"
+YEAR_FIRST = rf"'(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){CLOCK}'"
+YEAR_LAST = rf"'(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){CLOCK}'"
+
+
+def is_missing(cell: str) -> str:
+    """SQL for whether a cell of text stands for a missing value."""
+    return f"lower({cell}) in {MISSING}"
+
+
+def kind_of(table: Table, name: str) -> Kind:
+    """What a column holds: long strings are a text, few distinct ones a category, many distinct short ones names."""
+    if table.columns[name] != "text":
+        return table.columns[name]
+    cell, step = table.column(name), max(1, len(table) // 2000)
+    given = f"not {is_missing(cell)}"
+    for rows in (f"rowid % {step} = 0", "true"):
+        sample = table.run(f"select {cell} from {table.sql} where {given} and {rows} limit 4000").fetchnumpy()
+        if len(cells := next(iter(sample.values()))):
+            break
+    else:
+        return "empty"
+    some = Table.of(table.path, {"cells": cells})
+    like = f"not contains(c0, '_') and (try_cast(replace({_plain('c0')}, ',', '.') as double) is not null"
+    like += f" or regexp_full_match(c0, {GROUPED}))"
+    numbers, words = some.one(f"avg(({like})::int), avg(len(regexp_extract_all(c0, '\\S+')))")
+    if numbers > 0.5:  # the others are taken for mistakes
+        return "number"
+    if date_sql(some, "cells") is not None:
+        return "date"
+    distinct, total = table.one(f"count(distinct {cell}), count(*)", given)
+    named = bool(words_of(name) & TEXTS)
+    if distinct <= min(1000, total / 2) and not (named and words >= 3):
+        return "category"
+    return "text" if named or words >= 3 else "names"
+
+
+def _plain(cell: str) -> str:
+    """SQL for a cell without a percent sign."""
+    return f"trim(regexp_replace({cell}, '%$', ''))"
+
+
+def date_sql(table: Table, name: str) -> str | None:
+    """SQL for dates as years with fractions, NULL where they are missing; None if a cell is no date."""
+    cell = table.column(name)
+    both = f"regexp_full_match({cell}, {YEAR_FIRST}) or regexp_full_match({cell}, {YEAR_LAST})"
+    if table.one("1", f"not ({is_missing(cell)} or {both})"):
+        return None
+    day, month = 1, 2
+    if table.one("1", f"try_cast(regexp_extract({cell}, {YEAR_LAST}, 2) as int) > 12"):
+        day, month = 2, 1  # as Americans write it
+
+    def stamp(pattern: str, year: int, month: int, day: int) -> str:
+        part = [f"regexp_extract({cell}, {pattern}, {i})" for i in (year, month, day, 4)]
+        text = f"{part[0]} || '-' || lpad({part[1]}, 2, '0') || '-' || lpad({part[2]}, 2, '0')"
+        return f"try_cast(trim({text} || ' ' || {part[3]}) as timestamp)"
+
+    first = f"regexp_full_match({cell}, {YEAR_FIRST})"
+    when = f"case when {first} then {stamp(YEAR_FIRST, 1, 2, 3)} else {stamp(YEAR_LAST, 3, month, day)} end"
+    years = f"(epoch({when}) / (365.2425 * 86400) + 1970)"
+    return None if table.one("1", f"{years} is null and not {is_missing(cell)}") else years
+
+
+def number_sql(table: Table, name: str, decimal: str | None = None) -> str:
+    """SQL for a column of numbers or dates, NULL where it is missing; every other value is refused.
+
+    ``decimal`` is the decimal mark; found out if not given.
+    """
+    key = (name, decimal)
+    if key not in table.cache:
+        sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name, decimal)
+        wrong = table.one("min(rowid)", f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38")
+        if wrong[0] is not None:
+            cell = table.one(table.as_text(name), f"rowid = {wrong[0]}")[0]
+            raise InputError(
+                f"{table.place(wrong[0], name)}: {cell} is not a finite number (as float32); write a number, or leave "
+                f"the column out (--ignore-column {name})"
+            )
+        table.cache[key] = sql
+    found: str = table.cache[key]
+    return found
+
+
+def _parsed(table: Table, name: str, decimal: str | None) -> str:
+    cell, plain = table.column(name), _plain(table.column(name))
+    given = f"not {is_missing(cell)}"
+    simple = f"case when contains({cell}, '_') or {is_missing(cell)} then null else try_cast({cell} as double) end"
+    if decimal != "," and table.one("1", f"{simple} is null and {given}") is None:
+        return simple
+    mark = decimal or _decimal_mark(table, name)
+    group = "," if mark == "." else "."
+    digits = f"replace(replace(replace({plain}, '{group}', ''), ' ', ''), '{mark}', '.')"
+    odd = f"contains({plain}, '_') or (contains({plain}, '{group}') and "
+    odd += f"not regexp_full_match(split_part({plain}, '{mark}', 1), {GROUPED}))"
+    number = f"case when {is_missing(cell)} or {odd} then null else try_cast({digits} as double) end"
+    (row,) = table.one("min(rowid)", f"{number} is null and {given}")
+    if row is None:
+        return number
+    if (years := date_sql(table, name)) is not None:
+        return years
+    raise InputError(
+        f"{table.place(row, name)}: {table.one(cell, f'rowid = {row}')[0]!r} is not a number, as most values of this "
+        f"column are. Write a number or leave the cell empty; or take the column for something else (--category-column "
+        f"{name}, --text-column {name}, --ignore-column {name})"
+    )
+
+
+def _decimal_mark(table: Table, name: str) -> str:
+    """A comma, where that is the only way to read the cells."""
+    cell = table.column(name)
+    last = f"split_part({cell}, ',', -1)"
+    several, decimals, grouped, row = table.one(
+        f"bool_or(contains({last}, '.') or len({cell}) - len(replace({cell}, ',', '')) > 1), "
+        f"bool_or(contains({cell}, '.') or regexp_matches({cell}, '^(-?0)?,')), "
+        f"bool_and(regexp_full_match({cell}, {GROUPED})), min(rowid)",
+        f"contains({cell}, ',')",
+    )
+    if row is None or several:
+        return "."
+    if grouped and not decimals:
+        raise InputError(
+            f"{table.place(row, name)}: {table.one(cell, f'rowid = {row}')[0]!r} may be a number with a decimal comma "
+            "or with its thousands grouped; say which with --decimal , or --decimal ."
+        )
+    return ","
+
+
+def numbers(table: Table, name: str, decimal: str | None = None, rows: slice | None = None) -> np.ndarray:
+    """A column of numbers or dates as float64, NaN where it is missing."""
+    found = table.fetch(f"coalesce(({number_sql(table, name, decimal)})::double, 'nan'::double)", rows)
+    return np.asarray(found, np.float64)

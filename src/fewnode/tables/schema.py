@@ -1,0 +1,392 @@
+"""What each column of the tables is taken for: by its name, by what is in it, or because the user said so."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import InputError
+from . import names
+from .cells import is_missing, kind_of
+from .read import Table
+
+Use = Literal[
+    "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
+]
+    "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
+]
+FLAGS: dict[str, str] = {
+    use: f"--{use}-column" for use in ("id", "label", "text", "category", "number", "source", "target", "weight")
+} | {"date": "--number-column", "edge type": "--edge-type-column", "ignore": "--ignore-column"}
+GIVEN = "you said so"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What the column ``column`` of the file ``table`` is taken for ('' = not used), why, and what changes that."""
+
+    table: str
+    column: str
+    use: Use
+    why: str
+    change: str = ""
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Known node ids: those of a column of a table."""
+
+    table: Table
+    column: str
+
+
+Known = Ids | Collection[str]
+
+
+def flagged(options: Mapping[str, Any], use: str) -> tuple[str, ...]:
+    """The columns that the user gave for one use."""
+    given = options.get(option_name(use))
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def option_name(use: str) -> str:
+    """The keyword of ``read_graph`` for columns of one use."""
+    return FLAGS.get(use or "ignore", "").removeprefix("--").replace("-", "_")
+
+
+def doubt(table: Table, use: str, columns: Sequence[str], why: str) -> InputError:
+    """The error that names every column that may be meant, with its flag."""
+    flag = FLAGS[use]
+    ways = " or ".join(f"{flag} {name}" if name.isidentifier() else f"{flag} {name!r}" for name in columns)
+    return InputError(f"{table.path}: {why}; say which it is: {ways}")
+
+
+def listed(columns: Iterable[str]) -> str:
+    """Names in a message."""
+    return ", ".join(map(repr, columns))
+
+
+def share_known(values: Sequence[str], known: Known) -> float:
+    """The share of values that are among the known ids."""
+    if isinstance(known, Ids):
+        return known.table.share(known.column, values)
+    return sum(value in known for value in values) / len(values) if values else 0.0
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------
+
+
+def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """The column of node ids, and why it is that one. ``ends`` are samples of columns that may hold node ids."""
+    if given:
+        table.column(given[0], "node ids", FLAGS["id"])
+        return given[0], GIVEN
+    if plain := [name for name in table.columns if names.plain(name) == "id"]:
+        return plain[0], "its name"
+    unique = [name for name in table.columns if _unique(table, name)]
+    found = [name for name in unique if any(share_known(end, Ids(table, name)) >= 0.5 for end in ends)]
+    named = [name for name in found or unique or table.columns if names.is_id(name)]
+    if len(named) == 1:
+        return named[0], "its name"
+    if len(found) == 1:
+        return found[0], "the edges' ids"
+    short = [name for name in unique if kind_of(table, name) == "names"]
+    if len(short) == 1 and not ends:
+        return short[0], "all differ"
+    if len(found or named) > 1:
+        raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
+    raise InputError(
+        f"{table.path} has no column 'id' for the node ids, and no other looks like it. Its first row names: "
+        f"{listed(table.columns)}. Say which one it is with --id-column NAME"
+    )
+
+
+def _unique(table: Table, name: str) -> bool:
+    if table.columns[name] == "vectors":
+        return False
+    text = table.as_text(name)
+    for rows in ("rowid < 2000", "true"):  # mostly the first rows tell
+        distinct, total = table.one(f"count(distinct nullif({text}, '')), count(*)", rows)
+        if distinct < total:
+            return False
+    return True
+
+
+def node_roles(
+    table: Table,
+    options: Mapping[str, Any],
+    ends: Sequence[Sequence[str]],
+    *,
+    separate: bool = False,
+    labelled: bool = False,
+    again: bool = False,
+) -> list[Role]:
+    """What each column of the node table is taken for.
+
+    Args:
+        table: the node table.
+        options: the columns that the user named, as in ``read_graph``.
+        ends: samples of columns of edges that may hold node ids.
+        separate: features come in a file of their own, so columns are only used if they are asked for.
+        labelled: so do labels.
+        again: the columns are those of another table, so no other is looked for, and labels may be absent.
+    """
+    if again:
+        _check_same(table, options)
+    file = table.path.name
+    named, why = find_id(table, flagged(options, "id"), ends)
+    roles = {named: Role(file, named, "id", why, FLAGS["id"])}
+    uses: tuple[Use, ...] = ("text", "category", "number", "")
+    for use in uses:
+        for name in flagged(options, use or "ignore"):
+            if again and not use and name not in table.columns:
+                continue
+            table.column(name, f"{use} of each node" if use else "columns to ignore", FLAGS[use or "ignore"])
+            if name in roles:
+                what = f"cannot be {roles[name].use} and {use}" if use else f"is {roles[name].use} and to be ignored"
+                raise InputError(f"{table.path}: column {name!r} {what}; name it once")
+            roles[name] = Role(file, name, use, GIVEN, FLAGS["ignore"] if use else "")
+    rest = [name for name in table.columns if name not in roles]
+    if again:
+        roles |= {name: role for name in rest if (role := _known_role(table, options, name)) is not None}
+        return [roles[name] for name in table.columns if name in roles]
+    kinds = {name: kind_of(table, name) for name in rest}
+    label = _label_role(table, options, kinds, labelled)
+    if label is not None:
+        roles[label.column] = label
+    for name in rest:
+        if name not in roles:
+            roles[name] = _feature_role(table, name, kinds[name], separate)
+            if label is not None and roles[name].use in ("category", "number") and _same(table, label.column, name):
+                roles[name] = Role(file, name, "", "tells the label", f"{FLAGS[roles[name].use]} {name}")
+    return [roles[name] for name in table.columns]
+
+
+def _check_same(table: Table, options: Mapping[str, Any]) -> None:
+    """Refuse a table without the columns of the first one, or with others."""
+    given = {use: flagged(options, use) for use in ("id", "label", "text", "category", "number", "ignore")}
+    needed = [name for use in ("text", "category", "number") for name in given[use]]
+    known = {name for columns in given.values() for name in columns}
+    wrong = []
+    if lost := [name for name in needed if name not in table.columns]:
+        wrong.append(f"lacks {len(lost)} of them ({listed(lost[:8])})")
+    extra = [name for name, content in table.columns.items() if name not in known and content != "vectors"]
+    if extra := [name for name in extra if names.plain(name) != "label"]:
+        wrong.append(f"has {len(extra)} others ({listed(extra[:8])})")
+    if wrong:
+        raise InputError(
+            f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {table.path} "
+            f"{' and '.join(wrong)}. Give the same columns or fit a model on these tables"
+        )
+
+
+def _known_role(table: Table, options: Mapping[str, Any], name: str) -> Role | None:
+    if name in flagged(options, "label"):
+        return Role(table.path.name, name, "label", "as before", FLAGS["label"])
+    return Role(table.path.name, name, "vectors", "as before") if table.columns[name] == "vectors" else None
+
+
+def _feature_role(table: Table, name: str, kind: Any, separate: bool) -> Role:
+    use, why, change = kind, "its content", FLAGS["ignore"]
+    if separate:
+        use, why, change = "", "features apart", FLAGS.get(kind, FLAGS["text"])
+    elif kind in ("empty", "names"):
+        use, why, change = "", "empty" if kind == "empty" else "all differ", FLAGS["text"]
+    elif kind == "number" and _row_numbers(table, name):
+        use, why, change = "", "row numbers", FLAGS["number"]
+    return Role(table.path.name, name, use, why, f"{change} {name}")
+
+
+def _row_numbers(table: Table, name: str) -> bool:
+    """A column without a name of its own (as data frames write their index) that counts from 0 or 1."""
+    if not name.startswith(("column ", "Unnamed:")) and name != "index":
+        return False
+    text = table.as_text(name)
+    return any(table.one("1", f"{text} <> (rowid + {first})::varchar") is None for first in (0, 1))
+
+
+def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, Any], labelled: bool) -> Role | None:
+    given = flagged(options, "label")
+    file = table.path.name
+    if given:
+        if not given[0]:
+            return None
+        table.column(given[0], "labels", FLAGS["label"])
+        return Role(file, given[0], "label", GIVEN, FLAGS["label"])
+    exact = [name for name in kinds if names.plain(name) == "label"]
+    likely = exact or [name for name in kinds if names.words_of(name) & names.LABELS and _repeats(table, name)]
+    if labelled:
+        return Role(file, likely[0], "", "labels apart") if likely else None
+    strings = [name for name, kind in kinds.items() if kind in ("category", "names") and _repeats(table, name)]
+    likely = likely or [name for name in strings if names.words_of(name) & names.GROUPS]
+    if len(likely) == 1 or exact:
+        return Role(file, likely[0], "label", "its name", FLAGS["label"])
+    if likely:
+        raise doubt(table, "label", likely, f"the labels may be in {listed(likely)} (the others: --category-column)")
+    if maybe := [name for name, kind in kinds.items() if kind == "category"]:
+        raise InputError(
+            f"{table.path}: no column is called 'label' or the like, but {listed(maybe)} may hold the classes. Say "
+            f"--label-column {maybe[0]} if it does, --category-column {maybe[0]} if it only describes the nodes, "
+            "or --label-column '' if there are no labels"
+        )
+    return None
+
+
+def _same(table: Table, label: str, name: str) -> bool:
+    """Whether a column says the same as the label in other words, such as its number: no feature, but the answer."""
+    a, b = table.as_text(label), table.as_text(name)
+    for rows in ("rowid < 2000", "true"):  # mostly the first rows tell
+        pairs, distinct, left, right = table.one(
+            f"count(*), count(distinct ({a}, {b})), count(distinct {a}), count(distinct {b})",
+            f"{a} <> '' and not {is_missing(b)} and {rows}",
+        )
+        if pairs < 20 or not distinct == left == right > 1:
+            return False
+    return True
+
+
+def _repeats(table: Table, name: str) -> bool:
+    """Whether values occur again and again, as those of a class do."""
+    if table.columns[name] == "vectors":
+        return False
+    text = table.as_text(name)
+    distinct, total = table.one(f"count(distinct {text}), count(*)", f"{text} <> ''")
+    return bool(total < 10 or distinct <= total / 2)
+
+
+# --- edges ----------------------------------------------------------------------------------------------------
+
+
+def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[Role]:
+    """The two ends, and what else the user asked for; other columns are named with the flag that would use them.
+
+    ``known`` are the node ids, if a table has them.
+    """
+    source, target, why = _find_ends(table, options, known)
+    ids = known or [*table.sample(source), *table.sample(target)]
+    if share_known([source, target], ids) == 1:
+        raise InputError(
+            f"{table.path}: its first row, {listed(table.columns)}, names nodes, so it seems to have no column names. "
+            "Write a first row with names, for example source,target"
+        )
+    file = table.path.name
+    roles = [Role(file, source, "source", why, FLAGS["source"]), Role(file, target, "target", why, FLAGS["target"])]
+    uses: tuple[Use, ...] = ("weight", "edge type")
+    for use in uses:
+        for name in flagged(options, use):
+            table.column(name, f"{use} of each edge", FLAGS[use])
+            roles.append(Role(file, name, use, GIVEN, FLAGS[use]))
+    taken = {role.column for role in roles}
+    for name in table.columns:
+        if name not in taken:
+            use = "weight" if kind_of(table, name) in ("number", "empty") else "edge type"
+            roles.append(Role(file, name, "", "not asked for", f"{FLAGS[use]} {name}"))
+    return roles
+
+
+def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[str, str, str]:
+    """The two columns of an edge table that name nodes, and why."""
+    source, target = flagged(options, "source"), flagged(options, "target")
+    rest = [name for name in table.columns if name not in (*source, *target) and table.columns[name] != "vectors"]
+    asked = (*flagged(options, "weight"), *flagged(options, "edge type"))
+    for use, given in (("source", source), ("target", target)):
+        if given:
+            table.column(given[0], f"{use} of each edge", FLAGS[use])
+    if source and target:
+        return source[0], target[0], GIVEN
+    if source or target:
+        other = _other_end(table, (source or target)[0], rest, known, "target" if source else "source")
+        return (source[0], other, GIVEN) if source else (other, target[0], GIVEN)
+    if pair := _named_pair(table):
+        return *pair, "its name"
+    if known:
+        found = [name for name in rest if share_known(table.sample(name), known) >= 0.5]
+        if len(found) > 2:  # the few names of edge types may be names of nodes too
+            found = [name for name in found if _many(table, name)] or found
+        if len(found) == 1:  # a table of some of the nodes
+            found = _with_partner(table, found[0], [name for name in rest if name not in asked])
+        if len(found) == 2:
+            return found[0], found[1], "holds node ids"
+        if len(found) > 2:
+            raise doubt(table, "source", found, f"node ids are in {listed(found)} (then also --target-column)")
+    if len(rest) == 2 and not known:
+        return rest[0], rest[1], "two columns"
+    ids = [name for name in rest if names.is_id(name)]
+    if len(ids) == 2:
+        return ids[0], ids[1], "its name"
+    raise InputError(
+        f"{table.path} has no column 'source' and 'target' for the two ends of an edge, and no two others look like "
+        f"them. Its first row names: {listed(table.columns)}. Say which they are with --source-column NAME and "
+        "--target-column NAME; a file without column names needs a first row with them"
+    )
+
+
+def _many(table: Table, name: str) -> bool:
+    """Whether a sample has as many different values as one of node ids."""
+    return len(table.sample(name)) > 0.02 * min(len(table), 2000)
+
+
+def _with_partner(table: Table, one: str, rest: Sequence[str]) -> list[str]:
+    """The column of ids and the only other one with as many different values of the same sort, if there is one."""
+    numeric = kind_of(table, one) == "number"
+    others = [name for name in rest if name != one and _many(table, name)]
+    others = [name for name in others if (kind_of(table, name) == "number") == numeric]
+    return [name for name in table.columns if name == one or name in others] if len(others) == 1 else [one]
+
+
+def _other_end(table: Table, one: str, rest: Sequence[str], known: Known, use: str) -> str:
+    usual = {a if use == "source" else b for a, b in names.PAIRS if names.end_name(one) in (a, b)}
+    found = [name for name in rest if names.end_name(name) in usual]
+    found = found or [name for name in rest if known and share_known(table.sample(name), known) >= 0.5]
+    found = found or list(rest)
+    if len(found) == 1:
+        return found[0]
+    raise doubt(table, use, found, f"the {use} of each edge may be in {listed(found)}")
+
+
+def _named_pair(table: Table) -> tuple[str, str] | None:
+    """Columns with the usual names; those that come first in the list of usual names, if there are several pairs."""
+    for key in (names.plain, names.end_name):
+        named = {key(name): name for name in reversed(list(table.columns))}
+        found = [(named[a], named[b]) for a, b in names.PAIRS if a in named and b in named]
+        usual = bool(found) and (names.plain(found[0][0]), names.plain(found[0][1])) == ("source", "target")
+        if not usual and len({name for pair in found for name in pair}) > 3:
+            raise doubt(table, "source", [a for a, _ in found], "several pairs of columns may be the ends of edges")
+        if found:
+            return found[0]
+    return None
+
+
+def end_samples(table: Table, options: Mapping[str, Any]) -> list[list[str]]:
+    """Samples of the columns that may hold node ids: the two ends, if they are known already, else all."""
+    given = [name for use in ("source", "target") for name in flagged(options, use) if name in table.columns]
+    columns = given or _named_pair(table) or table.columns
+    return [table.sample(name) for name in columns if table.columns[name] != "vectors"]
+
+
+# --- labels ---------------------------------------------------------------------------------------------------
+
+
+def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
+    """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
+    do in doubt, where no flag helps."""
+    file = table.path.name
+
+    def only(use: str, found: Sequence[str], what: str) -> str:
+        if len(found) == 1:
+            return found[0]
+        why = f"it is not clear which of {listed(table.columns)} holds the {what}"
+        raise InputError(f"{table.path}: {why}. {remedy}") if remedy else doubt(table, use, found or ["NAME"], why)
+
+    given = [name for name in flagged(options, "id") if name in table.columns]
+    by = given or [name for name in table.columns if names.plain(name) == "id"]
+    by = by or [name for name in table.columns if share_known(table.sample(name), known) >= 0.5]
+    by = by if len(by) == 1 else [name for name in by or table.columns if names.is_id(name)]
+    node = only("id", by, "node ids")
+    rest = [name for name in table.columns if name != node]
+    named = [name for name in flagged(options, "label") if name in rest]
+    named = named or [name for name in rest if names.plain(name) == "label"]
+    for usual in (names.LABELS, names.GROUPS):
+        named = named or [name for name in rest if names.words_of(name) & usual]
+    label = only("label", named or rest, "labels")
+    why = "the other column" if len(rest) == 1 else "its name"
+    return Role(file, node, "id", "holds node ids", FLAGS["id"]), Role(file, label, "label", why, FLAGS["label"])
