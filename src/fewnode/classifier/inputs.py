@@ -20,7 +20,7 @@ from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.stored import open_store
 from ..store import Engine, Store, StoredNames, absolute, is_store, is_url
-from ..tables.read import close_name, column_of, is_frame, is_series, read_columns, table_of
+from ..tables.read import close_name, column_of, is_frame, is_query, is_series, query_digest, read_columns, table_of
 from ..tables.schema import pair_roles
 from ..tasks import ClassSplit
 from .predictions import UNKNOWN
@@ -141,12 +141,14 @@ class TableSource:
         said = [sorted(self.columns.items()), sorted(self.options.items()), absent]
         sha = hashlib.sha256(repr(said).encode())
         for path in self.files():
-            sha.update(hashlib.sha256(Path(path).read_bytes()).digest())
+            content = query_digest(path).encode() if is_query(path) else Path(path).read_bytes()
+            sha.update(hashlib.sha256(content).digest())
         return sha.hexdigest()
 
     def missing(self) -> str | None:
         """The first of the files that is not there."""
-        return next((path for path in self.files() if not is_url(path) and not Path(path).exists()), None)
+        files = (path for path in self.files() if not is_url(path) and not is_query(path))
+        return next((path for path in files if not Path(path).exists()), None)
 
     @property
     def text_column(self) -> str | None:
@@ -164,7 +166,8 @@ def _absolute(paths: Files | None) -> Names:
     if paths is None:
         return None
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    found = [absolute(one) for path in given for one in ([path] if "://" in str(path) else tables.several(path))]
+    meant = [one for path in given for one in ([path] if "://" in str(path) else tables.several(path))]
+    found = [str(one) if is_query(one) else absolute(one) for one in meant]
     return found[0] if len(found) == 1 else found
 
 

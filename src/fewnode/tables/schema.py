@@ -12,8 +12,6 @@ from .read import Table
 Use = Literal[
     "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
 ]
-    "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
-]
 FLAGS: dict[str, str] = {
     use: f"--{use}-column" for use in ("id", "label", "text", "category", "number", "source", "target", "weight")
 } | {"date": "--number-column", "edge type": "--edge-type-column", "ignore": "--ignore-column"}
