@@ -11,8 +11,7 @@ from ..classifier.classifier import FewShotClassifier
 from ..classifier.inputs import node_name
 from ..errors import InputError
 from ..graph.arrays import csr_parts
-from ..tables.columns import read_columns
-from ..tables.roles import find_id
+from ..tables import find_id, read_columns
 
 
 class Browser:
@@ -35,7 +34,7 @@ class Browser:
             return {}
         row = {name: i for i, name in enumerate(table.text(key, "ids"))}
         order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]
-        plain = [name for name, column in table.columns.items() if name != key and column.ndim == 1]
+        plain = [name for name, content in table.columns.items() if name != key and content != "vectors"]
         texts = {name: [*table.text(name, "columns"), ""] for name in plain}  # the last: no row
         return {name: [values[i] for i in order] for name, values in texts.items()}
 

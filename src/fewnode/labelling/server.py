@@ -39,7 +39,7 @@ from ..errors import InputError
 from ..files import PathLike
 from ..graph import Graph
 from ..store import format_bytes
-from ..tables.writing import write_columns
+from ..tables import write_columns
 from .journal import Journal
 from .labels import Change
 from .layout import kept_layout
