@@ -81,7 +81,7 @@ def test_rows_written_as_they_come_are_those_of_the_whole_table(both, tmp_path):
         table = fewnode.tables.read_columns(tmp_path / name)
         whole = found.table(0.6, all_probabilities=True)
         assert list(table.columns) == list(whole) and table.text("label", "") == whole["label"]
-        assert [float(p) for p in table.columns["probability"]] == whole["probability"].tolist()
+        assert [float(p) for p in table.text("probability")] == whole["probability"].tolist()
     told = one.expect(found, 0.6)
     assert answered.counts == found.counts(0.6) and answered.rows == len(nodes)
     assert answered.expectation.right.value == pytest.approx(told.right.value, abs=1e-6)
