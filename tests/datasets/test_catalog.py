@@ -27,8 +27,8 @@ def test_names_are_unique_and_all_promised_ones_are_there() -> None:
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_entry_is_complete(name: str) -> None:
     entry = catalog.entry(name)
-    assert entry.title and entry.license and entry.citation and (entry.files or entry.recipe)
-    assert entry.reader in {"npz", "gpn", "ogb"} or (entry.recipe and not entry.files)
+    assert entry.title and entry.license and entry.citation and (entry.files or entry.planted)
+    assert entry.reader in {"npz", "gpn", "ogb"} or (entry.planted and not entry.files)
     for file in entry.files:
         assert file.blob is None or re.fullmatch("[0-9a-f]{40}", file.blob)
         assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)

@@ -41,7 +41,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_mat: None) -> Ent
         files.append(File(name, f"http://127.0.0.1:9/{name}", blob))
     counts = Counts(nodes=4, edges=3, features=4, classes=4)
     entry = Entry("toy", "a toy", tuple(files), "gpn", counts, Parts((0, 1), (2,), (3,)), "none", "nobody")
-    monkeypatch.setattr(catalog, "ENTRIES", (entry,))
+    monkeypatch.setattr(catalog, "entries", lambda: {"toy": entry})
     monkeypatch.setenv("FEWNODE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEWNODE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -49,7 +49,8 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_mat: None) -> Ent
 
 
 def change(monkeypatch: pytest.MonkeyPatch, entry: Entry, **values: object) -> None:
-    monkeypatch.setattr(catalog, "ENTRIES", (replace(entry, **values),))  # type: ignore[arg-type]
+    changed = replace(entry, **values)  # type: ignore[arg-type]
+    monkeypatch.setattr(catalog, "entries", lambda: {"toy": changed})
 
 
 @pytest.fixture
@@ -233,7 +234,7 @@ def test_the_bundled_graph_needs_nothing_else(tmp_path: Path, monkeypatch: pytes
         assert {"noun", "verb", "adj"} <= {graph.class_names[c].split(".")[0] for c in part}
 
 
-REAL = [entry.name for entry in catalog.ENTRIES if not entry.bundled]
+REAL = [entry.name for entry in catalog.entries().values() if not entry.bundled]
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -172,16 +172,18 @@ class Edges:
         return SimpleNamespace(data=self.data[etype])
 
 
+ONLY = ("_N", "_E", "_N")
+
+
 def test_dgl_of_one_type():
     ends = torch.tensor([0, 1]), torch.tensor([1, 2])
     graph = Graph.of(
         SimpleNamespace(
             ntypes=["_N"],
-            canonical_etypes=[("_N", "_E", "_N")],
-            num_nodes=lambda: 3,
-            edges=Edges({None: ends}, {}),
-            ndata={"feat": torch.eye(3), "label": torch.tensor([0, 1, -1])},
-            edata={"weight": torch.tensor([1.0, 2.0]), "etype": torch.tensor([1, 0])},
+            canonical_etypes=[ONLY],
+            num_nodes={"_N": 3}.get,
+            edges=Edges({ONLY: ends}, {ONLY: {"weight": torch.tensor([1.0, 2.0]), "etype": torch.tensor([1, 0])}}),
+            nodes={"_N": SimpleNamespace(data={"feat": torch.eye(3), "label": torch.tensor([0, 1, -1])})},
         )
     )
     assert graph.y.tolist() == [0, 1, -1] and graph.num_features == 3

@@ -139,7 +139,7 @@ def test_weights_and_kinds_pass_through_npz(tmp_path):
 
 def test_npz_without_edges_or_with_bad_labels_names_the_file(tmp_path):
     np.savez(tmp_path / "a.npz", y=np.zeros(3, int))
-    with pytest.raises(InputError, match=r"a.npz has no array 'edge_index'"):
+    with pytest.raises(InputError, match=r"a.npz: there is no array 'edge_index'"):
         Graph.from_npz(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", edge_index=np.array([[0], [1]]), y=np.zeros(2))
     with pytest.raises(InputError, match=r"b.npz: y has dtype"):

@@ -7,28 +7,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import torch
-from scipy import sparse as sp
 
-from .. import files as storage
+from .. import files
 from ..errors import InputError
-from ..files import sha256
+from ..files import PathLike
 from ..graph import Graph
-from ..graph.convert import graph_arguments
+from ..graph.convert import graph_arguments, graph_arrays
 from ..tasks import ClassSplit, random_split
 from . import catalog, download, readers
 from .catalog import Entry, File
 from .synthetic import planted
 
-_BUNDLED = Path(__file__).parent / "bundled"
-_DEPTH = 3  # how deep below the data folder files are looked for
-_LAYOUT = 1  # of the parsed files in the cache: another number makes them be parsed again
-
 
 def load_dataset(
     name: str,
-    data_dir: storage.PathLike | None = None,
+    data_dir: PathLike | None = None,
     progress: download.DownloadProgress | None = None,
     fetch: bool = True,
 ) -> tuple[Graph, ClassSplit]:
@@ -50,19 +44,19 @@ def load_dataset(
         (117659, 15)
     """
     entry = catalog.entry(name)
-    if entry.recipe:
-        graph, _ = planted(**dict(entry.recipe))  # type: ignore[arg-type]  # whole numbers are written as such
+    if entry.planted:
+        graph, _ = planted(**entry.planted)
         _check_counts(entry, graph, stored=graph.num_edges, where=Path("planted"))
         return graph, ClassSplit(*entry.split)
     paths, checked = _locate(entry, _data_folder(entry, data_dir), progress, fetch)
     arguments = _arguments(entry, paths, checked)
-    with storage.reading(paths[0], "fetch its files again"):
+    with files.reading(paths[0], "fetch its files again"):
         graph = Graph.from_edges(**arguments)
     _check_counts(entry, graph, stored=arguments["edge_index"].shape[1], where=paths[0].parent)
     return graph, ClassSplit(*entry.split)
 
 
-def open_dataset(name: str, data_dir: storage.PathLike | None = None, fetch: bool = True) -> tuple[Graph, ClassSplit]:
+def open_dataset(name: str, data_dir: PathLike | None = None, fetch: bool = True) -> tuple[Graph, ClassSplit]:
     """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40 at random."""
     if name.endswith(".npz"):
         graph = Graph.from_npz(name)
@@ -70,7 +64,7 @@ def open_dataset(name: str, data_dir: storage.PathLike | None = None, fetch: boo
     return load_dataset(name, data_dir, fetch=fetch)
 
 
-def _data_folder(entry: Entry, data_dir: storage.PathLike | None) -> Path | None:
+def _data_folder(entry: Entry, data_dir: PathLike | None) -> Path | None:
     given = data_dir if data_dir is not None else os.environ.get("FEWNODE_DATA")
     if not given or entry.bundled:
         return None
@@ -86,7 +80,7 @@ def _locate(
 ) -> tuple[list[Path], tuple[File, ...]]:
     """Where the files are, and the content checks that apply to them."""
     if entry.bundled:
-        return [_BUNDLED / file.name for file in entry.files], ()
+        return [Path(__file__).parent / "bundled" / file.name for file in entry.files], ()
     paths = [] if folder is None else _files_below(folder)
     found = {path.name: path for path in reversed(paths)}
     converted = found.get(f"{entry.name}.npz")
@@ -106,46 +100,34 @@ def _locate(
 def _files_below(folder: Path) -> list[Path]:
     """The files in the folder and three levels below it, those nearest to the top first."""
     found: list[tuple[int, Path]] = []
-    for here, folders, files in os.walk(folder):
+    for here, folders, names in os.walk(folder):
         depth = len(Path(here).relative_to(folder).parts)
-        folders[:] = folders if depth < _DEPTH else []
-        found += [(depth, Path(here, name)) for name in files]
+        folders[:] = folders if depth < 3 else []
+        found += [(depth, Path(here, name)) for name in names]
     return [path for _, path in sorted(found)]
 
 
 def _cache_folder() -> Path:
     try:
-        return storage.cache_dir()
+        return files.cache_dir()
     except RuntimeError:  # an account without a home: nowhere to keep anything
         return Path(os.devnull) / "fewnode"
 
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
-    if paths[0].suffix == ".npz" and readers.is_plain(storage.readable(paths[0])):
+    if paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0])):
         return _parsed(entry, paths, checked)  # as fast as the cache would be
-    folder, stem = _cache_folder() / "parsed", f"{entry.name}-{_identity(paths)}"
-    if (kept := _kept(folder, stem)) is not None:
-        return kept
+    kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
+    with suppress(InputError, OSError):  # a damaged one is as good as none: zip archives carry checksums
+        return graph_arguments(files.read_npz(kept))
     arguments = _parsed(entry, paths, checked)
     with suppress(OSError):  # a read-only home costs time, nothing else
-        _forget_others(entry.name, _keep(folder, stem, _plain_arrays(arguments)))
+        files.write_npz(kept, graph_arrays(arguments), compress=False)
+        for old in kept.parent.glob(f"{entry.name}-{'?' * 16}.npz"):  # parsed from earlier versions of the same files
+            if old != kept:
+                old.unlink()
     return arguments
-
-
-def _kept(folder: Path, stem: str) -> readers.Arguments | None:
-    """What was parsed before. The name of the file ends in its hash: a damaged one is as good as none."""
-    with suppress(InputError, KeyError, OSError):
-        for file in folder.glob(f"{stem}-{'?' * 16}.npz"):
-            if file.stem.endswith(sha256(storage.readable(file))[:16]):
-                return graph_arguments(storage.read_npz(file))
-    return None
-
-
-def _keep(folder: Path, stem: str, arrays: dict[str, np.ndarray]) -> Path:
-    new = folder / f"{stem}.npz"
-    storage.write_npz(new, arrays, compress=False)
-    return new.replace(folder / f"{stem}-{sha256(new)[:16]}.npz")
 
 
 def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
@@ -154,32 +136,11 @@ def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> rea
     return readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths)
 
 
-def _forget_others(name: str, kept: Path) -> None:
-    """Drop what was parsed from earlier versions of the same files, or has been damaged since."""
-    for old in kept.parent.glob(f"{name}-{'?' * 16}*.npz"):
-        if old != kept:
-            old.unlink(missing_ok=True)
-
-
 def _identity(paths: Sequence[Path]) -> str:
     """A short name for these files as they are now; a file that changes gets another."""
-    files = [file for path in paths for file in (sorted(path.rglob("*.csv.gz")) if path.is_dir() else [path])]
-    stats = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return hashlib.sha256(json.dumps([_LAYOUT, stats]).encode()).hexdigest()[:16]
-
-
-def _plain_arrays(arguments: readers.Arguments) -> dict[str, np.ndarray]:
-    """The plain npz layout, with the edges as the source has them."""
-    arrays = {key: np.asarray(arguments[key]) for key in ("edge_index", "y")}
-    x = arguments["x"]
-    if sp.issparse(x):
-        arrays |= {f"x_{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
-        arrays["x_shape"] = np.array(x.shape)
-    else:
-        arrays["x"] = x
-    if arguments.get("class_names") is not None:
-        arrays["class_names"] = np.array(arguments["class_names"])
-    return arrays
+    found = [file for path in paths for file in (sorted(path.rglob("*.csv.gz")) if path.is_dir() else [path])]
+    stats = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in found]
+    return hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
 
 
 def _check_counts(entry: Entry, graph: Graph, stored: int, where: Path) -> None:

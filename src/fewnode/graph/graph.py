@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,52 +11,38 @@ from scipy import sparse as sp
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from .. import files as storage
-from ..errors import InputError
+from .. import tables
+from ..files import PathLike, read_npz, reading, write_npz
 from ..store import Space
-from .arrays import (
-    CacheKey,
-    EdgeTypes,
-    GraphCache,
-    checked_edge_types,
-    checked_edges,
-    checked_features,
-    checked_labels,
-    checked_names,
-    checked_weights,
-    count_nodes,
-    csr_parts,
-    edges_to_arcs,
-    named_labels,
-    structural_features,
-    to_scipy,
-    to_tensor,
-)
-from .convert import (
-    arguments_of,
-    dgl_arguments,
-    frame_arguments,
-    graph_arguments,
-    graph_arrays,
-    graphml_arguments,
-    igraph_arguments,
-    networkx_arguments,
-    prediction_columns,
-    pyg_arguments,
-    pyg_fields,
-    scipy_arguments,
-    to_networkx,
-    write_graphml,
-)
+from . import arrays, convert
+from .arrays import CacheKey, EdgeTypes, GraphCache
 
-# --- What a graph is: its arrays, frozen, and what can be derived from them.
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data, HeteroData
+
 STRUCTURE = CacheKey[Tensor]("structural features")
 FINGERPRINT = CacheKey[str]("fingerprint")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FrozenGraph:
-    """What ``Graph`` holds; that is the class to use."""
+class Graph:
+    """An attributed graph. Build it with one of the ``from_...`` constructors, which check everything.
+
+    ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
+    ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
+    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
+    belong to ``indices``, as do the ``edge_types``; both are None where the graph has none. ``space`` is where a graph
+    on disk keeps what is computed of it.
+
+    Example:
+        >>> import fewnode
+        >>> graph = fewnode.Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=[[1.0], [0.0], [2.0]], y=[0, 0, 1])
+        >>> graph
+        Graph(3 nodes, 3 edges, features: 1, 2 classes, 3 labelled nodes)
+        >>> graph.degree.tolist()
+        [2, 2, 2]
+    """
 
     indptr: Tensor
     indices: Tensor
@@ -72,8 +58,6 @@ class FrozenGraph:
     edge_types: EdgeTypes | None = None
     space: Space | None = None
     cache: GraphCache = field(default_factory=GraphCache)
-
-    # --- what it is -------------------------------------------------------------------------------------
 
     @property
     def num_nodes(self) -> int:
@@ -99,10 +83,8 @@ class FrozenGraph:
 
     @property
     def x(self) -> Tensor:
-        """The features; for a graph without any, structural ones (``spectral.structural_features``), computed once."""
-        if self.features is not None:
-            return self.features
-        return self.cache.get(STRUCTURE, self._structural)
+        """The features; for a graph without any, structural ones (``arrays.structural_features``), computed once."""
+        return self.cache.get(STRUCTURE, self._structural) if self.features is None else self.features
 
     @property
     def degree(self) -> Tensor:
@@ -117,12 +99,12 @@ class FrozenGraph:
         """SHA-256 of structure and features (not of labels): tells whether a model has seen this graph."""
 
         def digest() -> str:
-            sha = hashlib.sha256()
+            sha, types, x = hashlib.sha256(), self.edge_types, self.features
             parts = [self.indptr, self.indices]
-            if self.features is not None:
-                parts += csr_parts(self.features) if self.features.layout == torch.sparse_csr else (self.features,)
-            parts += [part for part in (self.weights, *self._type_parts()) if part is not None]
-            for part in parts:
+            if x is not None:
+                parts += arrays.csr_parts(x) if x.layout == torch.sparse_csr else (x,)
+            more = (self.weights, *(() if types is None else (types.arc, types.ids, types.weight)))
+            for part in (*parts, *(part for part in more if part is not None)):
                 sha.update(f"{part.dtype}{tuple(part.shape)}".encode())
                 sha.update(part.cpu().contiguous().numpy().data)
             return sha.hexdigest()
@@ -130,23 +112,23 @@ class FrozenGraph:
         return self.cache.get(FINGERPRINT, digest)
 
     def __repr__(self) -> str:
-        kind = "none given" if self.features is None else f"{self.num_features:,}"
+        features = "none given" if self.features is None else f"{self.num_features:,}"
         return (
-            f"Graph({self.num_nodes:,} nodes, {self.num_edges:,} edges, features: {kind}, "
+            f"Graph({self.num_nodes:,} nodes, {self.num_edges:,} edges, features: {features}, "
             f"{self.num_classes} classes, {int((self.y >= 0).sum()):,} labelled nodes)"
         )
 
     # --- what can be derived from it --------------------------------------------------------------------
 
-    def with_labels(self, y: Tensor) -> Self:
+    def with_labels(self, y: Tensor) -> "Graph":
         """The same graph with other labels."""
         return replace(self, y=y)
 
-    def with_features(self, features: Tensor | None, feature_names: tuple[str, ...] | None = None) -> Self:
+    def with_features(self, features: Tensor | None, feature_names: tuple[str, ...] | None = None) -> "Graph":
         """The same nodes and edges with other features."""
         return replace(self, features=features, feature_names=feature_names, cache=GraphCache())
 
-    def with_arcs(self, keep: Tensor, *, directed: bool | None = None) -> Self:
+    def with_arcs(self, keep: Tensor, *, directed: bool | None = None) -> "Graph":
         """The same nodes and features with only those arcs where the mask ``keep [arcs]`` is true."""
         ends = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])[self.indptr.long()]
         return replace(
@@ -159,40 +141,24 @@ class FrozenGraph:
             cache=GraphCache(),
         )
 
-    def without_weights(self) -> Self:
+    def without_weights(self) -> "Graph":
         """The same graph with every edge counting one."""
-        types = None if self.edge_types is None else replace(self.edge_types, weight=None)
-        return self if self.weights is None else replace(self, weights=None, edge_types=types, cache=GraphCache())
-
-    def reversed(self) -> Self:
-        """The same graph with every arc turned round; types are left out."""
-        if not self.directed:
+        if self.weights is None:
             return self
-        turned = self.to_scipy().T.tocsr()
-        turned.sort_indices()
-        indptr, indices, weights = (torch.from_numpy(part) for part in (turned.indptr, turned.indices, turned.data))
-        return replace(
-            self,
-            indptr=indptr.to(self.indptr),
-            indices=indices.to(self.indices),
-            weights=None if self.weights is None else weights.to(self.weights),
-            edge_types=None,
-            features=self.x,
-            cache=GraphCache(),
-        )
+        types = None if self.edge_types is None else replace(self.edge_types, weight=None)
+        return replace(self, weights=None, edge_types=types, cache=GraphCache())
 
-    def fresh(self) -> Self:
+    def fresh(self) -> "Graph":
         """The same graph with an empty cache."""
         return replace(self, cache=GraphCache())
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> "Graph":
         if torch.device(device) == self.device:
             return self
-        moved = {name: getattr(self, name).to(device) for name in ("indptr", "indices", "y")}
-        features = None if self.features is None else self.features.to(device)
-        weights = None if self.weights is None else self.weights.to(device)
-        types = None if self.edge_types is None else self.edge_types.to(device)
-        return replace(self, **moved, features=features, weights=weights, edge_types=types, cache=GraphCache())
+        names = ("indptr", "indices", "y", "features", "weights", "edge_types")
+        held = {name: getattr(self, name) for name in names}
+        moved = {name: part.to(device) for name, part in held.items() if part is not None}
+        return replace(self, **moved, cache=GraphCache())
 
     def to_scipy(self, *, scaled: bool = False) -> sp.csr_matrix:
         """The adjacency as a SciPy CSR matrix of float32: the weights, or ones. ``scaled`` weights have the mean one,
@@ -207,82 +173,56 @@ class FrozenGraph:
         """The given features as SciPy CSR (sparse) or NumPy (dense)."""
         if self.features is None:
             return None
-        if self.features.layout == torch.sparse_csr:
-            return to_scipy(self.features)
-        return self.features.cpu().numpy()
+        return (
+            arrays.to_scipy(self.features) if self.features.layout == torch.sparse_csr else self.features.cpu().numpy()
+        )
 
     def edge_arrays(self, *, both_ways: bool = False) -> dict[str, np.ndarray]:
         """``edge_index [2, E]``, and ``edge_weight`` and ``edge_type`` where there are any: as ``Graph.from_edges``
         takes them. An undirected edge is there once, unless wanted ``both_ways``; one for each of its types."""
-        arc = slice(None) if self.edge_types is None else self.edge_types.arc.cpu().numpy()
+        types = self.edge_types
+        arc = slice(None) if types is None else types.arc.cpu().numpy()
         target = np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())[arc]
         source = self.indices.cpu().numpy()[arc].astype(np.int64)
         once = slice(None) if self.directed or both_ways else source < target
-        known = {
-            "edge_weight": self.weights if self.edge_types is None else self.edge_types.weight,
-            "edge_type": None if self.edge_types is None else self.edge_types.ids,
+        known = (
+            {"edge_weight": self.weights} if types is None else {"edge_weight": types.weight, "edge_type": types.ids}
+        )
+        found = {name: part.cpu().numpy()[once] for name, part in known.items() if part is not None}
+        return {"edge_index": np.stack([source[once], target[once]]), **found}
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``from_edges`` that make this graph."""
+        return {
+            "x": self.features_scipy(),
+            "y": self.y.cpu().numpy(),
+            "directed": self.directed,
+            **{name: getattr(self, name) for name in ("node_names", "class_names", "feature_names")},
+            "edge_type_names": None if self.edge_types is None else self.edge_types.names,
+            **self.edge_arrays(),
         }
-        arrays = {name: part.cpu().numpy()[once] for name, part in known.items() if part is not None}
-        return {"edge_index": np.stack([source[once], target[once]]), **arrays}
-
-    def _structural(self) -> Tensor:
-        arcs = self.to_scipy(scaled=True)
-        if self.directed:
-            arcs = (arcs + arcs.T).tocsr()
-            if self.weights is None:  # an edge both ways is one edge, as in the graph without directions
-                arcs.data[:] = 1
-        return structural_features(arcs).to(self.device)
-
-    def _type_parts(self) -> tuple[Tensor | None, ...]:
-        return () if self.edge_types is None else (self.edge_types.arc, self.edge_types.ids, self.edge_types.weight)
-
-
-# --- The graph everything works on: validated once, when it is made, and frozen from then on.
-if TYPE_CHECKING:
-    import networkx
-    from torch_geometric.data import Data, HeteroData
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Graph(FrozenGraph):
-    """An attributed graph. Build it with one of the ``from_...`` constructors, which check everything.
-
-    ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
-    ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
-    belong to ``indices``, as do the ``edge_types``; both are None where the graph has none.
-
-    Example:
-        >>> import fewnode
-        >>> graph = fewnode.Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=[[1.0], [0.0], [2.0]], y=[0, 0, 1])
-        >>> graph
-        Graph(3 nodes, 3 edges, features: 1, 2 classes, 3 labelled nodes)
-        >>> graph.degree.tolist()
-        [2, 2, 2]
-    """
 
     def subgraph(self, keep: Tensor) -> "Graph":
         """The graph induced on the nodes where the mask ``keep [N]`` is true, in the same order."""
         chosen = np.flatnonzero(keep.cpu().numpy())
         place = np.full(self.num_nodes, -1)
         place[chosen] = np.arange(len(chosen))
-        edges = self.edge_arrays()
-        ends = place[edges.pop("edge_index")]
+        known = self.arguments()
+        ends = place[known["edge_index"]]
         inside = (ends >= 0).all(0)
-        names = self.node_names
-        features = self.features_scipy()
-        return Graph.from_edges(
-            ends[:, inside],
-            None if features is None else features[chosen],
-            self.y.cpu().numpy()[chosen],
-            num_nodes=len(chosen),
-            node_names=None if names is None else [names[int(i)] for i in chosen],
-            class_names=self.class_names,
-            feature_names=self.feature_names,
-            directed=self.directed,
-            edge_type_names=None if self.edge_types is None else self.edge_types.names,
-            **{name: part[inside] for name, part in edges.items()},
-        ).to(self.device)
+        known |= {name: known[name][inside] for name in ("edge_weight", "edge_type") if name in known}
+        known |= {name: known[name][chosen] for name in ("x", "y") if known[name] is not None}
+        if self.node_names is not None:
+            known["node_names"] = [self.node_names[int(i)] for i in chosen]
+        return Graph.from_edges(**{**known, "edge_index": ends[:, inside]}).to(self.device)
+
+    def _structural(self) -> Tensor:
+        adjacency = self.to_scipy(scaled=True)
+        if self.directed:
+            adjacency = (adjacency + adjacency.T).tocsr()
+            if self.weights is None:  # an edge both ways is one edge, as in the graph without directions
+                adjacency.data[:] = 1
+        return arrays.structural_features(adjacency).to(self.device)
 
     # --- ways in ----------------------------------------------------------------------------------------
 
@@ -317,45 +257,36 @@ class Graph(FrozenGraph):
             edge_type: the type of each edge [E], as an id from 0 or as text.
             edge_type_names: a name for each type, where these are ids.
         """
-        n = count_nodes(edge_index, x, y, num_nodes, node_names)
-        edges = checked_edges(edge_index, n)
-        weight = checked_weights(edge_weight, edges.shape[1])
-        edge_type, edge_type_names = checked_edge_types(edge_type, edge_type_names, edges.shape[1])
-        arcs = edges_to_arcs(edges, n, directed, weight, edge_type, edge_type_names)
-        features = checked_features(x, n)
-        y, class_names = named_labels(y, class_names)
+        n = arrays.count_nodes(edge_index, x, y, num_nodes, node_names)
+        edges = arrays.checked_edges(edge_index, n)
+        weight = arrays.checked_weights(edge_weight, edges.shape[1])
+        types, type_names = arrays.checked_edge_types(edge_type, edge_type_names, edges.shape[1])
+        features = arrays.checked_features(x)
+        labels, named = arrays.checked_labels(y, n, class_names)
         return cls(
-            indptr=torch.from_numpy(arcs.indptr),
-            indices=torch.from_numpy(arcs.indices),
-            y=torch.from_numpy(checked_labels(y, n, class_names)),
-            features=features if features is None else to_tensor(features),
-            node_names=checked_names("node", node_names, n),
-            class_names=None if class_names is None else tuple(str(name) for name in class_names),
-            feature_names=None if features is None else checked_names("feature", feature_names, features.shape[1]),
+            **arrays.sorted_arcs(edges, n, directed, weight, types, type_names),
+            y=torch.from_numpy(labels),
+            features=None if features is None else arrays.to_tensor(features),
+            node_names=arrays.checked_names("node", node_names, n),
+            class_names=named,
+            feature_names=None
+            if features is None
+            else arrays.checked_names("feature", feature_names, features.shape[1]),
             directed=directed,
-            self_loops=arcs.self_loops,
-            duplicates=arcs.duplicates,
-            weights=None if arcs.weight is None else torch.from_numpy(arcs.weight),
-            edge_types=arcs.edge_types,
         )
 
     @classmethod
-    def from_files(cls, edges: storage.PathLike, nodes: storage.PathLike | None = None, **options: Any) -> "Graph":
+    def from_files(cls, edges: PathLike, nodes: PathLike | None = None, **options: Any) -> "Graph":
         """A graph from a user's own tables (CSV or Parquet); options as in ``tables.graph_tables``."""
-        from .. import tables
-
         return cls.from_edges(**tables.graph_tables(edges=edges, nodes=nodes, **options))
 
     @classmethod
-    def from_npz(cls, path: storage.PathLike) -> "Graph":
+    def from_npz(cls, path: PathLike) -> "Graph":
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
         x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``,
         ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
-        with storage.reading(path, "write it again"):
-            arrays = storage.read_npz(path)
-            if "edge_index" not in arrays:
-                raise InputError(f"{path} has no array 'edge_index'; it needs edge_index and y or x")
-            return cls.from_edges(**graph_arguments(arrays))
+        with reading(path, "write it again"):
+            return cls.from_edges(**convert.graph_arguments(read_npz(path)))
 
     @classmethod
     def of(cls, given: Any, nodes: Any = None, **options: Any) -> "Graph":
@@ -370,12 +301,12 @@ class Graph(FrozenGraph):
         """
         if isinstance(given, Graph) and nodes is None and not options:
             return given
-        return cls.from_edges(**arguments_of(given, nodes, **options))
+        return cls.from_edges(**convert.arguments_of(given, nodes, **options))
 
     @classmethod
     def from_frames(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
         """A graph from DataFrames of pandas or polars; columns are found and options named as in ``from_files``."""
-        return cls.from_edges(**frame_arguments(edges, nodes, **options))
+        return cls.from_edges(**convert.frame_arguments(edges, nodes, **options))
 
     @classmethod
     def from_pyg(cls, data: "Data | HeteroData", *, directed: bool = False) -> "Graph":
@@ -385,56 +316,39 @@ class Graph(FrozenGraph):
         warning names other edge attributes, which are left out. Several types of nodes become one graph: edge types
         are kept, and the type of a node is a feature beside those of its type.
         """
-        return cls.from_edges(**pyg_arguments(data), directed=directed)
+        return cls.from_edges(**convert.pyg_arguments(data), directed=directed)
 
     @classmethod
     def from_dgl(cls, graph: Any, *, directed: bool = False) -> "Graph":
         """A graph from DGL, as ``from_pyg``: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges."""
-        return cls.from_edges(**dgl_arguments(graph), directed=directed)
+        return cls.from_edges(**convert.dgl_arguments(graph), directed=directed)
 
     @classmethod
-    def from_networkx(
-        cls,
-        graph: "networkx.Graph",
-        *,
-        x: str | None = "x",
-        y: str | None = "y",
-        weight: str | None = "weight",
-        edge_type: str | None = "edge_type",
-    ) -> "Graph":
+    def from_networkx(cls, graph: "networkx.Graph", **attributes: str | None) -> "Graph":
         """A graph from NetworkX; a directed one stays directed. Node names are the nodes as text.
 
         Args:
             graph: the graph.
-            x: the node attribute that holds features, on all nodes; without it all others are features; None: none.
-            y: the node attribute that holds labels, on some nodes; by default also ``label`` or ``class``.
-            weight: the edge attribute that holds weights; an edge without one weighs one.
-            edge_type: the edge attribute that holds edge types.
+            attributes: which attributes are read. ``x``: of nodes, features, on all nodes; without it all others are
+                features; None: none. ``y``: of nodes, labels, on some nodes; by default also ``label`` or ``class``.
+                ``weight``: of edges; an edge without one weighs one. ``edge_type``: of edges.
         """
-        return cls.from_edges(**networkx_arguments(graph, x, y, weight, edge_type))
+        return cls.from_edges(**convert.networkx_arguments(graph, **attributes))
 
     @classmethod
-    def from_igraph(
-        cls,
-        graph: Any,
-        *,
-        x: str | None = "x",
-        y: str | None = "y",
-        weight: str | None = "weight",
-        edge_type: str | None = "edge_type",
-    ) -> "Graph":
+    def from_igraph(cls, graph: Any, **attributes: str | None) -> "Graph":
         """A graph from igraph, with attributes as in ``from_networkx``; the attribute ``name`` names the nodes."""
-        return cls.from_edges(**igraph_arguments(graph, x, y, weight, edge_type))
+        return cls.from_edges(**convert.igraph_arguments(graph, **attributes))
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> "Graph":
         """A graph from a sparse adjacency whose entry (i, j) is an edge from i to j; options as in ``from_edges``."""
-        return cls.from_edges(**scipy_arguments(adjacency), x=x, y=y, **options)
+        return cls.from_edges(**convert.scipy_arguments(adjacency), x=x, y=y, **options)
 
     @classmethod
-    def from_graphml(cls, path: storage.PathLike, **attributes: str | None) -> "Graph":
+    def from_graphml(cls, path: PathLike, **attributes: str | None) -> "Graph":
         """A graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
-        return cls.from_edges(**graphml_arguments(path, **attributes))
+        return cls.from_edges(**convert.graphml_arguments(path, **attributes))
 
     # --- ways out ---------------------------------------------------------------------------------------
 
@@ -442,35 +356,35 @@ class Graph(FrozenGraph):
         """The graph as a PyTorch Geometric ``Data``, each undirected edge as two arcs; ``edge_type`` are its types."""
         from torch_geometric.data import Data
 
-        return Data(**pyg_fields(self.edge_arrays(both_ways=True), self.features, self.y))
+        edges = {
+            name: torch.from_numpy(part).to(self.device) for name, part in self.edge_arrays(both_ways=True).items()
+        }
+        return Data(x=self.features, y=self.y, **edges)
 
     def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
         """The graph in NetworkX, as ``from_networkx`` reads it; edges of several types are parallel."""
-        return to_networkx(self, features)
+        columns: dict[str, Any] = {"y": convert.node_labels(self)}
+        if features and self.features is not None:
+            columns["x"] = self.features.to_dense().cpu().numpy()
+        return convert.networkx_graph(self, self.node_names or range(self.num_nodes), columns)
 
     def to_graphml(
-        self, path: storage.PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
+        self, path: PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
-        """Write a GraphML file for Gephi and the like: names, labels, weights and types.
+        """Write a GraphML file for Gephi and the like: names, labels, weights and edge types.
 
         Args:
             path: the file.
             predictions: what ``FewShotClassifier.predict_proba`` returned, as attributes of the nodes.
             attributes: further ones by name, with a value for each node.
         """
-        columns = {} if predictions is None else prediction_columns(self, predictions)
-        write_graphml(self, path, {**columns, **(attributes or {})})
+        convert.write_graphml(self, path, predictions, attributes or {})
 
-    def save_npz(self, path: storage.PathLike) -> None:
+    def save_npz(self, path: PathLike) -> None:
         """Write the archive that ``from_npz`` reads."""
-        types = None if self.edge_types is None else self.edge_types.names
-        names = {name: getattr(self, name) for name in ("node_names", "class_names", "feature_names")}
-        names |= {"edge_type_names": types}
-        arrays = graph_arrays(self.edge_arrays(), self.y.cpu().numpy(), self.features_scipy(), names, self.directed)
-        storage.write_npz(path, arrays)
+        write_npz(path, convert.graph_arrays(self.arguments()))
 
 
-# --- A graph in numbers: what ``fewnode info`` shows.
 def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None, components: bool = True) -> dict[str, Any]:
     """Counts of a graph as plain numbers: size, connected components (which need all edges in memory), what was dropped
     on reading, class sizes; ``split`` names the classes of each part (``asdict`` of a ``ClassSplit``)."""
