@@ -8,7 +8,7 @@ from safetensors import safe_open
 
 from fewnode import files as storage
 from fewnode.errors import InputError
-from fewnode.files import parse_json, umask, write_tensors
+from fewnode.files import parse_json, write_tensors
 
 
 def test_atomic_write_replaces_only_when_all_is_written(tmp_path):
@@ -84,7 +84,7 @@ def test_tensors_appear_whole_for_everybody_to_read(tmp_path, monkeypatch):
     write_tensors(path, {"a": torch.arange(3).expand(2, 3)}, {"kind": "test"})
     with safe_open(path, "pt") as file:
         assert file.get_tensor("a").tolist() == [[0, 1, 2]] * 2 and file.metadata() == {"kind": "test"}
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
+    assert path.stat().st_mode & 0o777 == 0o666 & ~storage._umask()
     monkeypatch.setattr("safetensors.torch.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         write_tensors(path, {"a": torch.zeros(1)})

@@ -156,10 +156,14 @@ def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, unpacked: in
     """Numbers of a text file without a header, [rows, columns]; of a gzip file, which may unpack to so many bytes."""
     with file:
         try:
-            content = file.read() if unpacked is None else gzip.GzipFile(fileobj=file).read(unpacked + 1)
-            if unpacked is not None and len(content) > unpacked:
-                raise InputError(f"it unpacks to more than {unpacked:,} bytes")
-            table = np.loadtxt(io.BytesIO(content), dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
+            content = io.BytesIO()
+            stream: Any = file if unpacked is None else gzip.GzipFile(fileobj=file)
+            while part := stream.read(1 << 20):
+                content.write(part)
+                if unpacked is not None and content.tell() > unpacked:
+                    raise InputError(f"it unpacks to more than {unpacked:,} bytes")
+            content.seek(0)
+            table = np.loadtxt(content, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
         except Exception as error:  # NumPy, gzip and zlib each have their own words for "damaged"
             raise InputError(f"{path} is not a table of numbers separated by {separator!r} ({error})") from error
     if not table.size:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ..errors import InputError
-from ..files import Count, Positive, Share, check_depth, fcntl, plain, readable
+from ..files import Count, Positive, Share, fcntl, plain, readable
 from .grid import Run
 
 FORMAT = 1
@@ -56,7 +56,6 @@ class Succeeded(_Header, tag="ok"):
 def parse_row(line: bytes) -> Row:
     """The row in a line of JSON; what is wrong with it is an ``InputError``."""
     try:
-        check_depth(line)
         row = msgspec.json.decode(line, type=dict[str, Any])
         if type(row.get("format")) is int and row["format"] > FORMAT:
             raise InputError(f"it has format {row['format']}, this version reads up to {FORMAT}; upgrade fewnode")
