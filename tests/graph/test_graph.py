@@ -1,3 +1,7 @@
+"""A graph in numbers."""
+
+from dataclasses import asdict
+
 import networkx
 import numpy as np
 import pytest
@@ -9,6 +13,8 @@ from scipy import sparse as sp
 from fewnode import Graph
 from fewnode.errors import InputError
 from fewnode.graph.arrays import CacheKey
+from fewnode.graph.graph import summary
+from fewnode.tasks import ClassSplit
 
 
 @st.composite
@@ -203,3 +209,21 @@ def test_a_graph_without_features_gets_structural_ones():
     same = torch.arange(120) // 30
     close = graph.x[:120] @ graph.x[:120].T
     assert close[same[:, None] == same].mean() > close[same[:, None] != same].mean() + 0.3
+
+
+def test_counts_of_a_small_graph():
+    edges = [
+        [0, 1, 1, 3, 3, 0],
+        [1, 0, 2, 3, 4, 1],
+    ]  # a path of three, a pair, an isolated node; a loop, repeats
+    graph = Graph.from_edges(edges, y=[0, 0, 1, 2, -1, 2], num_nodes=6, class_names=["a", "b", "c"])
+    facts = summary(graph, asdict(ClassSplit(base=[0], novel=[2])))
+    assert facts["nodes"] == 6 and facts["edges"] == 3 and facts["labelled"] == 5
+    assert facts["isolated"] == 1 and facts["components"] == 3 and facts["max_degree"] == 2
+    assert facts["self_loops"] == 1 and not facts["has_features"]
+    assert facts["split"] == {"base": [0], "validation": [], "novel": [2]}
+    assert [(row["name"], row["nodes"], row["part"]) for row in facts["classes"]] == [
+        ("a", 2, "base"),
+        ("b", 1, None),
+        ("c", 2, "novel"),
+    ]
