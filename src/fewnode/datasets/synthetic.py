@@ -1,4 +1,4 @@
-"""Made-up graphs with planted classes, for tests and for measuring at any size."""
+"""Generated graphs with planted classes, for tests and for measuring at any size."""
 
 import numpy as np
 from scipy import sparse as sp
@@ -6,8 +6,6 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..graph import Graph
 from ..tasks import ClassSplit, random_split
-
-_TOPIC = 20  # words of a class's topic
 
 
 def planted(
@@ -47,17 +45,19 @@ def planted(
         >>> fewnode.planted(100, 5, seed=0)[1]
         ClassSplit(base=(0, 2), validation=(1,), novel=(3, 4))
     """
-    _check(
-        n,
-        classes=classes,
-        avg_degree=avg_degree,
-        homophily=homophily,
-        features=features,
-        words_per_node=words_per_node,
-        difficulty=difficulty,
-        tail=tail,
-        seed=seed,
-    )
+    ranges = {
+        "classes": (classes, 3, n),
+        "avg_degree": (avg_degree, 0, n - 1),
+        "homophily": (homophily, 0, 1),
+        "features": (features, 0, 2**31 - 1),
+        "words_per_node": (words_per_node, 1, 2**15),
+        "difficulty": (difficulty, 0, 1),
+        "tail": (tail, 0, 10),
+        "seed": (seed, 0, 2**128 - 1),
+    }
+    for name, (value, low, high) in ranges.items():
+        if not low <= value <= high:
+            raise InputError(f"{name} is {value}; it must be from {low:,} to {high:,} (n is {n:,})")
     bits = np.random.Philox(key=seed)
     labels = _labels(bits, n, classes, tail)
     edges = _edges(bits, labels, round(n * avg_degree / 2), classes, homophily, difficulty)
@@ -68,22 +68,6 @@ def planted(
     y = labels[shuffle]
     graph = Graph.from_edges(place[edges], None if words is None else words[shuffle], y)
     return graph, random_split(y, seed=seed)
-
-
-def _check(n: int, **options: float) -> None:
-    ranges = {
-        "classes": (3, n),
-        "avg_degree": (0, n - 1),
-        "homophily": (0, 1),
-        "features": (0, 2**31 - 1),
-        "words_per_node": (1, 2**15),
-        "difficulty": (0, 1),
-        "tail": (0, 10),
-        "seed": (0, 2**128 - 1),
-    }
-    for name, (low, high) in ranges.items():
-        if not low <= options[name] <= high:
-            raise InputError(f"{name} is {options[name]}; it must be from {low:,} to {high:,} (n is {n:,})")
 
 
 def _uniform(bits: np.random.Philox, size: int) -> np.ndarray:
@@ -150,8 +134,8 @@ def _words(
     n = len(labels)
     lengths = each - each // 2 + _below(bits, n, 2 * (each // 2) + 1)
     owner = np.repeat(labels, lengths)
-    topics = _below(bits, classes * _TOPIC, features).reshape(classes, _TOPIC)
-    of_topic = topics[owner, _pick(bits, len(owner), _zipf(_TOPIC))]
+    topics = _below(bits, classes * 20, features).reshape(classes, 20)
+    of_topic = topics[owner, _pick(bits, len(owner), _zipf(20))]
     of_all = _pick(bits, len(owner), _zipf(features))
     word = np.where(_uniform(bits, len(owner)) < (1 - difficulty) / 2, of_topic, of_all)
     indptr = np.concatenate([[0], np.cumsum(lengths)])

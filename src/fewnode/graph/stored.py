@@ -64,7 +64,7 @@ def save_store(graph: Graph, path: PathLike) -> None:
     if graph.directed or graph.edge_types is not None:
         raise InputError(
             "the edges of a store have no directions and types: work on this graph in memory, or on its union "
-            "(fewnode.graph.relations.union)"
+            "(fewnode.graph.edge_types.union)"
         )
     with whole_folder(target) as fresh:
         for name, array in _arrays(graph).items():
