@@ -446,7 +446,7 @@ class Space:
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         check_disk(target.parent, needed)
-        with atomic_path(target) as temporary, full_disk(target.parent, needed):
+        with atomic_path(target, durable=False) as temporary, full_disk(target.parent, needed):
             yield temporary
 
     def drop(self, name: str) -> None:

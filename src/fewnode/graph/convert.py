@@ -6,7 +6,6 @@ No library is imported to read its graphs: they are known by what they can do.
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
