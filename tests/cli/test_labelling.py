@@ -80,6 +80,7 @@ def test_a_port_that_is_taken(run, folder):
 
 def test_without_the_extra_the_message_says_how_to_get_it(run, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "fewnode.labelling.server")
     code, err, _ = run(folder)
     assert code == 2 and "pip install 'fewnode[label]'" in err
 

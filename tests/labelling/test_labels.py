@@ -12,7 +12,7 @@ def labels():
 
 
 def do(labels, kind, **step):
-    labels.apply(labels.change({"do": kind, **step}))
+    labels.apply(labels.change({"do": kind, **step}), kind)
 
 
 def test_nodes_are_given_to_classes_and_taken_back(labels):
@@ -49,17 +49,17 @@ def test_undo_and_redo_have_no_end_and_lead_to_the_same_places(labels):
         do(labels, "label", nodes=[f"n{i}", f"n{i // 2}"], **{"class": f"c{i % 7}"})
     last = (labels.classes, dict(labels.marks))
     for state in reversed(states):
-        labels.undo()
+        do(labels, "undo")
         assert (labels.classes, labels.marks) == state
     with pytest.raises(InputError, match="nothing to undo"):
-        labels.undo()
+        do(labels, "undo")
     for _ in states:
-        labels.redo()
+        do(labels, "redo")
     assert (labels.classes, labels.marks) == last
-    labels.undo()
+    do(labels, "undo")
     do(labels, "class", name="fresh")
     with pytest.raises(InputError, match="nothing to redo"):  # another step was taken since
-        labels.redo()
+        do(labels, "redo")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph import Graph
-from fewnode.labelling.search import Browser, Lines
+from fewnode.labelling.search import Browser
 
 
 @pytest.fixture
@@ -50,9 +50,3 @@ def test_without_a_table_the_features_are_shown():
     assert Browser(classifier).row(0) == [("tall", "1.5"), ("old", "0")]
     classifier.graph = Graph.from_edges(edges, np.ones((2, 1), np.float32))
     assert Browser(classifier).row(0) == [] and Browser(classifier).search("1") == [1]
-
-
-def test_lines_are_found_by_their_start_and_end():
-    lines = Lines(["ab", "abc", "", "xab"])
-    assert list(lines.nodes_with("ab", 9)) == [0, 1, 3] and list(lines.nodes_with("\nab", 9)) == [0, 1]
-    assert list(lines.nodes_with("\nab\n", 9)) == [0] and list(lines.nodes_with("ab", 2)) == [0, 1]

@@ -4,12 +4,12 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..errors import InputError
+from ..files import lock
 
 JOURNAL, LOCK, CUT = "labels.jsonl", "labels.lock", "labels.jsonl.cut"
-FORMAT = 1
 
 
 class Journal:
@@ -22,6 +22,7 @@ class Journal:
         self.path = folder / JOURNAL
         self.notes: list[str] = []
         self._lock = _locked(folder)
+        self.announce(None)
         try:
             self.entries = self._read(folder / CUT)
             self._file = self.path.open("ab")
@@ -29,8 +30,7 @@ class Journal:
             self._lock.close()
             raise
         if not self.entries and not self._file.tell():
-            self.append({"fewnode": "labels", "format": FORMAT, "graph": graph})
-            _sync_folder(folder)
+            self.append({"fewnode": "labels", "format": 1, "graph": graph})
         elif self.entries and self.entries[0].get("graph", graph) != graph:
             self.notes.append("the graph has changed since these labels were given; they are kept by the nodes' names")
         self.entries = [entry for entry in self.entries if "fewnode" not in entry]
@@ -45,12 +45,18 @@ class Journal:
             if sync:
                 os.fsync(self._file.fileno())
         except OSError:
-            self._file = _reopened(self._file, self.path, start)
+            with suppress(OSError):  # the disk is full: what was buffered cannot be written either
+                self._file.close()
+            os.truncate(self.path, start)
+            self._file = self.path.open("ab")
             raise
 
-    def announce(self, url: str) -> None:
-        """Say where the session can be seen, for whoever tries to open it again."""
-        _write_owner(self._lock, url)
+    def announce(self, url: str | None) -> None:
+        """Write down where the session can be seen, for whoever tries to open it again."""
+        self._lock.seek(0)
+        self._lock.truncate()
+        self._lock.write(json.dumps({"pid": os.getpid(), "url": url}))
+        self._lock.flush()
 
     def close(self) -> None:
         self._file.close()
@@ -59,33 +65,26 @@ class Journal:
     def _read(self, cut: Path) -> list[dict[str, Any]]:
         if not self.path.exists():
             return []
-        lines = self.path.read_bytes().split(b"\n")
-        tail = lines.pop()  # nothing, if the last line is whole
-        entries = []
-        for number, line in enumerate(lines, 1):
-            entry = _parsed(line)
-            if entry is None and number == len(lines) and not tail:
-                tail, lines = line, lines[:-1]
-            elif entry is None:
-                raise InputError(
-                    f"{self.path}, line {number} is damaged: {line[:40]!r}. Repair or delete that line, or move the "
-                    "file away to start anew; nothing was changed"
-                )
-            else:
-                entries.append(entry)
+        *lines, tail = self.path.read_bytes().split(b"\n")  # the tail is empty if the last line is whole
+        entries = [_parsed(line) for line in lines]
+        if entries and entries[-1] is None and not tail:
+            tail, entries = lines.pop(), entries[:-1]
+        if None in entries:
+            number = entries.index(None)
+            raise InputError(
+                f"{self.path}, line {number + 1} is damaged: {lines[number][:40]!r}. Repair or delete that line, or "
+                "move the file away to start anew; nothing was changed"
+            )
         if tail:
-            self._cut_off(cut, tail, sum(len(line) + 1 for line in lines))
-        return entries
-
-    def _cut_off(self, cut: Path, tail: bytes, whole: int) -> None:
-        with cut.open("ab") as file:
-            file.write(tail + b"\n")
-            os.fsync(file.fileno())
-        os.truncate(self.path, whole)
-        self.notes.append(f"the last line of {self.path} was cut off while it was written; it is kept in {cut.name}")
+            with cut.open("ab") as file:
+                file.write(tail + b"\n")
+                os.fsync(file.fileno())
+            os.truncate(self.path, sum(len(line) + 1 for line in lines))
+            self.notes.append(f"the last line of {self.path} was cut off; it is kept in {cut.name}")
+        return [entry for entry in entries if entry is not None]
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parsed(line: bytes | str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
     except ValueError:
@@ -93,53 +92,15 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _reopened(file: Any, path: Path, size: int) -> Any:
-    with suppress(OSError):  # the disk is full: what was buffered cannot be written either
-        file.close()
-    os.truncate(path, size)
-    return path.open("ab")
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _locked(folder: Path) -> Any:
-    """The open lock file; the system lets go of it when the process ends, however it ends."""
+def _locked(folder: Path) -> TextIO:
+    """The open lock file; the system releases the lock when the process ends, however it ends."""
     file = (folder / LOCK).open("a+", encoding="utf-8")
-    try:
-        _take(file)
-    except OSError:
+    if not lock(file.fileno()):
         file.seek(0)
-        owner = _parsed(file.read().encode()) or {}
+        owner = _parsed(file.read()) or {}
         file.close()
         where = f" at {owner['url']}" if owner.get("url") else ""
         raise InputError(
             f"{folder} is being labelled already by process {owner.get('pid', '?')}{where}: use that window, or stop it"
-        ) from None
-    _write_owner(file, None)
+        )
     return file
-
-
-def _take(file: Any) -> None:
-    if os.name == "posix":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    else:  # a byte far behind the text, which others must be able to read
-        import msvcrt
-
-        file.seek(1 << 20)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-
-
-def _write_owner(file: Any, url: str | None) -> None:
-    file.seek(0)
-    file.truncate()
-    file.write(json.dumps({"pid": os.getpid(), "url": url}))
-    file.flush()

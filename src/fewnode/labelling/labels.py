@@ -40,6 +40,11 @@ class Labels:
 
     def change(self, step: Mapping[str, Any]) -> Change:
         """What a step would change; a wrong step is refused with the reason."""
+        if (kind := step.get("do")) in ("undo", "redo"):
+            changes = self.done if kind == "undo" else self.undone
+            if not changes:
+                raise InputError(f"there is nothing to {kind}")
+            return changes[-1]
         classes, marks = self._outcome(step)
         changed = {node: mark for node, mark in marks.items() if self.marks.get(node) != mark}
         if classes == self.classes and not changed:
@@ -95,33 +100,17 @@ class Labels:
             raise InputError(f"there is a class {same!r} already; choose another name, or merge the two")
         return name
 
-    def apply(self, change: Change) -> None:
-        """Make a change; what was undone before can no longer be redone."""
-        self.done.append(self._make(change))
-        self.undone.clear()
-
-    def undo(self) -> None:
-        """Take the last step back."""
-        if not self.done:
-            raise InputError("there is nothing to undo")
-        self.undone.append(self._make(self.done.pop()))
-
-    def redo(self) -> None:
-        """Do the step again that was undone last."""
-        if not self.undone:
-            raise InputError("there is nothing to redo")
-        self.done.append(self._make(self.undone.pop()))
-
-    def _make(self, change: Change) -> Change:
-        """Make a change and return the one that takes it back."""
+    def apply(self, change: Change, kind: str = "") -> None:
+        """Make the change of a step of this ``kind``; only after "undo" and "redo" there is something left to redo."""
         back = Change(change.step, self.classes, {node: self.marks.get(node) for node in change.marks})
         self.classes = change.classes
-        for node, mark in change.marks.items():
-            if mark is None:
-                self.marks.pop(node, None)
-            else:
-                self.marks[node] = mark
-        return back
+        self.marks = {node: mark for node, mark in {**self.marks, **change.marks}.items() if mark is not None}
+        if kind == "undo":
+            self.done.pop()
+            self.undone.append(back)
+            return
+        self.done.append(back)
+        self.undone = self.undone[:-1] if kind == "redo" else []
 
     def examples(self) -> dict[str, list[str]]:
         """The nodes of every class that has some: new ones in their order, then known ones, then other."""

@@ -1,9 +1,7 @@
 """What is shown of a node, and how it is found: the columns of its row, its text, its neighbours."""
 
-from bisect import bisect_right
-from collections.abc import Iterator
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import torch
 
@@ -67,50 +65,36 @@ class Browser:
         return found
 
     def search(self, words: str, most: int = 30) -> list[int]:
-        """Nodes whose name, else whose row, holds all the words; exact names first."""
-        wanted = words.casefold().split()
+        """Nodes whose name, else whose row, holds all the words; the exact name first, then names that begin so."""
+        whole, wanted = words.casefold().strip(), words.casefold().split()
         if not wanted:
             return []
-        whole = words.casefold().strip()
-        found: dict[int, None] = {}
-        for part in (f"\n{whole}\n", f"\n{whole}", whole):
-            found |= dict.fromkeys(self._names.nodes_with(part, most - len(found)))
-        longest = max(wanted, key=len)
-        for text in (self._names, self._texts):
-            for node in text.nodes_with(longest):
-                if len(found) >= most:
-                    break
-                if all(word in text.lines[node] or word in self._names.lines[node] for word in wanted):
-                    found[node] = None
-        return list(found)[:most]
+        longest = max(wanted, key=len)  # a quick test that few lines pass
+        hits = [node for node, name in enumerate(self._names) if whole in name]
+        hits.sort(key=lambda node: (self._names[node] != whole, not self._names[node].startswith(whole)))
+        more = (
+            node
+            for lines in (self._names, self._lines)
+            for node, line in enumerate(lines)
+            if longest in line and all(word in line for word in wanted)
+        )
+        found = dict.fromkeys(hits[:most])
+        while len(found) < most and (node := next(more, None)) is not None:
+            found[node] = None
+        return list(found)
 
     @cached_property
-    def _names(self) -> "Lines":
-        return Lines([self.name(i) for i in range(self.graph.num_nodes)])
+    def _names(self) -> list[str]:
+        return [self.name(i).casefold() for i in range(self.graph.num_nodes)]
 
     @cached_property
-    def _texts(self) -> "Lines":
+    def _lines(self) -> list[str]:
+        """The name of each node and all of its row."""
         x, names = self.graph.features, self.graph.feature_names
+        texts = [""] * self.graph.num_nodes
         if self.columns:
-            return Lines([" ".join(row) for row in zip(*self.columns.values(), strict=True)])
-        if x is None or names is None or x.layout != torch.sparse_csr:
-            return Lines([""] * self.graph.num_nodes)
-        indptr, indices, _ = (part.tolist() for part in csr_parts(x))
-        return Lines([" ".join(names[i] for i in indices[a:b]) for a, b in pairwise(indptr)])
-
-
-class Lines:
-    """One line for each node, as one text: searching it is many times faster than line by line."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = [line.casefold().replace("\n", " ") for line in lines]
-        self.text = "\n".join(["", *self.lines, ""])
-        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=1))
-
-    def nodes_with(self, part: str, most: int = 1 << 30) -> Iterator[int]:
-        """The nodes whose line holds ``part``, in their order; a line break stands for the start or end of a line."""
-        at, given = 0, 0
-        while given < most and (at := self.text.find(part, at)) >= 0:
-            node = bisect_right(self.starts, at + part.startswith("\n")) - 1
-            yield node
-            given, at = given + 1, self.starts[node + 1] - 1
+            texts = [" ".join(row) for row in zip(*self.columns.values(), strict=True)]
+        elif x is not None and names is not None and x.layout == torch.sparse_csr:
+            indptr, indices, _ = (part.tolist() for part in csr_parts(x))
+            texts = [" ".join(names[i] for i in indices[a:b]) for a, b in pairwise(indptr)]
+        return [f"{name}\n{text.casefold()}" for name, text in zip(self._names, texts, strict=True)]

@@ -14,26 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import numpy as np
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import (
-    FileResponse,
-    JSONResponse,
-    PlainTextResponse,
-    RedirectResponse,
-    Response,
-    StreamingResponse,
-)
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..classifier.classifier import FewShotClassifier
-from ..classifier.commands import load_attached
+from ..classifier.commands import Say, load_attached
 from ..classifier.inputs import find_nodes
 from ..errors import InputError
 from ..files import PathLike
@@ -46,9 +31,21 @@ from .layout import kept_layout
 from .search import Browser
 from .session import LabelSession
 
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import MutableHeaders
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ImportError as error:
+    raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
+
 Query = Mapping[str, str]
 NO_QUERY: Query = {}
-Say = Callable[[str], None]
 LARGEST = 8 << 20  # bytes of a step
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'none'; "
@@ -63,15 +60,19 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
 
 
 @dataclass
@@ -86,23 +87,54 @@ class Guard:
     def cookie(self) -> str:
         return f"fewnode-label-{self.port}"  # cookies do not know ports: two sessions must not overwrite each other's
 
+    @property
+    def any_address(self) -> bool:
+        return self.host in ("0.0.0.0", "::", "")
+
     def url(self, with_token: bool = True) -> str:
-        shown = self.host if not _any_address(self.host) else "127.0.0.1"
-        shown = f"[{shown}]" if ":" in shown else shown
+        shown = "127.0.0.1" if self.any_address else f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}/" + (f"?token={self.token}" if with_token else "")
 
+    def protect(self, app: ASGIApp) -> ASGIApp:
+        """The application behind the guard: strangers are refused, and every answer gets the headers."""
+
+        async def protected(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_with_headers(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    MutableHeaders(scope=message).update(HEADERS)
+                await send(message)
+
+            answer = self._answer(Request(scope)) if scope["type"] == "http" else None
+            await (answer or app)(scope, receive, send_with_headers)
+
+        return protected
+
+    def _answer(self, request: Request) -> Response | None:
+        """The guard's own answer to a request; None if the application may answer."""
+        if not self.knows_host(request.headers.get("host")):
+            return PlainTextResponse("This server answers to its own address only.\n", 421)
+        if not self.knows_origin(request):
+            return PlainTextResponse("Only the page of this server may ask that.\n", 403)
+        token = request.query_params.get("token")
+        if self.knows_token(token):  # exchanged for a cookie, so that it does not stay in the address bar
+            entry = RedirectResponse(request.url.path, 303)
+            entry.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
+            return entry
+        if token is None and self.knows_token(request.cookies.get(self.cookie)):
+            return None
+        return PlainTextResponse(
+            "Open the address that `fewnode label` printed, with its token; this one is missing or old.\n", 401
+        )
+
     def knows_host(self, header: str | None) -> bool:
-        """Another name for this address would be a page elsewhere that had itself resolved to here."""
+        """Any other name for this address comes from a page elsewhere that had its own name resolved to here."""
         try:
             parts = urlsplit(f"//{header or ''}")
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False
-        if port != self.port:
-            return False
-        if is_loopback(self.host):
-            return name in LOOPBACK
-        return name == self.host.casefold() or name in LOOPBACK or (_any_address(self.host) and _is_address(name))
+        known = name in ("127.0.0.1", "localhost", "::1", self.host.casefold())
+        return port == self.port and (known or (self.any_address and _address(name) is not None))
 
     def knows_origin(self, request: Request) -> bool:
         """A page from elsewhere says so itself; a step must say where it comes from."""
@@ -113,59 +145,6 @@ class Guard:
 
     def knows_token(self, given: str | None) -> bool:
         return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
-
-
-def _any_address(host: str) -> bool:
-    return host in ("0.0.0.0", "::", "")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-        return True
-    except ValueError:
-        return False
-
-
-class GuardMiddleware:
-    """Refuses every request that the guard does not know, and adds the headers to every answer."""
-
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
-        self.app, self.guard = app, guard
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        request = Request(scope)
-        answer = self._refusal(request) or self._entry(request) or self.app
-        await answer(scope, receive, send_with_headers)
-
-    def _refusal(self, request: Request) -> Response | None:
-        if not self.guard.knows_host(request.headers.get("host")):
-            return PlainTextResponse("This server answers to its own address only.\n", 421)
-        if not self.guard.knows_origin(request):
-            return PlainTextResponse("Only the page of this server may ask that.\n", 403)
-        return None
-
-    def _entry(self, request: Request) -> Response | None:
-        """The token of the address is exchanged for a cookie, so that it does not stay in the address bar."""
-        token = request.query_params.get("token")
-        if self.guard.knows_token(token):
-            answer = RedirectResponse(request.url.path, 303)
-            answer.set_cookie(self.guard.cookie, self.guard.token, httponly=True, samesite="strict")
-            return answer
-        if token is None and self.guard.knows_token(request.cookies.get(self.guard.cookie)):
-            return None
-        return PlainTextResponse(
-            "Open the address that `fewnode label` printed, with its token; this one is missing or old.\n", 401
-        )
 
 
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
@@ -197,20 +176,17 @@ class LabelServer:
             order = random.permutation(order[np.argsort(-label, kind="stable")][:most])
         return order.astype(np.uint32)
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         api = ("state", "map", "scores", "search", "rows", "node", "why", "suggest", "more")
-        return Starlette(
-            routes=[
-                *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in api),
-                Route("/api/events", self._events),
-                Route("/api/step", self._step, methods=["POST"]),
-                Route("/api/files/{name}", self._file),
-                Route("/", lambda request: FileResponse(PAGE / "index.html")),
-                Mount("/page", StaticFiles(directory=PAGE)),
-            ],
-            middleware=[Middleware(GuardMiddleware, guard=self.guard)],
-            exception_handlers={InputError: _refused, OSError: _failed},
-        )
+        routes = [
+            *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in api),
+            Route("/api/events", lambda _: StreamingResponse(self._versions(), media_type="text/event-stream")),
+            Route("/api/step", self._step, methods=["POST"]),
+            Route("/api/files/{name}", self._file),
+            Route("/", lambda _: FileResponse(PAGE / "index.html")),
+            Mount("/page", StaticFiles(directory=PAGE)),
+        ]
+        return self.guard.protect(Starlette(routes=routes, exception_handlers={InputError: _failed, OSError: _failed}))
 
     # --- the whole --------------------------------------------------------------------------------------
 
@@ -256,16 +232,9 @@ class LabelServer:
             version = np.array([self.session.version], "<u4")
         return b"".join([version.tobytes(), choice.astype("<i2").tobytes(), confidence.tobytes(), label.tobytes()])
 
-    async def _events(self, request: Request) -> Response:
-        return StreamingResponse(self._versions(), media_type="text/event-stream")
-
     async def _versions(self) -> AsyncIterator[str]:
         loop, versions = asyncio.get_running_loop(), asyncio.Queue[int]()
-
-        def heard(version: int) -> None:
-            loop.call_soon_threadsafe(versions.put_nowait, version)
-
-        end = self.session.listen(heard)
+        end = self.session.listen(lambda version: loop.call_soon_threadsafe(versions.put_nowait, version))
         try:
             yield f"data: {self.session.version}\n\n"
             while True:
@@ -289,11 +258,9 @@ class LabelServer:
     def step(self, body: bytes) -> dict[str, Any]:
         """Do the step in a JSON text; the state after it."""
         try:
-            step = json.loads(body)
-        except ValueError as error:
-            raise InputError(f"a step is sent as JSON ({error})") from error
-        if not isinstance(step, dict):
-            raise InputError("a step is a JSON object")
+            step = msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputError(f"a step is sent as a JSON object ({error})") from error
         if isinstance(ids := step.get("ids"), list):  # a lasso: points by number
             step = {**step, "nodes": [self.browser.name(i) for i in self._checked(ids)]}
         self.session.do(step)
@@ -402,9 +369,9 @@ def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
     return endpoint
 
 
-def _json(value: Any) -> Response:
+def _json(value: Any, status: int = 200) -> Response:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return Response(text.encode("utf-8", "replace"), media_type="application/json")
+    return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
 def _described(changes: list[Change]) -> str | None:
@@ -418,12 +385,10 @@ def _described(changes: list[Change]) -> str | None:
     return " ".join(str(part) for part in (step["do"], what, target) if part)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"that could not be written: {error}; nothing was changed"}, 507)
+def _failed(request: Request, error: Exception) -> Response:
+    if isinstance(error, InputError):
+        return _json({"error": str(error)}, 400)
+    return _json({"error": f"that could not be written: {error}; nothing was changed"}, 507)
 
 
 def open_session(
@@ -493,8 +458,6 @@ def label(
         ...
         fewnode.errors.InputError: ...
     """
-    check_installed()
-
     if not is_loopback(host) and not allow_remote:
         raise InputError(
             f"--host {host} lets other machines in; say so with --allow-remote, or leave it out to stay on this one"
@@ -510,8 +473,6 @@ def label(
 
 
 def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser: bool, say: Say) -> None:
-    import uvicorn
-
     folder = session.classifier.folder
     places = kept_layout(session.classifier.coordinates(), folder, say)
     app = LabelServer(session, places, guard, "" if folder is None else folder.name).app()
@@ -536,22 +497,7 @@ def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(128)  # from now on a browser waits instead of being refused while the map is drawn
-        return found
+    try:  # from now on a browser waits instead of being refused while the map is drawn
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
-        found.close()
         raise InputError(f"{host}:{port} cannot be listened on ({error}); choose another with --port, or 0") from error
-
-
-def check_installed() -> None:
-    """Refuse with the remedy if the server's libraries are not there."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error

@@ -75,7 +75,7 @@ class LabelSession:
         self.notes = [] if journal is None else list(journal.notes)
         self.points: list[Point] = []
         self.version, self.lock = 0, threading.RLock()
-        self._listeners: list[Callable[[int], None]] = []
+        self._listeners: list[Callable[[int], object]] = []
         self._replay()
         if examples:
             self._start_from(examples)
@@ -86,10 +86,8 @@ class LabelSession:
             try:
                 if "do" not in entry:
                     self._keep_point(Point(**entry))
-                elif entry["do"] in ("undo", "redo"):
-                    getattr(self.labels, entry["do"])()
                 else:
-                    self.labels.apply(self.labels.change(entry))
+                    self.labels.apply(self.labels.change(entry), entry["do"])
             except (InputError, TypeError) as error:  # an empty step in its place: undo must meet the right ones
                 self.notes.append(f"a step of the journal no longer fits and is left out ({error})")
                 self.labels.apply(Change({"do": "none"}, self.labels.classes, {}))
@@ -144,15 +142,9 @@ class LabelSession:
         """
         kept = {key: step[key] for key in ("do", "nodes", "class", "name", "to", "into", "asked") if key in step}
         with self.lock:
-            if (kind := kept.get("do")) in ("undo", "redo"):
-                if not (self.labels.done if kind == "undo" else self.labels.undone):
-                    raise InputError(f"there is nothing to {kind}")
-                self._write({"do": kind})
-                getattr(self.labels, kind)()
-            else:
-                change = self._checked(kept, self.labels)
-                self._write(kept)
-                self.labels.apply(change)
+            change = self._checked(kept, self.labels)
+            self._write(kept)
+            self.labels.apply(change, kept["do"])
             self._learn()
         for listener in list(self._listeners):
             listener(self.version)
@@ -167,15 +159,16 @@ class LabelSession:
 
     def _checked(self, step: Mapping[str, Any], labels: Labels) -> Change:
         change = labels.change(step)
-        find_nodes(self.graph, list(change.marks), "nodes")  # refuses unknown ones
-        self._check_given([node for node, mark in change.marks.items() if mark])
+        if step["do"] not in ("undo", "redo"):
+            find_nodes(self.graph, list(change.marks), "nodes")  # refuses unknown ones
+            self._check_given([node for node, mark in change.marks.items() if mark])
         return change
 
     def _write(self, entry: dict[str, Any]) -> None:
         if self.journal is not None:
             self.journal.append(entry)
 
-    def listen(self, listener: Callable[[int], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[int], object]) -> Callable[[], None]:
         """Call ``listener`` with the version after every step; call what is returned to end that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -295,15 +288,8 @@ class LabelSession:
             }
             n, taught = len(self.classes), self.examples()
             tally = {key: torch.bincount(which.long(), minlength=n).tolist() for key, which in chosen.items()}
-            return [
-                {
-                    "name": name,
-                    "kind": kind,
-                    "examples": taught.get(name, []),
-                    **{key: counted[i] for key, counted in tally.items()},
-                }
-                for i, (name, kind) in enumerate(self.classes)
-            ]
+            classes = [{"name": name, "kind": kind, "examples": taught.get(name, [])} for name, kind in self.classes]
+            return [{**one, **{key: counted[i] for key, counted in tally.items()}} for i, one in enumerate(classes)]
 
     def predictions_table(self) -> dict[str, Any]:
         """The columns that ``fewnode predict`` writes with that support table."""

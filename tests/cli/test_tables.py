@@ -1,4 +1,4 @@
-"""Tables with a stranger's own column names: fitted, predicted and explained without naming one of them."""
+"""Tables with column names of their own: fitted, predicted and explained without naming a column."""
 
 import json
 from pathlib import Path
