@@ -55,3 +55,11 @@ def test_pages_load_nothing_from_elsewhere(built):
     loaded = {target for page in pages for kind in (LOADED, LINKED) for target in kind.findall(page)}
     assert any(target.endswith(".css") for target in loaded)
     assert [target for target in loaded if re.match(r"(https?:)?//", target)] == []
+
+
+def test_files_and_tests_named_in_the_pages_exist():
+    named = re.compile(r"`((?:tests|benchmarks|scripts|src|examples)/[\w/.]+)(?:::(\w+))?`")
+    for page in (ROOT / "docs").glob("*.md"):
+        for path, test in named.findall(page.read_text(encoding="utf-8")):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+            assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), f"{page.name}: {test}"
