@@ -73,7 +73,7 @@ def rendered(browser: Browser, page: Path) -> str:
 
 def test_the_report_renders_quietly_and_alone(browser, written):
     found = rendered(browser, written[0])
-    assert found.count("<svg") == 6 and "Leaderboard</h2>" in found
+    assert found.count("<svg") == 3 and "Leaderboard</h2>" in found
 
 
 def test_the_page_about_an_own_graph_renders_quietly_and_alone(browser, tmp_path):

@@ -25,14 +25,14 @@ def test_what_rows_say_never_becomes_markup(rows):
     bad = '"><script>alert(1)</script>'
     table = ResultTable(bad, bad, [bad, "2"], [[bad, bad], ["x", "1 ± 2"]], bad, frozenset({(1, 1)}))
     text = page([*rows, failed(Run(bad, "pn"))], gather(rows), {}, {"gains": [table]})
-    assert "<script" not in text and text.count("&gt;&lt;script&gt;alert(1)") == 6
-    assert "pn on script&gt;, 5w5s" in text
+    assert "<script" not in text and text.count("&gt;&lt;script&gt;alert(1)") == 7
+    assert "pn on &#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;, 5w5s, seed 0" in text
     assert '<td class="strong">1 ± 2</td>' in text and text.count('class="strong"') == 1
 
 
 def test_every_figure_and_table_is_also_a_file(written):
     names = {path.name for path in written}
-    for figure in ("leaderboard", "cost", "shots", "ablation", "sensitivity", "classes"):
+    for figure in ("leaderboard", "cost", "shots"):
         assert {f"{figure}.svg", f"{figure}.pdf"} <= names
     tables = all_tables(gather(few()))
     assert all(made for key, made in tables.items() if key != "shots")
@@ -83,7 +83,7 @@ UGLY = "<script>alert(1)</script> a$\\frac$b | `x` \x1b[31m\n=1+1"
 
 def test_names_never_become_markup_formulas_or_escape_sequences():
     from fewnode.experiments.grid import Run
-    from fewnode.report.figures import draw_classes
+    from fewnode.report.figures import draw_accuracy
     from fewnode.report.page import all_tables, page, svg
     from fewnode.report.results import gather
     from report import made_up
@@ -93,8 +93,8 @@ def test_names_never_become_markup_formulas_or_escape_sequences():
         one |= {"per_class": {UGLY: [1, 2], "=1+1": [1, 2]}, "versions": {"fewnode": UGLY}}
     cells = gather(rows)
     tables = all_tables(cells)
-    drawn = svg(draw_classes(cells), "classes")
-    text = page(rows, cells, {"classes": drawn}, tables)
+    drawn = svg(draw_accuracy(cells), "leaderboard")
+    text = page(rows, cells, {"leaderboard": drawn}, tables)
     assert "<script" not in text and "<script" not in drawn and "\x1b" not in drawn and "alert(1)" in text
     for table in (table for group in tables.values() for table in group):
         assert "<script" not in table.markdown() and "\x1b" not in table.markdown() + table.latex()

@@ -160,7 +160,7 @@ def test_the_surest_come_first_and_none_twice(asked):
     for part in ranked(answers, Details(asked[0])):
         sure, least = ([row["probability"] for row in part[key]] for key in ("surest", "least"))
         assert sure == sorted(sure, reverse=True) and least == sorted(least) and max(least) <= min(sure)
-        names = [row["name"] for key in ("surest", "least") for row in part[key]]
+        names = [row["id"] for key in ("surest", "least") for row in part[key]]
         assert len(set(names)) == len(names) == min(20, part["count"])
         assert {row["label"] for row in part["surest"]} == {part["name"]}
 
@@ -184,15 +184,13 @@ def test_what_to_label_next_is_the_closest_calls_of_every_class(asked):
 
 
 def test_equal_probabilities_have_a_runner_up_of_their_own():
-    even = Predictions(torch.arange(2), ["a", "b"], ("x", "y", "z"), torch.full((2, 3), 1 / 3))
-    answers = Answers(even, 0.0, None)
-    assert (answers.choice != answers.runner_up).all()
+    even = Predictions(torch.arange(2), ["a", "b"], ("x", "y", "z"), torch.full((2, 3), 1 / 3)).table()
+    assert all(a != b for a, b in zip(even["label"], even["runner_up"], strict=True))
 
 
 def test_many_new_classes_are_summed_up():
-    p = torch.eye(8)
-    found = Predictions(torch.arange(8), list("abcdefgh"), tuple("ABCDEFGH"), p)
-    *named, (left, words, name) = headline(Answers(found, 0.0, None))
+    sizes = [{"name": name, "kind": "new", "predicted": 1} for name in "ABCDEFGH"]
+    *named, (left, words, name) = headline(sizes)
     assert len(named) == 5 and left == 3 and words == "like one of 3 more new classes" and name == ""
 
 

@@ -150,6 +150,24 @@ class TableSource:
         files = (path for path in self.files() if not is_url(path) and not is_query(path))
         return next((path for path in files if not Path(path).exists()), None)
 
+    def node_columns(self, names: Sequence[str], columns: Collection[str] = ()) -> dict[str, list[str]]:
+        """The ``columns`` of the node table (by default all but the ids) as texts, in the order of ``names``.
+
+        There are none if the table has no ids or is not there any more.
+        """
+        if self.nodes is None or self.missing():
+            return {}
+        table = read_columns(self.nodes)
+        try:
+            key = self.columns.get("id_column") or tables.find_id(table, (), ())[0]
+        except InputError:  # rows are nodes by their position
+            return {}
+        row = {name: i for i, name in enumerate(table.text(key, "ids"))}
+        order = [row.get(name, -1) for name in names]
+        plain = [name for name, content in table.columns.items() if name != key and content != "vectors"]
+        texts = {name: [*table.text(name, "columns"), ""] for name in columns or plain}  # the last: no row
+        return {name: [values[i] for i in order] for name, values in texts.items()}
+
     @property
     def text_column(self) -> str | None:
         """The column of texts, the first if there are several."""

@@ -68,14 +68,15 @@ class Predictions:
         Where known classes were offered too, ``kind`` says what the label is: known, new, other, or unknown.
         ``all_probabilities`` adds a column for each class, ``p(class)``.
         """
-        top, order = self.probabilities.topk(2, dim=1)
+        best, choice = self.probabilities.max(1)
+        second, runner_up = self.probabilities.scatter(1, choice[:, None], -1.0).max(1)  # another class also of equals
         labels = self.labels(threshold, thresholds)
         found: dict[str, Any] = {
             "id": self.names,
             "label": labels,
-            "probability": _rounded(top[:, 0]),
-            "runner_up": [self.classes[c] for c in order[:, 1].tolist()],
-            "margin": _rounded(top[:, 0] - top[:, 1]),
+            "probability": _rounded(best),
+            "runner_up": [self.classes[c] for c in runner_up.tolist()],
+            "margin": _rounded(best - second),
         }
         if self.kinds is not None:
             kind = dict(zip(self.classes, self.kinds, strict=True)) | {UNKNOWN: UNKNOWN}

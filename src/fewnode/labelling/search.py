@@ -7,9 +7,7 @@ import torch
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.inputs import node_name
-from ..errors import InputError
 from ..graph.arrays import csr_parts
-from ..tables import find_id, read_columns
 
 
 class Browser:
@@ -18,23 +16,8 @@ class Browser:
     def __init__(self, classifier: FewShotClassifier) -> None:
         assert classifier.graph is not None
         self.classifier, self.graph = classifier, classifier.graph
-        self.columns = self._table()
-
-    def _table(self) -> dict[str, list[str]]:
-        """Every column of the node table, in the order of the graph's nodes."""
-        source = self.classifier.source
-        if source is None or source.nodes is None or source.missing():
-            return {}
-        table = read_columns(source.nodes)
-        try:
-            key = source.columns.get("id_column") or find_id(table, (), ())[0]
-        except InputError:  # rows are nodes by their position
-            return {}
-        row = {name: i for i, name in enumerate(table.text(key, "ids"))}
-        order = [row.get(self.name(i), -1) for i in range(self.graph.num_nodes)]
-        plain = [name for name, content in table.columns.items() if name != key and content != "vectors"]
-        texts = {name: [*table.text(name, "columns"), ""] for name in plain}  # the last: no row
-        return {name: [values[i] for i in order] for name, values in texts.items()}
+        names = [self.name(i) for i in range(self.graph.num_nodes)]
+        self.columns = {} if classifier.source is None else classifier.source.node_columns(names)
 
     def name(self, node: int) -> str:
         return node_name(self.graph, node)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,22 +14,15 @@ from ..classifier.inputs import node_name
 from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
 from ..files import PathLike, atomic_write
-from ..graph.arrays import csr_parts
-from ..tables import find_id, read_columns
+from ..graph.arrays import to_scipy
+from ..tables.write import check_writable
 from .templating import environment, render, short
 
 
 def check_page(path: PathLike, force: bool = False) -> Path:
     """``path`` if a page may be written there: to be called before the work that fills it."""
-    page = Path(path)
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{page}: a page must end in .html, not {page.suffix or 'nothing'!r}")
-    if page.is_dir():
-        raise InputError(f"{page} is a folder; name a file")
-    if page.exists() and not force:
-        raise InputError(f"{page} exists already; choose another name or overwrite it (--force, in Python force=True)")
     environment()  # refuses where Jinja is not installed
-    return page
+    return check_writable(path, force, "page", (".html", ".htm"))
 
 
 def write_predictions_page(
@@ -44,6 +38,7 @@ def write_predictions_page(
         raise InputError("a page needs an adapted classifier: call attach(graph) and adapt({class: [nodes]}) first")
     answers, details = Answers(found, threshold, thresholds), Details(classifier)
     labelled = (graph.y.cpu() >= 0).index_fill(0, support.nodes.cpu(), True)
+    examples = support.examples().items()
     sizes = class_sizes(classifier, answers)
     text = render(
         "predictions_page.html",
@@ -53,13 +48,11 @@ def write_predictions_page(
         closed=found.kinds is None,
         threshold=threshold,
         thresholds=thresholds or {},
-        counts=headline(answers),
+        counts=headline(sizes),
         kinds=set(answers.kinds),
         expected=None if found.kinds is None else classifier.expect(found, threshold, thresholds),
         calibration=classifier.calibration,
-        examples={
-            name: [node_name(graph, node) for node in nodes.tolist()] for name, nodes in support.examples().items()
-        },
+        examples={name: [node_name(graph, node) for node in nodes.tolist()] for name, nodes in examples},
         sizes=sizes,
         map=draw_map(classifier, answers),
         ranked=ranked(answers, details),
@@ -78,35 +71,36 @@ class Details:
 
     def __init__(self, classifier: FewShotClassifier) -> None:
         assert classifier.graph is not None
-        self.graph, self.schema = classifier.graph, classifier.schema
-        self.texts, self.title = _texts(classifier), ""
+        self.graph, self.schema, source = classifier.graph, classifier.schema, classifier.source
         x = self.graph.features
         self.sparse = x is not None and x.layout == torch.sparse_csr
-        if self.texts is not None:
+        self.texts: Sequence[str] = []
+        self.title = ""
+        if source is not None and source.text_column and classifier.on_fitted_graph:
+            columns = source.node_columns(self.graph.node_names or (), [source.text_column])
+            self.texts = columns.get(source.text_column, [])
+        if self.texts:
             self.title = "text"
         elif x is not None and self.graph.feature_names is not None:
             self.title = "its rarest words or columns" if self.sparse else "its most unusual columns"
 
     def of(self, nodes: Tensor) -> list[str]:
-        if self.texts is not None:
+        if self.texts:
             found = [" ".join(self.texts[node].split()) for node in nodes.tolist()]
-        elif not self.title:
-            found = [""] * len(nodes)
-        else:
+        elif self.title:
             found = self._rarest(nodes) if self.sparse else self._most_unusual(nodes)
+        else:
+            found = [""] * len(nodes)
         return [short(text, 100) for text in found]
 
     def _rarest(self, nodes: Tensor) -> list[str]:
         """The words or columns with the largest values, weighted by their rarity."""
         assert self.graph.features is not None and self.graph.feature_names is not None
-        indptr, indices, values = (part.cpu() for part in csr_parts(self.graph.features))
-        names, found = self.graph.feature_names, []
-        rarity = (self.graph.num_nodes / torch.bincount(indices, minlength=len(names)).clamp_min(1)).log()
-        for node in nodes.tolist():  # only the few rows that are shown
-            part = slice(int(indptr[node]), int(indptr[node + 1]))
-            order = (values[part] * rarity[indices[part]]).argsort(descending=True, stable=True)[:6]
-            found.append(", ".join(names[i] for i in indices[part][order].tolist()))
-        return found
+        x, names = to_scipy(self.graph.features), self.graph.feature_names
+        rarity = np.log(x.shape[0] / np.bincount(x.indices, minlength=len(names)).clip(1))
+        rows = [x[node] for node in nodes.tolist()]
+        orders = [(-row.data * rarity[row.indices]).argsort(kind="stable")[:6] for row in rows]
+        return [", ".join(names[c] for c in row.indices[order]) for row, order in zip(rows, orders, strict=True)]
 
     def _most_unusual(self, nodes: Tensor) -> list[str]:
         """The three columns furthest from their mean, in the user's units."""
@@ -115,74 +109,30 @@ class Details:
         furthest = x.abs().topk(min(3, x.shape[1]), dim=1).indices
         if self.schema is not None and self.schema.scale is not None and self.schema.centre is not None:
             x = x * torch.tensor(self.schema.scale) + torch.tensor(self.schema.centre)
-        return [
-            ", ".join(f"{names[c]} {row[c]:.4g}" for c in columns)
-            for columns, row in zip(furthest.tolist(), x.tolist(), strict=True)
-        ]
-
-
-def _texts(classifier: FewShotClassifier) -> Sequence[str] | None:
-    """The texts of all nodes, if the graph is the one in the files that the model was fitted on."""
-    source, graph = classifier.source, classifier.graph
-    if source is None or graph is None or not source.text_column or source.nodes is None:
-        return None
-    if source.missing() or not classifier.on_fitted_graph:
-        return None
-    table = read_columns(source.nodes)
-    ids = source.columns.get("id_column") or find_id(table, (), ())[0]
-    texts = dict(zip(table.text(ids, "ids"), table.text(source.text_column, "texts"), strict=True))
-    return [texts.get(name, "") for name in graph.node_names or ()] or None
+        rows = zip(furthest.tolist(), x.tolist(), strict=True)
+        return [", ".join(f"{names[c]} {row[c]:.4g}" for c in columns) for columns, row in rows]
 
 
 class Answers:
-    """Predictions as the page needs them: for each row its class, the runner-up, and whether the class is accepted.
+    """Predictions as the page needs them: the likeliest class of each row, whether it is accepted, and its margin.
 
-    ``kinds`` are those of the classes (in closed-set classification all are new), ``counts`` their numbers of rows.
+    ``kinds`` are those of the classes (in closed-set classification all are new).
     """
 
     def __init__(self, found: Predictions, threshold: float, thresholds: Mapping[str, float] | None) -> None:
         if not len(found):
             raise InputError("no node was predicted, so there is nothing to report")
-        self.found, self.classes = found, found.classes
-        self.kinds = found.kinds or ("new",) * len(found.classes)
+        self.found, self.kinds = found, found.kinds or ("new",) * len(found.classes)
+        self.new = [c for c, kind in enumerate(self.kinds) if kind == "new"]
         self.accepted = found.accepted(threshold, thresholds)
+        self.table, self.counts = found.table(threshold, thresholds), found.counts(threshold, thresholds)
         self.best, self.choice = found.probabilities.max(1)
-        second, self.runner_up = found.probabilities.scatter(1, self.choice[:, None], -1.0).max(1)
-        self.margin = self.best - second
-        self.counts: list[int] = torch.bincount(self.choice[self.accepted], minlength=len(self.classes)).tolist()
-        self.unknown = int((~self.accepted).sum())
+        self.margin = self.best - found.probabilities.scatter(1, self.choice[:, None], -1.0).amax(1)
 
-    def of_kind(self, kind: str) -> list[int]:
-        """Positions of the classes of a kind."""
-        return [i for i, one in enumerate(self.kinds) if one == kind]
-
-    def rows(self, chosen: Tensor, details: Details, position: int | None = None) -> list[dict[str, Any]]:
-        """Rows to show, with the probability of the class at ``position``, by default of the likeliest."""
-        descriptions = details.of(self.found.nodes[chosen])
-        return [
-            {
-                "name": self.found.names[row],
-                "label": self.classes[self.choice[row]] if self.accepted[row] else UNKNOWN,
-                "probability": float(self.found.probabilities[row, self.choice[row] if position is None else position]),
-                "runner_up": self.classes[self.runner_up[row]],
-                "margin": float(self.margin[row]),
-                "detail": detail,
-            }
-            for row, detail in zip(chosen.tolist(), descriptions, strict=True)
-        ]
-
-
-def headline(answers: Answers) -> list[tuple[int, str, str]]:
-    """The counts of the first sentence: how many nodes, what they are like, and the class, if it is one."""
-    new = sorted(answers.of_kind("new"), key=lambda i: -answers.counts[i])
-    parts = [(answers.counts[i], "like", answers.classes[i]) for i in new[:5]]
-    rest = (
-        (sum(answers.counts[i] for i in new[5:]), f"like one of {len(new) - 5} more new classes", ""),
-        (sum(answers.counts[i] for i in answers.of_kind("known")), "like a known class", ""),
-        (sum(answers.counts[i] for i in answers.of_kind("other")), "like none of these", ""),
-        (answers.unknown, "too unsure to say", ""),
-    )
-    return parts + [part for part in rest if part[0]]
+    def rows(self, chosen: Tensor, details: Details) -> list[dict[str, Any]]:
+        """Rows of the table to show, each with the details of its node."""
+        described = zip(chosen.tolist(), details.of(self.found.nodes[chosen]), strict=True)
+        return [{**{key: self.table[key][row] for key in self.table}, "detail": detail} for row, detail in described]
 
 
 def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[str, Any]]:
@@ -195,26 +145,42 @@ def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[st
         sizes = torch.bincount(model.y[model.y >= 0], minlength=len(model.classes)).tolist()
         labelled = dict(zip(model.classes, sizes, strict=True))
     labelled |= dict(zip(classifier.support.classes, classifier.support.shots(), strict=True))
+    kinds = {**dict(zip(answers.found.classes, answers.kinds, strict=True)), UNKNOWN: UNKNOWN}
     rows = [
-        {"name": name, "kind": kind, "labelled": 0 if kind == "other" else labelled.get(name, 0), "predicted": count}
-        for name, kind, count in zip(answers.classes, answers.kinds, answers.counts, strict=True)
+        {"name": name, "kind": kinds[name], "labelled": labelled.get(name, 0), "predicted": count}
+        for name, count in answers.counts.items()
+        if count or name != UNKNOWN
     ]
-    if answers.unknown:
-        rows.append({"name": UNKNOWN, "kind": UNKNOWN, "labelled": 0, "predicted": answers.unknown})
     order = ("new", "other", UNKNOWN, "known")
     return sorted(rows, key=lambda row: (order.index(row["kind"]), -row["predicted"]))
 
 
+def headline(sizes: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, str]]:
+    """The counts of the first sentence: how many nodes, what they are like, and the class, if it is one."""
+    new = [row for row in sizes if row["kind"] == "new"]
+    more = f"like one of {len(new) - 5} more new classes"
+    words = {"new": more, "known": "like a known class", "other": "like none of these", UNKNOWN: "too unsure to say"}
+    rest = dict.fromkeys(words, 0)
+    for row in [*new[5:], *(row for row in sizes if row["kind"] != "new")]:
+        rest[row["kind"]] += row["predicted"]
+    named = [(row["predicted"], "like", row["name"]) for row in new[:5]]
+    return named + [(number, words[kind], "") for kind, number in rest.items() if number]
+
+
 def ranked(answers: Answers, details: Details) -> list[dict[str, Any]]:
-    """The ten surest and the ten least sure nodes of each new class; of a class without nodes the likeliest instead."""
+    """The ten surest and the ten least sure nodes of each new class; of a class without nodes the likeliest instead,
+    with the probability of this class."""
     parts = []
-    for c in answers.of_kind("new"):
-        rows = ((answers.choice == c) & answers.accepted).nonzero().flatten()
-        order = rows[answers.best[rows].argsort(descending=True, stable=True)]
-        likeliest = answers.found.probabilities[:, c].argsort(descending=True, stable=True)[: 0 if len(rows) else 10]
-        shown = {"surest": order[:10], "least": order[10:][-10:].flip(0), "likeliest": likeliest}
-        tables = {key: answers.rows(chosen, details, c) for key, chosen in shown.items()}
-        parts.append({"name": answers.classes[c], "count": len(rows), **tables})
+    for c in answers.new:
+        probability = answers.found.probabilities[:, c]
+        order = probability.argsort(descending=True, stable=True)
+        called = order[((answers.choice == c) & answers.accepted)[order]]
+        nearest = order[: 0 if len(called) else 10]
+        shown = {"surest": called[:10], "least": called[10:][-10:].flip(0), "likeliest": nearest}
+        tables = {key: answers.rows(chosen, details) for key, chosen in shown.items()}
+        for row, value in zip(tables["likeliest"], probability[nearest].tolist(), strict=True):
+            row["probability"] = value
+        parts.append({"name": answers.found.classes[c], "count": len(called), **tables})
     return parts
 
 
@@ -246,7 +212,7 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
     """
     graph, support = classifier.graph, classifier.support
     assert graph is not None and support is not None
-    new, examples = answers.of_kind("new"), support.nodes.cpu()
+    new, examples = answers.new, support.nodes.cpu()
     number = [4 + new.index(c) if c in new else {"known": 1, "other": 2}[kind] for c, kind in enumerate(answers.kinds)]
     layer = torch.where(graph.y.cpu() >= 0, 0, -1)
     layer[answers.found.nodes] = torch.where(answers.accepted, torch.tensor(number)[answers.choice], 3)
@@ -254,15 +220,14 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
     nodes = (layer >= 0).nonzero().flatten()
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))]
     nodes = nodes[(layer[nodes] < 4).long().argsort(stable=True)][: max(size - len(examples), 0)]
-    parts = classifier.embeddings() if classifier.question is None else [classifier.question.model.x]
-    everyone = torch.cat([examples, nodes])
-    x = torch.cat([part[everyone.to(part.device)].double() for part in parts], 1).cpu()
+    x = classifier.coordinates()
+    x = x[torch.cat([examples, nodes]).to(x.device)].double().cpu()
     points = _layout(x, torch.cat([4 + support.y.cpu(), layer[nodes]]))
     shown = layer[nodes]
     layers = [
         {
             "place": k - 4,
-            "name": "" if k < 4 else answers.classes[new[k - 4]],
+            "name": "" if k < 4 else answers.found.classes[new[k - 4]],
             "points": points[len(examples) :][shown == k].tolist(),
             "total": int((layer == k).sum()),
         }

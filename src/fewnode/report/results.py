@@ -38,32 +38,39 @@ class Problem:
         return (self.n_way, self.k_shot, self.n_query, self.inductive)
 
 
-@dataclass(frozen=True, eq=False)
 class Cell:
-    """The result of a method, with its options, on a problem: the rows of all training seeds.
+    """The result of a method, with its options, on a problem: the ``rows`` of all training seeds.
 
-    ``per_task [T]`` is the mean over seeds, ``interval`` the half-width of its 95 % interval over tasks, ``deviation``
-    the standard deviation over training seeds (None for one seed). Cells that share ``tasks`` can be compared task by
-    task. ``kind`` is ``main``, ``ablation`` or the name of the training size that was varied; ``whole`` is the title of
-    the same method without such options, and ``without`` names the adaptation levels that are switched off.
+    Rows of another pool of tasks than that of the newest are left out. ``per_task [T]`` is the mean over seeds,
+    ``interval`` the half-width of its 95 % interval over tasks, ``deviation`` the standard deviation over training
+    seeds (None for one seed). Cells that share ``tasks`` can be compared task by task. ``kind`` is ``main``,
+    ``ablation`` or the name of the training size that was varied; ``whole`` is the title of the same method without
+    such options, and ``without`` names the adaptation levels that are switched off.
     """
 
-    problem: Problem
-    method: str
-    options: Mapping[str, Any]
-    rows: Sequence[Row]
-    per_task: np.ndarray
-    accuracy: float
-    interval: float
-    deviation: float | None
-    tasks: tuple[str, int]
-    seconds: float
-    memory: int
-    training_free: bool
-    title: str
-    kind: str
-    whole: str
-    without: str
+    def __init__(self, problem: Problem, rows: Sequence[Row]) -> None:
+        self.problem = problem
+        self.tasks = _tasks(max(rows, key=lambda row: row["finished"]))
+        self.rows = sorted((row for row in rows if _tasks(row) == self.tasks), key=lambda row: row["run"]["seed"])
+        by_seed = np.array([np.array(row["correct"]) / row["queries"] for row in self.rows])  # [seeds, T]
+        self.per_task: np.ndarray = by_seed.mean(0)
+        n = len(self.per_task)
+        self.accuracy = float(self.per_task.mean())
+        self.interval = float(1.96 * self.per_task.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        self.deviation = float(by_seed.mean(1).std(ddof=1)) if len(self.rows) > 1 else None
+        self.seconds = float(np.mean([row["seconds"]["train"] for row in self.rows]))
+        self.memory = max(row["peak_memory"] for row in self.rows)
+        self.training_free: bool = self.rows[0]["training_free"]
+        self.method: str = self.rows[0]["run"]["method"]
+        self.options: dict[str, Any] = self.rows[0]["run"]["options"]
+        self.title = title(self.method, self.options)
+        sizes = [key for key in self.options if key in SIZES]
+        switched = any(key in SWITCHES for key in self.options)
+        self.kind = "ablation" if switched else sizes[0] if len(sizes) == 1 else "main"
+        rest = {key: value for key, value in self.options.items() if key not in (*SWITCHES, *SIZES)}
+        self.whole = title(self.method, rest)
+        off = [key.removesuffix("_adaptation") for key in SWITCHES if self.options.get(key) is False]
+        self.without = " and ".join(off)
 
     def __str__(self) -> str:
         seeds = "" if self.deviation is None else f" ({100 * self.deviation:.1f})"
@@ -71,7 +78,7 @@ class Cell:
 
 
 def gather(rows: Iterable[Row]) -> list[Cell]:
-    """The cells of all successful rows. Rows of another pool of tasks than a cell's newest are left out."""
+    """The cells of all successful rows."""
     return list(_cells(rows).values())
 
 
@@ -83,34 +90,7 @@ def _cells(rows: Iterable[Row]) -> dict[Any, Cell]:
             problem = Problem(run["dataset"], run["n_way"], run["k_shot"], run["n_query"], run["inductive"])
             options = tuple(sorted((key, str(value)) for key, value in run["options"].items()))
             groups.setdefault((problem, run["method"], options), []).append(row)
-    return {key: _cell(key[0], group) for key, group in groups.items()}
-
-
-def _cell(problem: Problem, group: Sequence[Row]) -> Cell:
-    newest = _tasks(max(group, key=lambda row: row["finished"]))
-    rows = sorted((row for row in group if _tasks(row) == newest), key=lambda row: row["run"]["seed"])
-    by_seed = np.array([np.array(row["correct"]) / row["queries"] for row in rows])  # [seeds, T]
-    per_task, n = by_seed.mean(0), by_seed.shape[1]
-    method, options = rows[0]["run"]["method"], rows[0]["run"]["options"]
-    sizes = [key for key in options if key in SIZES]
-    return Cell(
-        problem=problem,
-        method=method,
-        options=options,
-        rows=rows,
-        per_task=per_task,
-        accuracy=float(per_task.mean()),
-        interval=float(1.96 * per_task.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0,
-        deviation=float(by_seed.mean(1).std(ddof=1)) if len(rows) > 1 else None,
-        tasks=newest,
-        seconds=float(np.mean([row["seconds"]["train"] for row in rows])),
-        memory=max(row["peak_memory"] for row in rows),
-        training_free=rows[0]["training_free"],
-        title=title(method, options),
-        kind="ablation" if any(key in SWITCHES for key in options) else sizes[0] if len(sizes) == 1 else "main",
-        whole=title(method, {key: value for key, value in options.items() if key not in (*SWITCHES, *SIZES)}),
-        without=" and ".join(key.removesuffix("_adaptation") for key in SWITCHES if options.get(key) is False),
-    )
+    return {key: Cell(key[0], group) for key, group in groups.items()}
 
 
 def _tasks(row: Row) -> tuple[str, int]:
@@ -198,7 +178,7 @@ def _shared_seeds(a: Cell, b: Cell) -> tuple[Cell, Cell]:
     if not shared:
         return a, b
     left, right = ([row for row in cell.rows if row["run"]["seed"] in shared] for cell in (a, b))
-    return _cell(a.problem, left), _cell(b.problem, right)
+    return Cell(a.problem, left), Cell(b.problem, right)
 
 
 def _name(cell: Cell) -> dict[str, Any]:

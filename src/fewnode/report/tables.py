@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -71,20 +72,17 @@ def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
 
 def _leaderboard(cells: Sequence[Cell]) -> ResultTable:
     titles, problems = order_titles(cells), by_problem(cells)
-    texts: dict[tuple[Any, Any], str] = {}
-    strong = set()
-    for column, (problem, group) in enumerate(problems.items(), 1):
-        texts |= {((name,), problem): text for name, text in verdicts(group).items()}
-        strong.add((titles.index(max(group, key=lambda cell: cell.accuracy).title), column))
+    texts = [verdicts(group) for group in problems.values()]
+    best = [titles.index(max(group, key=lambda cell: cell.accuracy).title) for group in problems.values()]
     first = cells[0].problem
     return ResultTable(
         f"leaderboard_{first.n_way}w{first.k_shot}s_{first.n_query}q{'_inductive' * first.inductive}",
         first.setting,
         ["method", *(dataset_title(problem.dataset) for problem in problems)],
-        _pivot(texts, [(name,) for name in titles], list(problems)),
+        [[name, *(column.get(name, "–") for column in texts)] for name in titles],
         "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
         f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the best training-free row ({TEST}).",
-        frozenset(strong),
+        frozenset((row, column) for column, row in enumerate(best, 1)),
     )
 
 
@@ -115,7 +113,7 @@ def gains(cells: Sequence[Cell]) -> list[ResultTable]:
     problem, and its loss when it is trained without the nodes of novel classes."""
     main = by_problem(cell for cell in _main(cells) if cell.problem.n_query == 10)
     plain = {(cell.method, cell.problem): cell for cell in cells if not cell.options}
-    rows, found = [], []
+    rows, by_shots = [], defaultdict(list)
     for problem in sorted(main, key=lambda p: (dataset_title(p.dataset), p.shape)):
         baseline, full = best_of(cell for cell in main[problem] if cell.training_free), plain.get((DEFAULT, problem))
         if problem.inductive or baseline is None or full is None:
@@ -124,15 +122,14 @@ def gains(cells: Sequence[Cell]) -> list[ResultTable]:
         trained = (cell for cell in main[problem] if not cell.training_free)
         other = best_of(cell for cell in trained if cell.method != DEFAULT and not cell.method.startswith("tent"))
         gain = 100 * (full.accuracy - baseline.accuracy)
-        found.append((problem.k_shot, gain))
+        by_shots[problem.k_shot].append(gain)
         beside = f"{other} {other.title}" if other else "–"
         apart = f"{unseen}, {100 * (unseen.accuracy - full.accuracy):+.1f}" if unseen else "–"
         numbers = [str(full), str(baseline), f"{gain:+.1f}", str(tent or "–"), beside, apart]
         rows.append([dataset_title(problem.dataset), problem.setting, *numbers])
-    means = {k: np.mean([gain for shots, gain in found if shots == k]) for k in sorted({k for k, _ in found})}
-    listed = ", ".join(f"{mean:+.1f} at {k} shot{'s' * (k > 1)}" for k, mean in means.items())
+    means = ", ".join(f"{np.mean(by_shots[k]):+.1f} at {k} shot{'s' * (k > 1)}" for k in sorted(by_shots))
     note = (
-        f"Mean gain over the best training-free row, which is chosen on the very tasks it is tested on: {listed}. "
+        f"Mean gain over the best training-free row, which is chosen on the very tasks it is tested on: {means}. "
         "Inductive: trained without the nodes of novel classes; then the gap to the usual setting."
     )
     heads = ["data set", "tasks", DEFAULT, "best training-free", "gain", "residual TENT", "best other trained"]
@@ -198,7 +195,7 @@ def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
     """The hardest and the easiest classes of each data set."""
     rows = []
     for problem, found in main_problems(cells).items():
-        classes = [f"{name} {100 * mean:.0f}" for name, (mean, _, _) in class_accuracies(found).items()]
+        classes = [f"{name} {100 * accuracy:.0f}" for name, accuracy in class_accuracies(found).items()]
         ends = (", ".join(classes[:3]), ", ".join(classes[:-4:-1]))
         rows.append([dataset_title(problem.dataset), problem.setting, *ends])
     note = "Accuracy in % on the queries of a class, averaged over the trained methods."
@@ -206,15 +203,15 @@ def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
     return [ResultTable("classes", "Hard and easy classes", heads, rows, note)] if rows else []
 
 
-def class_accuracies(cells: Sequence[Cell]) -> dict[str, tuple[float, float, float]]:
-    """For each class of a problem, the hardest first: mean, lowest and highest accuracy over the trained methods."""
-    found: dict[str, list[float]] = {}
+def class_accuracies(cells: Sequence[Cell]) -> dict[str, float]:
+    """The accuracy on each class of a problem, averaged over the trained methods; the hardest first."""
+    found = defaultdict(list)
     for cell in [cell for cell in cells if not cell.training_free] or cells:
         for name in cell.rows[0]["per_class"]:
             right, asked = np.sum([row["per_class"][name] for row in cell.rows if name in row["per_class"]], axis=0)
-            found.setdefault(name, []).append(float(right / asked))
-    means = {name: (float(np.mean(shares)), min(shares), max(shares)) for name, shares in found.items()}
-    return dict(sorted(means.items(), key=lambda item: item[1][0]))
+            found[name].append(right / asked)
+    means = {name: float(np.mean(shares)) for name, shares in found.items()}
+    return dict(sorted(means.items(), key=lambda item: item[1]))
 
 
 def main_problems(cells: Sequence[Cell]) -> dict[Problem, list[Cell]]:
@@ -235,10 +232,10 @@ def side_by_side(cells: Sequence[Cell]) -> list[ResultTable]:
     """
     main = [cell for cell in _main(cells) if not cell.problem.inductive and cell.problem.n_query == 10]
     run = {cell.problem.dataset for cell in main}
-    tables = []
-    for place, source in enumerate(read_names("published.toml")["source"]):
+    tables, known = [], read_names("published.toml")
+    for place, source in enumerate(known["source"]):
         for dataset in (key for key, value in source.items() if isinstance(value, dict)):
-            stand_ins = (name for name, (of, _) in read_names("published.toml")["stand_in"].items() if of == dataset)
+            stand_ins = (name for name, (of, _) in known["stand_in"].items() if of == dataset)
             measured = next((name for name in (dataset, *stand_ins) if name in run), None)
             if measured or place == 0:
                 tables.append(_published(source, dataset, measured, main))
@@ -284,5 +281,6 @@ def every_cell(cells: Sequence[Cell]) -> ResultTable:
         }
         for cell in sorted(cells, key=lambda cell: (cell.problem, cell.method, str(cell.options)))
     ]
-    heads = list(rows[0]) if rows else []
-    return ResultTable("cells", "Every cell", heads, [list(map(str, row.values())) for row in rows])
+    return ResultTable(
+        "cells", "Every cell", list(rows[0]) if rows else [], [[*map(str, row.values())] for row in rows]
+    )

@@ -2,7 +2,7 @@
 
 import csv
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,16 @@ TEXT = (".csv", ".tsv", ".txt")
 Write = Callable[[Mapping[str, Any]], None]  # given equally long columns, the same ones each time
 
 
-def check_writable(path: PathLike, force: bool = False) -> Path:
-    """``path`` if a table may be written there: to be asked before the work that fills it."""
+def check_writable(
+    path: PathLike, force: bool = False, what: str = "table", endings: Sequence[str] = TEXT + PARQUET
+) -> Path:
+    """``path`` if a table, or ``what`` has such ``endings``, may be written there: to be asked before the work that
+    fills it."""
     file = Path(path)
     check_place(file)
     suffix = file.suffix.lower()
-    if suffix not in TEXT + PARQUET:
-        raise InputError(f"{file}: a table must end in {', '.join(TEXT + PARQUET)}, not {suffix or 'nothing'!r}")
+    if suffix not in endings:
+        raise InputError(f"{file}: a {what} must end in {', '.join(endings)}, not {suffix or 'nothing'!r}")
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a file")
     if file.exists() and not force:
