@@ -188,14 +188,13 @@ def answered(graph: Graph, use: EdgeUse, truth: torch.Tensor, draw: dict[str, An
     ids = left[left >= 0].unique()
     number = torch.full((int(truth.max()) + 2,), -1)
     number[ids] = torch.arange(len(ids))
-    with torch.no_grad():
-        views = Views(graph.num_features, use=use).fit(graph)(graph)
-    model = OpenSetModel.fit(graph, views, number[left], tuple(map(str, ids.tolist())), use=use)
+    views = Views(graph.num_features, use=use).fit(graph)
+    model = OpenSetModel.fit(graph, views, number[left], tuple(map(str, ids.tolist())))
     examples = {f"new {c}": torch.from_numpy(nodes[:OPEN_SHOTS]) for c, nodes in draw["new"].items()}
     asked = (left < 0) & (truth >= 0)
     asked[torch.cat(list(examples.values()))] = False
     pool = asked.nonzero().flatten()
-    p = model.ask(examples, pool=pool).probabilities(pool)
+    p = model.adapt(examples, pool=pool).probabilities(pool)
     target = number[truth[pool]] + len(examples)
     for at, c in enumerate(draw["new"]):
         target[truth[pool] == c] = at

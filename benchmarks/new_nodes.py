@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 import fewnode
-from fewnode.classifier.novelty import node_facts, spread_mass
+from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from fewnode.nn.features import tfidf
@@ -74,8 +74,8 @@ def drawn(graph: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 @torch.no_grad()
 def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
-    """All rows of the graph made again with what the model knows: bases, means, frame and head."""
-    recipe, sources = world.recipe, world.recipe.sources
+    """All rows of the graph made again with what the model knows: bases, means, PCA and known-class model."""
+    pipeline, sources = world.pipeline, world.pipeline.sources
     normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
@@ -89,11 +89,11 @@ def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
         mean @ (mean @ links),
         ppr_smooth(normal, links, *NEAR_STEPS),
     ]
-    x = recipe.frame.coordinates([centred(h, m) for h, m in zip(raw, sources.means, strict=True)]).half().float()
-    logits, alone = recipe.head.logits(x, normal, y)
-    masses = [spread_mass(normal, given) for given in ((y >= 0).float(), torch.ones(len(y)))]
-    facts = node_facts(x, world.moments, logits, alone, *masses)
-    return replace(world, x=x, y=y, log_known=logits.log_softmax(1), facts=facts)
+    x = pipeline.pca.transform([centred(h, m) for h, m in zip(raw, sources.means, strict=False)]).half().float()
+    logits, alone = pipeline.known.logits(x, normal, y)
+    masses = [propagated_mass(normal, given) for given in ((y >= 0).float(), torch.ones(len(y)))]
+    features = node_features(x, world.moments, logits, alone, *masses)
+    return replace(world, x=x, y=y, log_known=logits.log_softmax(1), features=features)
 
 
 def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
     classifier = fewnode.FewShotClassifier.load(model).attach(fitted.fresh()).adapt(examples)
     classifier.open_set_model(inductive=True)
     row |= {"load_s": time.perf_counter() - clock, "load_cpu_s": time.process_time() - busy}
-    row["relay_mb"] = (model / "relay.safetensors").stat().st_size / 2**20
+    row["relay_mb"] = (model / "cached_state.safetensors").stat().st_size / 2**20
     seconds = []
     for _ in range(REPEATS):  # the first reads what it needs from the disk
         classifier.new_nodes = None
@@ -160,8 +160,8 @@ def compared(
 
 def _learned_again(full: Any, y: Tensor, world: Any, question: Any, ids: Tensor, seed: int) -> Tensor:
     views = Views(full.num_features).fit(full)
-    model = OpenSetModel.fit(full, views(full), y, world.classes, seed=seed)
-    return model.ask(question.examples).probabilities(ids).argmax(1)
+    model = OpenSetModel.fit(full, views, y, world.classes, seed=seed)
+    return model.adapt(question.examples).probabilities(ids).argmax(1)
 
 
 def _share(hits: Tensor) -> float:

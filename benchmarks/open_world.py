@@ -28,7 +28,7 @@ from torch.nn import functional as F
 import fewnode
 from fewnode.classifier import simulation as expectation
 from fewnode.classifier.calibration import expected_calibration_error
-from fewnode.classifier.novelty import NODE_FACTS, class_facts
+from fewnode.classifier.novelty import NODE_FEATURES, class_features
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.arrays import to_tensor
 from fewnode.graph.operators import feature_operator, normalized_adjacency, ppr_smooth
@@ -71,7 +71,7 @@ def auroc(scores: Tensor, positive: Tensor) -> float:
     return float((rank[positive].sum() - n * (n + 1) / 2) / (n * (len(scores) - n)))
 
 
-def model_rows(name: str, graph: Any, views: list[Tensor], seed: int, hidden: int) -> list[dict[str, Any]]:
+def model_rows(name: str, graph: Any, views: Views, seed: int, hidden: int) -> list[dict[str, Any]]:
     draw = drawn(graph.y.numpy(), seed, hidden)
     left, y = torch.from_numpy(draw["left"]), graph.y
     ids = left[left >= 0].unique()
@@ -90,7 +90,7 @@ def model_rows(name: str, graph: Any, views: list[Tensor], seed: int, hidden: in
         for i, c in enumerate(draw["new"]):
             group[y[pool] == c] = i + 1
         row = {"kind": "model", "graph": name, "draw": seed, "hidden": hidden, "shots": shots, "fit_s": seconds}
-        rows.append(row | measured(model, examples, pool, group, number[y[pool]], views))
+        rows.append(row | measured(model, examples, pool, group, number[y[pool]], views(graph)))
     return rows
 
 
@@ -99,7 +99,7 @@ def measured(
 ) -> dict[str, Any]:
     """Everything about one question; ``group`` is 0 for known, 1.. for the new classes, then other."""
     started = time.perf_counter()
-    question = model.ask(examples, pool=pool)
+    question = model.adapt(examples, pool=pool)
     adapted = time.perf_counter()
     p = question.probabilities(pool)
     predicted = time.perf_counter()
@@ -108,7 +108,7 @@ def measured(
     own = p[:, n_new:-1]
     best = torch.cat([own.max(1, keepdim=True).values, p[:, :n_new], p[:, -1:]], 1)
     right = own.argmax(1) == known
-    truth = expectation.achieved(best, group, right, torch.ones(len(pool)))
+    truth = expectation.Counts.achieved(best, group, right, torch.ones(len(pool))).figures()
     told = question.expect(p, torch.ones(len(pool), dtype=torch.bool)).to_json()
     found = {
         "rows": len(pool),
@@ -133,16 +133,16 @@ def ranked(
 ) -> dict[str, float]:
     """Average precision of ranking the members of a new class among all rows, by the model and by single scores."""
     found = defaultdict(list)
-    facts = model.facts[pool]
+    features = model.features[pool]
     for i, nodes in enumerate(examples.values()):
         cosine = sum(
             F.normalize(view[pool].float(), dim=1) @ F.normalize(view[nodes].float(), dim=1).mean(0) for view in views
         )
         direction = model.moments.direction(model.x[nodes])
-        ridge, _, margin, whitened = class_facts(
-            (model.x[pool] - model.moments.mean) @ direction.weights, facts, direction
+        ridge, _, margin, whitened = class_features(
+            (model.x[pool] - model.moments.mean) @ direction.weights, features, direction
         ).T
-        within = whitened * facts[:, NODE_FACTS.index("length")]
+        within = whitened * features[:, NODE_FEATURES.index("length")]
         scores = {
             "model": p[:, i],
             "cosine of views": cosine,
@@ -159,7 +159,7 @@ def ranked(
 def unknown(model: OpenSetModel, pool: Tensor, group: Tensor, n_new: int, p: Tensor) -> dict[str, float]:
     """Area under the curve that tells nodes of the class nobody named from known ones."""
     of = (group == 0) | (group > n_new)
-    facts, positive = model.facts[pool][of], group[of] > n_new
+    features, positive = model.features[pool][of], group[of] > n_new
     labelled = (model.y >= 0).nonzero().flatten()
     labelled = labelled[torch.randperm(len(labelled), generator=torch.Generator().manual_seed(0))[:20_000]]
     near = [
@@ -168,10 +168,10 @@ def unknown(model: OpenSetModel, pool: Tensor, group: Tensor, n_new: int, p: Ten
     ]
     scores = {
         "model": p[of, -1],
-        "maximum probability": -facts[:, NODE_FACTS.index("best")],
-        "energy": -facts[:, NODE_FACTS.index("energy")],
-        "distance to the nearest class": facts[:, NODE_FACTS.index("distance")],
-        "labels around": -facts[:, NODE_FACTS.index("labelled")],
+        "maximum probability": -features[:, NODE_FEATURES.index("best")],
+        "energy": -features[:, NODE_FEATURES.index("energy")],
+        "distance to the nearest class": features[:, NODE_FEATURES.index("distance")],
+        "labels around": -features[:, NODE_FEATURES.index("labelled")],
         "fifth nearest labelled node": torch.cat(near),
     }
     return {name: auroc(score, positive) for name, score in scores.items()}
@@ -295,7 +295,7 @@ def run(graphs: tuple[str, ...], draws: range, parts: tuple[str, ...]) -> None:
                 continue
             graph = fewnode.load_dataset(name)[0]
             with torch.no_grad():
-                views = Views(graph.num_features).fit(graph)(graph) if part == "model" else []
+                views = Views(graph.num_features).fit(graph) if part == "model" else None
             for draw, hidden in todo:
                 rows = (
                     model_rows(name, graph, views, draw, hidden) if part == "model" else known_rows(name, graph, draw)
@@ -426,13 +426,13 @@ def speed(nodes: int = 170_000, classes: int = 45) -> None:
     graph = fewnode.Graph.from_edges(edges, x, y)
     left = torch.where((graph.y < 2) | (torch.rand(nodes) < BLANKED), -1, graph.y - 2)
     with torch.no_grad():
-        views = Views(64).fit(graph)(graph)
+        views = Views(64).fit(graph)
     started = time.perf_counter()
     model = OpenSetModel.fit(graph, views, left, tuple(map(str, range(classes - 2))))
     row = {"kind": "speed", "nodes": nodes, "draw": -1, "graph": "planted", "fit_s": time.perf_counter() - started}
     for shots in SHOTS:
         started = time.perf_counter()
-        question = model.ask({"new": (graph.y == 0).nonzero().flatten()[:shots]})
+        question = model.adapt({"new": (graph.y == 0).nonzero().flatten()[:shots]})
         middle = time.perf_counter()
         question.probabilities(torch.arange(nodes))
         row |= {f"adapt_{shots}_s": middle - started, f"predict_{shots}_s": time.perf_counter() - middle}

@@ -34,7 +34,7 @@ TERMS = {
     "other": "none of these: the field that nobody named should come out here",
     "precision": "of the words called so, the share that is",
     "recall": "of the words that are, the share that was called so",
-    "expected": "what was said before the truth was looked at, from rehearsals in which known classes played new; in "
+    "expected": "what was said before the truth was looked at, from simulated novel classes; in "
     "brackets, what held in nine of ten of them",
     "sure": "the probability of the class that was said; 80 % sure should be right in 80 of 100 cases",
     "task": "a small test: five classes nobody taught the model, three examples of each, ten words of each to classify",

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from fewnode import ClassSplit, Graph, planted
 from fewnode.classifier.commands import fit_tables
 from fewnode.classifier.inputs import TableSource
 from fewnode.classifier.open_set import OpenSetModel
+from fewnode.nn.views import Views
 
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
@@ -71,11 +72,11 @@ def worlds_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of a graph is learned once for all tests that ask for this: half a second each time."""
     learn = OpenSetModel.fit
 
-    def once(graph: Graph, views: Sequence[Tensor], y: Tensor, classes: tuple[str, ...], **options: Any) -> Any:
+    def once(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...], **options: Any) -> Any:
         if options.get("space") is not None:
             return learn(graph, views, y, classes, **options)
-        given = (part.numpy().tobytes() for part in (y, *views))
-        key = (graph.fingerprint, classes, options.get("sources") is None, repr(options.get("use")), *given)
+        given = (part.detach().numpy().tobytes() for part in (y, *views(graph)))
+        key = (graph.fingerprint, classes, repr(views.use), *given)
         if key not in _WORLDS:
             _WORLDS[key] = learn(graph, views, y, classes, **options)
         return _WORLDS[key]

@@ -12,7 +12,7 @@ import torch
 import fewnode
 from fewnode import store as cluster
 from fewnode import store as spaces
-from fewnode.classifier import known_classes as spreading
+from fewnode.classifier import known_classes
 from fewnode.classifier.commands import write_predictions
 from fewnode.errors import InputError
 from fewnode.graph.stored import open_store, save_store
@@ -77,7 +77,7 @@ def machines(tmp_path_factory):
 def test_a_model_is_fitted_and_asked_as_on_one_machine(machines, tmp_path):
     graph, _ = fewnode.planted(NODES, 6, seed=0)
     graph = graph.with_labels(torch.where(graph.y == 0, -1, graph.y))
-    memory = spaces.Space.least(NODES, spreading.COPIES * 17)
+    memory = spaces.Space.least(NODES, known_classes.COPIES * 17)
     engine, answers = cluster.RayPieces(memory=memory), []
     for number, who in enumerate((None, engine)):
         save_store(graph, tmp_path / f"{number}.store")

@@ -21,7 +21,7 @@ class Planted:
     graph: Graph
     truth: torch.Tensor
     y: torch.Tensor  # labels that are left: known classes 0..8, a third of them blanked
-    views: list[torch.Tensor]
+    views: Views
     model: OpenSetModel
 
     def examples(self, number: int, shots: int = 3) -> torch.Tensor:
@@ -60,7 +60,6 @@ def planted() -> Planted:
     truth = graph.y
     blanked = torch.rand(len(truth), generator=torch.Generator().manual_seed(0)) < 0.33
     left = torch.where((truth >= KNOWN) | blanked, -1, truth)
-    with torch.no_grad():
-        views = Views(graph.num_features).fit(graph)(graph)
+    views = Views(graph.num_features).fit(graph)
     model = OpenSetModel.fit(graph, views, left, tuple("abcdefghi"))
     return Planted(graph, truth, left, views, model)

@@ -368,7 +368,7 @@ def test_the_open_question_is_kept_with_the_model_and_learned_again_for_other_la
     classifier.save(tmp_path / "m")
     loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "open_world", lambda *_: pytest.fail("learned again"))
+        patch.setattr(opening, "fit_open_set", lambda *_: pytest.fail("learned again"))
         patch.setattr(inference, "embed", lambda *_: pytest.fail("embedded"))
         after = loaded.adapt(own_graph.examples()).predict_proba().probabilities
     assert torch.allclose(before, after, atol=1e-6)

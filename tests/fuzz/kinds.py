@@ -79,7 +79,7 @@ def read_own(folder: Path) -> Any:
     classifier.attach(classifier.read())
     world = classifier.open_set_model()
     shown = (classifier.notes, classifier.known, classifier.source, classifier.schema)
-    kept = tensors([world.x, world.log_known, world.facts]), world.rehearsed
+    kept = tensors([world.x, world.log_known, world.features]), world.simulated
     return classifier.model.card, shown, classifier.calibrations, kept
 
 
@@ -249,7 +249,7 @@ def read_ogb(folder: Path) -> Any:
 
 
 MODEL = ("model.json", "model.safetensors", "manifest.json")
-OWN = (*MODEL, "classifier.json", "open_world.json", "open_world.safetensors")
+OWN = (*MODEL, "classifier.json", "open_set.json", "open_set.safetensors")
 KINDS = {
     "model": Kind(make_model, read_model, MODEL, sealed=True),
     "own model": Kind(make_own, read_own, tuple(f"model/{name}" for name in OWN), sealed=True),

@@ -119,7 +119,7 @@ def test_the_first_sentence_says_what_was_found(asked, tmp_path):
     assert f"{known} like a known class" in first
     low = percent0(expected.right.low).removesuffix(" %")
     right = f"about {percent0(expected.right.value)} of the rows are expected to be right"
-    assert f"{right} ({low} to {percent0(expected.right.high)})" in first or expected.rehearsals == 0
+    assert f"{right} ({low} to {percent0(expected.right.high)})" in first or expected.simulations == 0
 
 
 def test_every_number_is_that_of_the_objects(asked, tmp_path):

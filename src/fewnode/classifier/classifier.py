@@ -34,7 +34,7 @@ from ..training.evaluate import summarize
 from ..training.loop import Callback
 from . import open_set as opening
 from .calibration import Calibration, calibrated, usual_calibrations, validation_tasks
-from .explain import Explainer, Explanation, OpenExplainer, embeddings_of
+from .explain import ClosedSetExplainer, Explanation, OpenSetExplainer, embeddings_of
 from .features import FeatureSchema
 from .inputs import (
     Examples,
@@ -50,9 +50,9 @@ from .inputs import (
     resolve,
 )
 from .known_classes import COPIES
-from .new_nodes import NewNodes, read_later
+from .new_nodes import NewNodes, read_new_nodes
 from .novelty import checked_priors
-from .open_set import OpenQuestion, OpenSetModel
+from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Candidates, Predictions
 from .simulation import Expectation, Progress
 from .suggest import Suggester, Suggestions
@@ -136,7 +136,7 @@ class FewShotClassifier:
         # what adapt learns
         self.support: Support | None = None
         self.calibration: Calibration | None = None
-        self.question: OpenQuestion | None = None
+        self.question: OpenSetTask | None = None
         self.new_nodes: NewNodes | None = None
 
     # --- fit and attach -------------------------------------------------------------------------------------
@@ -306,15 +306,13 @@ class FewShotClassifier:
         found = self._open_set_model
         if found is None:
             y, classes = self.known_labels()
-            if graph.space is not None:
-                found = opening.open_set_on_disk(model, graph, y, classes, progress)
-            elif saved is not None:
+            if graph.space is None and saved is not None:
                 found = opening.load(*saved, y, classes)
             if found is None:
-                found = opening.open_world(model, graph, y, classes, progress)
-        if inductive and found.relay is None and found.recipe is not None:
-            relay = None if saved is None else opening.load_relay(*saved, found.x.device)
-            found = replace(found, relay=relay or opening.relay_of(model, graph, found))
+                found = opening.fit_open_set(model, graph, y, classes, progress)
+        if inductive and found.cached is None:
+            cached = None if saved is None else opening.load_cached(*saved, found.x.device)
+            found = replace(found, cached=cached or found.cached_state(graph, opening.views_of(model, graph)))
         self._open_set_model = found
         return found
 
@@ -367,7 +365,7 @@ class FewShotClassifier:
         support = resolve(examples, graph, self.known, least=0, other=other)
         fixed = checked_priors(priors, support.classes[: support.n_new], other)
         nodes = None if pool is None else find_nodes(graph, pool, "pool")
-        self.question = world.ask(support.examples(), others=support.of(other), fixed=fixed, other=other, pool=nodes)
+        self.question = world.adapt(support.examples(), others=support.of(other), fixed=fixed, other=other, pool=nodes)
         self.support, self.calibration = support, None
         return self
 
@@ -465,10 +463,10 @@ class FewShotClassifier:
         model = self.open_set_model(inductive=True)
         count = None
         if not isinstance(nodes, Graph):
-            (nodes, count), edges = read_later(self.source, graph, nodes, edges), ()
+            (nodes, count), edges = read_new_nodes(self.source, graph, nodes, edges), ()
         came = NewNodes.of(graph, self._fitted()[1], model, nodes, edges, self.new_nodes, count)
         count, self.new_nodes = nodes.num_nodes if count is None else count, came
-        return came.predicted(graph, model, self.question, count)
+        return came.predicted(graph, self.question, model, count)
 
     def find(self, label: str, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the class ``label``."""
@@ -539,8 +537,8 @@ class FewShotClassifier:
         (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
         self._support()
         if self.question is not None:
-            return OpenExplainer(self._graph(), self.question, at).explain(n_neighbours)
-        return Explainer(*self._closed_set_parts()).explain(at, n_neighbours)
+            return OpenSetExplainer(self._graph(), self.question, at).explain(n_neighbours)
+        return ClosedSetExplainer(*self._closed_set_parts(), at).explain(n_neighbours)
 
     def unlabelled(self) -> Tensor:
         """All nodes that have no label, in the graph or as an example."""
@@ -658,7 +656,7 @@ def check_folder(folder: PathLike, force: bool) -> Path:
     return target
 
 
-def _without_unused(question: OpenQuestion) -> OpenQuestion:
+def _without_unused(question: OpenSetTask) -> OpenSetTask:
     """Without what predictions do not need: it may be sent to other machines."""
     none = question.pool[:0].clone()
-    return replace(question, model=replace(question.model, y=none, recipe=None, relay=None), pool=none)
+    return replace(question, model=replace(question.model, y=none, pipeline=None, cached=None), pool=none)

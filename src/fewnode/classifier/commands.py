@@ -223,7 +223,7 @@ def write_predictions(
 ) -> PredictedTables:
     """Write predictions to the table ``out`` as they come, and sum them up; only with ``keep`` all of them are held in
     memory."""
-    question, kept, rows, tally, closest = classifier.question, list[Predictions](), 0, None, (2.0, "")
+    question, kept, rows, expected_counts, closest = classifier.question, list[Predictions](), 0, None, (2.0, "")
     counts: Counter[str] = Counter()
     with writing_columns(out, force, raw_cells) as write:
         for part in parts:
@@ -235,10 +235,10 @@ def write_predictions(
                 at = int(table["margin"].argmin())
                 closest = min(closest, (float(table["margin"][at]), part.names[at]))
             if question is not None:
-                more = question.tally(part.probabilities, part.accepted(threshold, thresholds))
-                tally = more if tally is None else tally + more
+                more = question.counts(part.probabilities, part.accepted(threshold, thresholds))
+                expected_counts = more if expected_counts is None else expected_counts + more
             kept += [part] if keep else []
-    expected = None if question is None or tally is None else question.expectation(tally)
+    expected = None if question is None or expected_counts is None else question.expectation(expected_counts)
     return PredictedTables(
         classifier,
         rows,

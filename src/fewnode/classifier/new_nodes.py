@@ -1,4 +1,4 @@
-"""Inductive prediction: nodes that are added after the fit."""
+"""Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,90 +11,150 @@ from torch import Tensor
 from .. import tables
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arrays import csr_tensor, gather_rows, to_scipy, to_tensor
-from ..graph.edge_types import relation, type_counts, union
+from ..graph.arrays import gather_rows, to_scipy, to_tensor
+from ..graph.edge_types import union
+from ..graph.operators import rows_of
 from ..nn.features import tfidf
-from ..nn.views import BESIDE, FAR_STEPS, NEAR_STEPS, ViewSources, centred
+from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources, centred
 from ..tables.read import is_frame, table_of
 from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, node_name, unknown_node
-from .known_classes import FAINT, SPREADS, label_matrix, scores
-from .novelty import node_facts
-from .open_set import OpenQuestion, OpenSetModel, Relay
+from .known_classes import PROPAGATION, class_prior, linear, log_shares, one_hot
+from .novelty import node_features
+from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Predictions
-
-# --- Nodes that arrive later: their rows in the open-world model, from what their neighbours hand on to them.
-TINY = 1e-9
-STEPS = 6  # of the equations: new nodes hear of each other over a few edges, the rest is there from the start
 
 
 @dataclass(frozen=True)
-class Arrivals:
-    """New nodes beside a graph of ``N``: ``x [B, F]`` like the features of the graph, ``y [B]`` positions of known
-    classes or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first of the new nodes: each edge both ways,
-    with ``weights [A]`` in the unit of the graph's, in which their mean is one. ``beside`` are the arcs (node and
-    neighbour) and weights of new nodes along each relation that is used, ``edge_types [B, K]`` their edge types."""
+class NewNodes:
+    """All nodes that were added to a graph of ``N`` so far: their ``names``, features ``x [B, F]``, known classes
+    ``y [B]`` or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first new node: each edge both ways, with
+    ``weights [A]`` in units of the mean weight of the graph."""
 
+    names: tuple[str, ...]
     x: Tensor
     y: Tensor
     arcs: Tensor
     weights: Tensor
-    beside: tuple[tuple[Tensor, Tensor], ...] = ()
-    edge_types: Tensor | None = None
 
-    def __len__(self) -> int:
-        return len(self.y)
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        schema: FeatureSchema,
+        model: OpenSetModel,
+        new: Graph,
+        edges: Iterable[Sequence[Any]] = (),
+        before: "NewNodes | None" = None,
+        listed: int | None = None,
+    ) -> "NewNodes":
+        """The nodes of ``new`` after those that came ``before``; ``edges`` are further pairs of names, old or new.
+
+        Only the first ``listed`` nodes of ``new`` are new, by default all: the others are in the graph already, and
+        its edges name them. The edges of both graphs count as they do in the open-set ``model``.
+        """
+        graph, new = (union(model.use.seen(part)) for part in (graph, new))
+        _check(graph, schema, new)
+        earlier = () if before is None else before.names
+        first, n = graph.num_nodes + len(earlier), new.num_nodes if listed is None else listed
+        names = new.node_names or tuple(map(str, range(first, first + n)))
+        _check_names(graph, names[:n], earlier)
+        index = {name: i for i, name in enumerate((*earlier, *names[:n]), graph.num_nodes)}
+        place = torch.tensor([_position(graph, index, name) for name in names])
+        inside = place[torch.stack([rows_of(new).cpu(), new.indices.cpu().long()])]
+        arcs, weights = _arcs(graph, inside, new.weights, *_looked_up(graph, index, edges))
+        x, y = _rows(schema.fit(new).x, n), _known_labels(new, model.classes)[:n]
+        found = cls(tuple(names[:n]), *(part.to(graph.device) for part in (x, y, arcs, weights)))
+        return found if before is None else before._with(found)
+
+    def _with(self, more: "NewNodes") -> "NewNodes":
+        arcs, weights = torch.cat([self.arcs, more.arcs], 1), torch.cat([self.weights, more.weights])
+        if self.x.layout == torch.sparse_csr:
+            x = to_tensor(sp.vstack([to_scipy(self.x), to_scipy(more.x)], format="csr"), self.x.device)
+        else:
+            x = torch.cat([self.x, more.x])
+        return NewNodes((*self.names, *more.names), x, torch.cat([self.y, more.y]), arcs, weights)
+
+    def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel, count: int) -> Predictions:
+        """Predictions of the last ``count`` of them by the ``task``; their numbers follow those of the graph. ``model``
+        is that of the task, with its cached state."""
+        rows = self.rows(graph, model)
+        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
+        found = replace(task, model=rows).probabilities(ids).cpu()
+        nodes, names = (ids + graph.num_nodes).cpu(), list(self.names[-count:])
+        return Predictions(nodes, names, task.classes, found, task.kinds)
+
+    @torch.no_grad()
+    def rows(self, graph: Graph, model: OpenSetModel) -> OpenSetModel:
+        """The open-set model with the rows of the new nodes in place of those of the graph."""
+        if model.pipeline is None or model.cached is None:
+            raise InputError("this model was saved without what new nodes need; fit it again")
+        graph, pipeline = union(model.use.seen(graph)), model.pipeline
+        around = Neighbourhood(graph, self)
+        old, known = {name: part[around.touched].float() for name, part in model.cached.items()}, pipeline.known
+        x = pipeline.pca.transform(self._views(graph, pipeline.sources, around, old)).half().float()
+        alone, n = linear(x, known.weights), len(model.classes)
+        all_x, all_y = torch.cat([x, model.x[around.touched]]), torch.cat([self.y, model.y[around.touched]])
+        given = [one_hot(all_y, n), pipeline.predictions(all_x, all_y), torch.ones_like(all_x[:, :1])]
+        far, near = (
+            around.smoothed(torch.cat(given, 1), old[name], restart)
+            for name, (restart, _) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True)
+        )
+        logits, prior = known.mix[0] * alone, class_prior(model.y, n)
+        masses = near[:, :n].sum(1), near[:, -1]
+        parts = [part[:, at : at + n] for at in (0, n) for part in (far, near)]
+        for weight, part in zip(known.mix[1:], parts, strict=True):
+            logits = logits + weight * log_shares(part.clone(), part.sum(1, keepdim=True), prior)
+        features = node_features(x, model.moments, logits, alone, *masses)
+        return replace(model, x=x, y=self.y, log_known=logits.log_softmax(1), features=features)
+
+    def _views(
+        self, graph: Graph, sources: ViewSources, around: "Neighbourhood", old: dict[str, Tensor]
+    ) -> list[Tensor]:
+        """The views of the new nodes, in the order of ``VIEWS``."""
+        weighted = tfidf(self.x, sources.idf) if self.x.layout == torch.sparse_csr else self.x - sources.centre
+        own = weighted @ sources.words
+        words, links = torch.cat([own, old["words"]]), torch.cat([around.links(graph, sources.links), old["links"]])
+        raw = [
+            own,
+            around.two_steps(words, old["words_mean"]),
+            around.smoothed(words, old["words_near"], NEAR_STEPS[1]),
+            around.smoothed(words, old["words_far"], FAR_STEPS[1]),
+            around.two_steps(links, old["links_mean"]),
+            around.smoothed(links, old["links_near"], NEAR_STEPS[1]),
+        ]
+        return [centred(part, mean) for part, mean in zip(raw, sources.means, strict=False)]
 
 
 class Neighbourhood:
-    """The new nodes and, below them, the ``touched`` old ones, ``n`` together, with the new edges as ``arcs [n, n]``.
+    """The new nodes and, after them, the ``touched`` old ones, ``n`` together, with the new edges as ``arcs [n, n]``.
+    ``mass [n, 1]`` is the weight of all edges of a node, ``before`` of those that were there."""
 
-    ``mass [n, 1]`` is the weight of all edges of a node, ``before`` of those that were there; ``lists`` counts them.
-    """
-
-    def __init__(self, graph: Graph, arrivals: Arrivals) -> None:
-        n_old, self.n_new = graph.num_nodes, len(arrivals)
-        old = arrivals.arcs < n_old
-        self.touched = arrivals.arcs[old].unique()
-        below = self.n_new + torch.searchsorted(self.touched, arrivals.arcs.clamp(max=n_old - 1).contiguous())
-        place = torch.where(old, below, arrivals.arcs - n_old)
-        self.n_old = n_old
-        size = self.n_new + len(self.touched)
-        order = (place[0] * size + place[1]).argsort()
-        self.rows, self.columns = place[:, order]
-        count = torch.bincount(self.rows, minlength=size)
-        self.indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-        weights = arrivals.weights[order]
-        self.arcs, self.pattern = self._matrix(weights), self._matrix(torch.ones_like(weights))
-        gap = weights.new_zeros(self.n_new)
+    def __init__(self, graph: Graph, new: NewNodes) -> None:
+        n_old, self.n_new, device = graph.num_nodes, len(new.y), graph.device
+        self.touched = new.arcs[new.arcs < n_old].unique()
+        ids = torch.cat([torch.arange(n_old, n_old + self.n_new), self.touched.cpu()]).numpy()
+        arcs = sp.csr_matrix((new.weights.cpu().numpy(), new.arcs.cpu().numpy()), shape=(n_old + self.n_new,) * 2)
+        arcs = arcs[ids][:, ids]
+        arcs.sort_indices()
+        self.arcs, gap = to_tensor(arcs, device), torch.zeros(self.n_new, device=device)
+        arcs.data[:] = 1
+        self.pattern = to_tensor(arcs, device)
         self.before = torch.cat([gap, _mass(graph, self.touched)])[:, None]
-        self.lists = torch.cat([count[: self.n_new].float(), graph.degree[self.touched].float()])[:, None]
-        self.mass = self.before.index_add(0, self.rows, weights[:, None])
+        self.mass = self.before + self.arcs @ torch.ones_like(self.before)
         self.scale = (self.mass + 1).rsqrt()
-        self.normal = self._matrix(weights * (self.scale[self.rows] * self.scale[self.columns])[:, 0])
-
-    def _matrix(self, values: Tensor) -> Tensor:
-        size = len(self.indptr) - 1
-        return csr_tensor(self.indptr, self.columns, values, (size, size))
-
-    def beside(self, h: Tensor, arcs: Tensor, weights: Tensor) -> Tensor:
-        """The new rows of the mean of ``h [n, d]`` over the neighbours along some ``arcs [2, A]``."""
-        old = arcs[1] < self.n_old
-        below = self.n_new + torch.searchsorted(self.touched, arcs[1].clamp(max=self.n_old - 1).contiguous())
-        column, row = torch.where(old, below, arcs[1] - self.n_old), arcs[0] - self.n_old
-        total = h.new_zeros(self.n_new, h.shape[1]).index_add_(0, row, weights[:, None] * h[column])
-        return total / h.new_zeros(self.n_new, 1).index_add_(0, row, weights[:, None]).clamp(min=TINY)
 
     def two_steps(self, h: Tensor, means: Tensor) -> Tensor:
         """The new rows of the mean over two-step walks of ``h [n, d]``; ``means`` are those over the neighbours that
         the touched nodes had."""
         total = self.arcs @ h
         total[self.n_new :] += self.before[self.n_new :] * means
-        shares = self.mass.clamp(min=TINY)
+        shares = self.mass.clamp(min=1e-9)
         return ((self.arcs @ (total / shares)) / shares)[: self.n_new]
 
     def smoothed(self, h: Tensor, old: Tensor, restart: float) -> Tensor:
-        """The new rows of personalised PageRank of ``h [n, d]``, where those of the touched nodes were ``old``."""
+        """The new rows of personalised PageRank of ``h [n, d]``, where those of the touched nodes were ``old``: a few
+        steps between new nodes and touched ones, while what reaches the latter from elsewhere stays as it was."""
         n = self.n_new
         had = self.before[n:] + 1
         elsewhere = had.sqrt() * (old - restart * h[n:]) / (1 - restart) - old / had.sqrt()
@@ -102,65 +162,18 @@ class Neighbourhood:
         given[n:] += (1 - restart) * self.scale[n:] * elsewhere
         own = 1 - (1 - restart) * self.scale.square()  # the self-loop, brought to the other side
         z = torch.cat([h[:n], old])
-        for _ in range(STEPS):
-            z = torch.addmm(given, self.normal, z, alpha=1 - restart) / own
+        for _ in range(6):
+            z = (given + (1 - restart) * self.scale * (self.arcs @ (self.scale * z))) / own
         return z[:n]
 
-
-@torch.no_grad()
-def arrived(graph: Graph, model: OpenSetModel, arrivals: Arrivals) -> OpenSetModel:
-    """The open-world model with the rows of the new nodes in place of those of the graph."""
-    if model.recipe is None or model.relay is None:
-        raise InputError("this model was saved without what new nodes need; fit it again")
-    around, recipe = Neighbourhood(graph, arrivals), model.recipe
-    old = model.relay.of_nodes(around.touched)
-    x = recipe.frame.coordinates(_views(graph, recipe.sources, around, old, arrivals)).half().float()
-    alone = scores(x, recipe.head.weights)
-    n_classes = alone.shape[1]
-    labels = label_matrix(arrivals.y, n_classes)
-    answers = torch.where((arrivals.y >= 0)[:, None], labels, alone.softmax(1))
-    beside = label_matrix(model.y[around.touched], n_classes), recipe.answers[around.touched]
-    said = torch.cat([torch.cat(pair) for pair in zip((labels, answers), beside, strict=True)], 1)
-    said = torch.cat([said, torch.ones_like(said[:, :1])], 1)
-    (far, _), (near, _) = SPREADS
-    heard = around.smoothed(said, old.said_far, far), around.smoothed(said, old.said_near, near)
-    logits = recipe.head.mix[0] * alone
-    shares = _shares(model.y, n_classes)
-    opinions = [part[:, at : at + n_classes] for at in (0, n_classes) for part in heard]
-    for weight, opinion in zip(recipe.head.mix[1:], opinions, strict=True):
-        logits = logits + weight * ((opinion + FAINT * shares) / (opinion.sum(1, keepdim=True) + FAINT)).log()
-    masses = heard[1][:, :n_classes].sum(1), heard[1][:, -1]
-    facts = node_facts(x, model.moments, logits, alone, *masses)
-    return replace(model, x=x, y=arrivals.y, log_known=logits.log_softmax(1), facts=facts)
-
-
-def _views(graph: Graph, sources: ViewSources, around: Neighbourhood, old: Relay, arrivals: Arrivals) -> list[Tensor]:
-    """The views of the new nodes, in the order of ``VIEWS``, then the further ones."""
-    x = arrivals.x
-    weighted = tfidf(x, sources.idf) if x.layout == torch.sparse_csr else x - sources.centre
-    new_words = weighted @ sources.words
-    words = torch.cat([new_words, old.words])
-    links = torch.cat([_links(graph, sources, around), old.links])
-    raw = [
-        new_words,
-        around.two_steps(words, old.words_mean),
-        around.smoothed(words, old.words_near, NEAR_STEPS[1]),
-        around.smoothed(words, old.words_far, FAR_STEPS[1]),
-        around.two_steps(links, old.links_mean),
-        around.smoothed(links, old.links_near, NEAR_STEPS[1]),
-    ]
-    for arcs, weights in arrivals.beside:
-        raw += [around.beside(h[:, :BESIDE], arcs, weights) for h in (words, links)]
-    raw += [] if arrivals.edge_types is None else [arrivals.edge_types]
-    return [centred(part, mean) for part, mean in zip(raw, sources.means, strict=True)]
-
-
-def _links(graph: Graph, sources: ViewSources, around: Neighbourhood) -> Tensor:
-    """The reduced neighbour lists of the new nodes: only old nodes have a direction in the basis."""
-    rarity = torch.log((1 + graph.num_nodes) / (2 + around.lists)) + 1  # every node is in its own list too
-    basis = torch.cat([sources.links.new_zeros(around.n_new, sources.links.shape[1]), sources.links[around.touched]])
-    lengths = around.pattern @ rarity.square() + rarity.square()
-    return ((around.pattern @ (rarity * basis)) / lengths.sqrt())[: around.n_new]
+    def links(self, graph: Graph, basis: Tensor) -> Tensor:
+        """The reduced neighbour lists (TF-IDF) of the new nodes: only old nodes have a direction in the basis."""
+        new_lists = (self.pattern @ torch.ones_like(self.before))[: self.n_new, 0]
+        lists = torch.cat([new_lists, graph.degree[self.touched].float()])[:, None]
+        rarity = torch.log((1 + graph.num_nodes) / (2 + lists)) + 1  # every node is in its own list too
+        basis = torch.cat([basis.new_zeros(self.n_new, basis.shape[1]), basis[self.touched]])
+        lengths = self.pattern @ rarity.square() + rarity.square()
+        return ((self.pattern @ (rarity * basis)) / lengths.sqrt())[: self.n_new]
 
 
 def _mass(graph: Graph, nodes: Tensor) -> Tensor:
@@ -172,69 +185,11 @@ def _mass(graph: Graph, nodes: Tensor) -> Tensor:
     return weights.new_zeros(len(nodes)).index_add_(0, owner, weights)
 
 
-def _shares(y: Tensor, n_classes: int) -> Tensor:
-    count = torch.bincount(y[y >= 0], minlength=n_classes).float()
-    return (count + 1) / (count.sum() + n_classes)
-
-
-# --- Nodes that arrive later, as a user gives them: looked up, checked, and brought to the columns the model knows.
-@dataclass(frozen=True)
-class NewNodes:
-    """All nodes that have arrived at a graph so far, by name, in order."""
-
-    names: tuple[str, ...]
-    arrivals: Arrivals
-
-    @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        schema: FeatureSchema,
-        world: OpenSetModel,
-        new: Graph,
-        edges: Iterable[Sequence[Any]] = (),
-        before: "NewNodes | None" = None,
-        listed: int | None = None,
-    ) -> "NewNodes":
-        """The nodes of ``new`` after those that came ``before``; ``edges`` are further pairs of names, old or new.
-
-        Only the first ``listed`` nodes of ``new`` are new, by default all: the others are there already, and only stand
-        in it because its edges name them. The edges of both graphs count as they do in the open ``world``.
-        """
-        whole, use = world.use.seen(new), world.use
-        graph, new = union(use.seen(graph)), union(whole)
-        _check(graph, schema, new)
-        earlier = () if before is None else before.names
-        first, n = graph.num_nodes + len(earlier), new.num_nodes if listed is None else listed
-        names = new.node_names or tuple(map(str, range(first, first + n)))
-        _check_new(graph, names[:n], earlier)
-        index = {name: i for i, name in enumerate((*earlier, *names[:n]), graph.num_nodes)}
-        place = torch.tensor([_position(graph, index, name) for name in names])
-        rows = torch.repeat_interleave(torch.arange(new.num_nodes), new.degree.cpu())
-        inside = place[torch.stack([rows, new.indices.cpu().long()])]
-        arcs, weights = _arcs(graph, inside, new.weights, *_looked_up(graph, index, edges))
-        _check_touching(graph, arcs)
-        x, y = _rows(schema.fit(new).x, n), _known_labels(new, world.classes)[:n]
-        edge_types = type_counts(whole, use.types)[:n].to(graph.device) if use.types else None
-        beside = tuple(_beside(relation(whole, name), place, n, graph.device) for name in use.relations)
-        x, y, arcs, weights = (part.to(graph.device) for part in (x, y, arcs, weights))
-        found = Arrivals(x, y, arcs, weights, beside, edge_types)
-        return cls((*earlier, *names[:n]), found if before is None else _joined(before.arrivals, found))
-
-    def predicted(self, graph: Graph, world: OpenSetModel, question: OpenQuestion, count: int) -> Predictions:
-        """The answers of the last ``count`` of them; their numbers go on where those of the graph end."""
-        rows = arrived(union(world.use.seen(graph)), world, self.arrivals)
-        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
-        found = replace(question, model=rows).probabilities(ids).cpu()
-        nodes, names = (ids + graph.num_nodes).cpu(), list(self.names[-count:])
-        return Predictions(nodes, names, question.classes, found, question.kinds)
-
-
 def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
     if schema.structural:
         raise InputError(
-            "this model was fitted on a graph without features, in which a node is where it stands; nodes that arrive "
-            "later have no place in it yet. Fit the model again on the graph with them"
+            "this model was fitted on a graph without features, whose nodes are described by their position; new nodes "
+            "have none in it yet. Fit the model again on the graph with them"
         )
     if new.features is None:
         raise InputError(f"the new nodes have no features; the model knows {schema.width} columns. Give them these")
@@ -243,7 +198,7 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         raise InputError(f"edges of {has} have weights, but those of {lacks} have none; give both weights or neither")
 
 
-def _check_new(graph: Graph, names: Sequence[str], earlier: tuple[str, ...]) -> None:
+def _check_names(graph: Graph, names: Sequence[str], earlier: tuple[str, ...]) -> None:
     index, came = name_index(graph), set(earlier)
     if there := [name for name in names if name in index or name in came]:
         more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
@@ -262,7 +217,7 @@ def _position(graph: Graph, index: dict[str, int], name: str) -> int:
 
 
 def _looked_up(graph: Graph, index: dict[str, int], edges: Iterable[Sequence[Any]]) -> tuple[Tensor, Tensor]:
-    """Positions ``[2, E]`` of the ends of edges, and their weights, one where none is said."""
+    """Positions ``[2, E]`` of the ends of edges, and their weights, one where none is given."""
     ends, weights = [], []
     for row, edge in enumerate(edges):
         try:
@@ -279,36 +234,23 @@ def _looked_up(graph: Graph, index: dict[str, int], edges: Iterable[Sequence[Any
 def _arcs(
     graph: Graph, inside: Tensor, inside_weights: Tensor | None, across: Tensor, across_weights: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """All edges both ways, each once, and their weights in the unit of the graph's, in which the mean is one; one each
-    where those of the graph do not count."""
+    """All edges both ways, each once, and their weights in units of the graph's mean weight; one each where the graph
+    has none. Each has a new node at one end at least."""
     if graph.weights is None:
         across_weights = torch.ones_like(across_weights)
     unit = 1.0 if graph.weights is None else float(graph.weights.mean())
     given = torch.ones(inside.shape[1]) if inside_weights is None else inside_weights.cpu()
     arcs = torch.cat([inside, across, across.flip(0)], 1)
     weights = torch.cat([given, across_weights, across_weights]) / unit
-    apart = arcs[0] != arcs[1]
-    arcs, place = arcs[:, apart].unique(dim=1, return_inverse=True)
-    return arcs, torch.zeros(arcs.shape[1]).scatter_(0, place, weights[apart])
-
-
-def _beside(new: Graph, place: Tensor, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The arcs of the first ``n`` nodes, by their places, and their weights."""
-    count = int(new.indptr[n])
-    rows = torch.repeat_interleave(torch.arange(n), new.degree[:n].cpu())
-    weights = torch.ones(count) if new.weights is None else new.weights[:count].cpu()
-    return place[torch.stack([rows, new.indices[:count].cpu().long()])].to(device), weights.to(device)
-
-
-def _check_touching(graph: Graph, arcs: Tensor) -> None:
-    """Every edge has a new node at one end at least."""
-    old = (arcs < graph.num_nodes).all(0)
-    if bool(old.any()):
+    if bool((old := (arcs < graph.num_nodes).all(0)).any()):
         ends = [node_name(graph, int(end)) for end in arcs[:, int(old.nonzero()[0])]]
         raise InputError(
             f"the new edge {ends[0]} - {ends[1]} joins two nodes that were there before; only edges of new nodes can "
             "be appended. Remove it, or fit on the tables with it"
         )
+    apart = arcs[0] != arcs[1]
+    arcs, place = arcs[:, apart].unique(dim=1, return_inverse=True)
+    return arcs, torch.zeros(arcs.shape[1]).scatter_(0, place, weights[apart])
 
 
 def _known_labels(new: Graph, classes: tuple[str, ...]) -> Tensor:
@@ -318,9 +260,9 @@ def _known_labels(new: Graph, classes: tuple[str, ...]) -> Tensor:
         name = class_name(new, c)
         if name not in classes and bool((new.y == c).any()):
             node = int((new.y == c).nonzero()[0])
-            who = new.node_names[node] if new.node_names else str(node)
             raise InputError(
-                f"new node {who!r} has the label {name!r}, which is no class of the fitted graph; leave the label empty"
+                f"new node {node_name(new, node)!r} has the label {name!r}, which is no class of the fitted graph; "
+                "leave the label empty"
             )
         number.append(classes.index(name) if name in classes else -1)
     return torch.tensor([*number, -1])[new.y.cpu()]
@@ -333,22 +275,7 @@ def _rows(x: Tensor, n: int) -> Tensor:
     return to_tensor(to_scipy(x)[:n], x.device) if x.layout == torch.sparse_csr else x[:n]
 
 
-def _joined(a: Arrivals, b: Arrivals) -> Arrivals:
-    if a.x.layout == torch.sparse_csr:
-        x = to_tensor(sp.vstack([to_scipy(a.x), to_scipy(b.x)], format="csr"), a.x.device)
-    else:
-        x = torch.cat([a.x, b.x])
-    arcs, weights = torch.cat([a.arcs, b.arcs], 1), torch.cat([a.weights, b.weights])
-    beside = tuple(
-        (torch.cat([one[0], two[0]], 1), torch.cat([one[1], two[1]]))
-        for one, two in zip(a.beside, b.beside, strict=True)
-    )
-    edge_types = None if a.edge_types is None or b.edge_types is None else torch.cat([a.edge_types, b.edge_types])
-    return Arrivals(x, torch.cat([a.y, b.y]), arcs, weights, beside, edge_types)
-
-
-# --- Tables of nodes that arrive later, read as those of the fitting were.
-def read_later(source: TableSource | None, graph: Graph, nodes: Any, edges: Any) -> tuple[Graph, int]:
+def read_new_nodes(source: TableSource | None, graph: Graph, nodes: Any, edges: Any) -> tuple[Graph, int]:
     """The graph in tables (files or DataFrames) of new nodes and of the edges that join them to ``graph`` and to each
     other. Only its first nodes, so many as the second result says, are new; the others are named by the edges.
 

@@ -14,7 +14,7 @@ from ..graph.operators import Pattern
 from ..store import Space, default_memory
 
 VIEWS, SPARE = 6, 16  # views of the nodes, and columns to spare while the leading eigenvectors are found
-COPIES = 3  # matrices as wide as a block of columns that are in memory at a time
+COPIES = 4  # matrices as wide as a block of columns that are in memory at a time
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def plan(
         predict_seconds=nodes * (width * 20 * rates.product + (2 * width + 200) * rates.byte + 6e-6),
         least_memory=least,
         memory=memory,
-        blocks=len(Space(Path(), max(memory, least)).columns(nodes, rank, COPIES - 1)),
+        blocks=len(Space(Path(), max(memory, least)).columns(nodes, rank, COPIES - 2)),
         disk=disk,
         disk_while_made=disk + 4 * nodes * (2 * rank + 2 * wide + 2 * classes),
         rates=rates,

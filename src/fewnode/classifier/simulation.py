@@ -1,4 +1,8 @@
-"""Simulated novel classes: known classes hidden among all other nodes, and what to expect of real new ones."""
+"""Simulated novel classes: known classes are hidden and shown again by a few examples, as new classes will be.
+
+From these simulations come the weights of the novelty model, and intervals around the accuracy to expect: by how much
+the accuracy that probabilities imply missed the true one.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,27 +13,20 @@ import torch
 from torch import Tensor
 
 from ..graph.operators import Operator
-from . import novelty as priors
-from .known_classes import KnownHead
-from .novelty import USUAL, Episode, Membership, Moments, class_facts, learn, masses_given, node_facts, spread_mass
+from . import novelty
+from .known_classes import KnownClassModel
+from .novelty import DEFAULT, Episode, Moments, NoveltyModel, class_features, node_features, propagated_mass
 
-# --- What is to be expected of predictions in the open: how many rows are right, and what each new class is worth.
-ASSUMED = (
-    "labels of known classes are missing at random",
-    "new classes are as hard to tell as known classes were when they played new",
-    "nodes of no class shown are as rare as they were then",
-    "the examples are typical of their class",
-)
-EDGES = (0.05, 0.95)  # quantiles of what the rehearsals missed by
-CHANCE = 1.645  # standard deviations that leave out as much on each side
-ENOUGH = 5  # rehearsals without which an interval says nothing
-
+Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
 Figures = dict[str, list[float]]  # right and known: one number each; precision and recall: one for each new class
+
+
+# The accuracy to expect
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure to be expected, and the interval that held it in nine of ten rehearsals; None where nothing is known."""
+    """A figure to expect and its 90 % interval; None where it is not defined."""
 
     value: float | None
     low: float | None
@@ -50,183 +47,176 @@ class ClassExpectation:
 class Expectation:
     """Of ``rows`` predictions: the share of ``right`` ones over all, and on nodes that are of a ``known`` class.
 
-    ``rehearsals`` is how many times known classes played new to find the intervals; 0 means that nothing was measured.
+    ``simulations`` is how many simulations with novel classes the intervals come from; 0 means that nothing was
+    measured.
     """
 
     rows: int
     right: Estimate
     known: Estimate
     classes: dict[str, ClassExpectation]
-    rehearsals: int
-    assumed: tuple[str, ...] = ASSUMED
+    simulations: int
+    assumed: tuple[str, ...] = (
+        "labels of known classes are missing at random",
+        "new classes are as hard to tell as known classes that were simulated as novel",
+        "nodes of no class shown are as rare as in the simulations",
+        "the examples are typical of their class",
+    )
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Sums over rows from which the figures are made: so much of each group ``[G]`` was hit, called, and is there."""
+class Counts:
+    """Sums over ``rows`` for each group ``[G]`` (known, each new class, other): nodes that are rightly called so, that
+    are called so, and that are members. They can be expected values."""
 
-    hit: Tensor
-    call: Tensor
-    sizes: Tensor
-    right: Tensor
-    rows: Tensor
+    correct: Tensor
+    called: Tensor
+    members: Tensor
+    rows: float
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(*(a.double() + b.double() for a, b in zip(self._parts(), other._parts(), strict=True)))
+    @classmethod
+    def expected(cls, best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> "Counts":
+        """What probabilities imply.
 
-    def _parts(self) -> tuple[Tensor, ...]:
-        return self.hit, self.call, self.sizes, self.right, self.rows
+        ``groups [n, G]`` are those of the groups; ``best [n, G]`` the same with that of the best known class in the
+        first column; rows that are not ``accepted [n]`` get no label and are not right; ``weight [n]`` counts them.
+        """
+        confidence, choice = best.max(1)
+        called = accepted * weight
+        return cls._of(choice, confidence * called, called, (groups * weight[:, None]).sum(0), weight)
+
+    @classmethod
+    def achieved(cls, best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> "Counts":
+        """What is true by the group ``truth [n]``, and by whether the best known class is ``right [n]``."""
+        choice = best.argmax(1)
+        correct = ((choice == truth) & (right | (truth > 0))) * weight
+        return cls._of(choice, correct, weight, torch.bincount(truth, weight, minlength=best.shape[1]), weight)
+
+    @classmethod
+    def _of(cls, choice: Tensor, correct: Tensor, called: Tensor, members: Tensor, weight: Tensor) -> "Counts":
+        correct, called = (torch.bincount(choice, part.double(), minlength=len(members)) for part in (correct, called))
+        return cls(correct, called, members.double(), float(weight.double().sum()))
+
+    def __add__(self, other: "Counts") -> "Counts":
+        correct, called = self.correct + other.correct, self.called + other.called
+        return Counts(correct, called, self.members + other.members, self.rows + other.rows)
 
     def figures(self) -> Figures:
-        precision, recall = (self.hit / self.call), (self.hit / self.sizes)  # nan where a class is not called at all
+        """Accuracy over all rows and on known nodes; precision (nan where a class is never called) and recall."""
+        precision, recall = self.correct / self.called, self.correct / self.members
         return {
-            "right": [float(self.right / self.rows)],
+            "right": [float(self.correct.sum()) / self.rows],
             "known": [float(recall[0])],
             "precision": precision[1:-1].tolist(),
             "recall": recall[1:-1].tolist(),
         }
 
 
-def tallied(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> Tally:
-    """The sums of rows with these probabilities; see ``expected``."""
-    confidence, choice = best.max(1)
-    confidence = confidence * accepted * weight
-    return _tally(confidence, choice, accepted * weight, (groups * weight[:, None]).sum(0), weight.sum())
+def differences(true: Figures, implied: Figures) -> Figures:
+    """By how much the true figures are above the implied ones; undefined ones are left out."""
+    found = {name: [a - b for a, b in zip(true[name], implied[name], strict=True)] for name in true}
+    return {name: [gap for gap in part if not math.isnan(gap)] for name, part in found.items()}
 
 
-def expected(best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> Figures:
-    """What probabilities say of themselves.
-
-    ``groups [n, G]`` are those of known, of each new class and of other; ``best [n, G]`` the same with that of the best
-    known class in the first column; rows that are not ``accepted [n]`` get no label and are not right.
-    """
-    return tallied(best, groups, accepted, weight).figures()
-
-
-def achieved(best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> Figures:
-    """The same figures by the ``truth [n]`` (a group) and by whether the best known class is ``right [n]``."""
-    choice = best.argmax(1)
-    hit = ((choice == truth) & (right | (truth > 0))) * weight
-    sizes = torch.bincount(truth, weight, minlength=best.shape[1])
-    return _tally(hit, choice, weight, sizes, weight.sum()).figures()
-
-
-def _tally(hits: Tensor, choice: Tensor, called: Tensor, sizes: Tensor, total: Tensor) -> Tally:
-    hit, call = (torch.bincount(choice, part, minlength=len(sizes)) for part in (hits, called))
-    return Tally(hit, call, sizes, hits.sum(), total)
-
-
-def missed(true: Figures, told: Figures) -> Figures:
-    """By how much the truth was above what was told; figures that do not exist are left out."""
-    gaps = {name: [a - b for a, b in zip(true[name], told[name], strict=True)] for name in true}
-    return {name: [gap for gap in part if gap == gap] for name, part in gaps.items()}
-
-
-def estimated(value: float, gaps: Sequence[float], counted: float) -> Estimate:
-    """A figure with its interval: what rehearsals missed it by, and the chance of a share of ``counted`` nodes."""
-    if value != value:
+def estimate(value: float, gaps: Sequence[float], counted: float) -> Estimate:
+    """A figure with its 90 % interval: the ``gaps`` of simulations, and the sampling error of ``counted`` nodes."""
+    if math.isnan(value):
         return Estimate(None, None, None)
-    if len(gaps) < ENOUGH:
+    if len(gaps) < 5:  # too few to say anything
         return Estimate(value, 0.0, 1.0)
-    low, high = torch.tensor(gaps).quantile(torch.tensor(EDGES)).tolist()
-    chance = CHANCE * (max(value * (1 - value), 0.0) / max(counted, 1.0)) ** 0.5
-    below, above = math.hypot(min(low, 0.0), chance), math.hypot(max(high, 0.0), chance)
+    low, high = torch.tensor(gaps).quantile(torch.tensor([0.05, 0.95])).tolist()
+    sampling = 1.645 * (max(value * (1 - value), 0.0) / max(counted, 1.0)) ** 0.5
+    below, above = math.hypot(min(low, 0.0), sampling), math.hypot(max(high, 0.0), sampling)
     return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
 
 
-def expectation(names: Sequence[str], tally: Tally, gaps: Mapping[str, Sequence[float]], n: int) -> Expectation:
-    """What to expect of rows with such a ``tally``; ``n`` rehearsals missed it by ``gaps``."""
-    told, members = tally.figures(), tally.sizes.tolist()
-    called, rows = [round(count) for count in tally.call.tolist()], round(float(tally.rows))
+def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequence[float]], n: int) -> Expectation:
+    """The accuracy to expect of rows with such ``counts``; ``n`` simulations missed the true figures by ``gaps``."""
+    implied, members = counts.figures(), counts.members.tolist()
+    called = [round(count) for count in counts.called.tolist()]
+
+    def figure(name: str, at: int, counted: float) -> Estimate:
+        return estimate(implied[name][at], gaps.get(name, ()), counted)
+
     classes = {
         name: ClassExpectation(
-            estimated(told["precision"][i], gaps.get("precision", ()), called[i + 1]),
-            estimated(told["recall"][i], gaps.get("recall", ()), members[i + 1]),
-            called[i + 1],
-            members[i + 1],
+            figure("precision", i, called[i + 1]), figure("recall", i, members[i + 1]), called[i + 1], members[i + 1]
         )
         for i, name in enumerate(names)
     }
-    right = estimated(told["right"][0], gaps.get("right", ()), rows)
-    known = estimated(told["known"][0], gaps.get("known", ()), members[0])
-    return Expectation(rows, right, known, classes, n)
+    rows = round(counts.rows)
+    return Expectation(rows, figure("right", 0, rows), figure("known", 0, members[0]), classes, n)
 
 
-# --- Known classes play new: hidden among all other nodes at their true frequency, shown by a few examples.
-SHOTS = (1, 3, 5, 10, 20)
-WORLDS, PER_WORLD, ROUNDS = 3, 6, 3
-BLANKED = (0.1, 0.4)  # least and largest part of the known nodes that loses its labels in a world
-QUERIES = 4  # members that a class which plays new must have beyond its examples
-KNOWN_NODES, MEMBERS = 3_000, 600  # nodes of a world: of known classes, and of each class that plays new
-WITH_OTHER = 0.5  # part of the episodes in which a class is there that nobody shows
-
-Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
+# The simulations
 
 
 @dataclass(frozen=True)
-class World:
-    """Some nodes ``[n]`` of a graph on which the classes ``hidden`` were never labelled."""
+class Simulated:
+    """What ``episodes`` with classes shown by ``shots`` examples taught, and by how much figures missed the truth."""
 
+    shots: int
+    novelty: NoveltyModel
+    gaps: dict[str, list[float]]
+    episodes: int
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels; ``x`` is centred."""
+
+    number: int
     hidden: tuple[int, ...]
     x: Tensor
     y: Tensor
-    facts: Tensor
+    nodes: Tensor
     weight: Tensor
     confidence: Tensor
     right: Tensor
     moments: Moments
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """What ``episodes`` with classes shown by ``shots`` examples taught, and what the figures missed the truth by."""
-
-    shots: int
-    membership: Membership
-    gaps: dict[str, list[float]]
-    episodes: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def rehearse(
-    x: Tensor, edges: Operator, y: Tensor, head: KnownHead, unlabelled: float, progress: Progress, seed: int = 0
-) -> list[Rehearsed]:
-    """What classes that play new teach, for several numbers of examples; with fewer than three classes, what is usual.
+def simulate(
+    x: Tensor,
+    edges: Operator,
+    y: Tensor,
+    model: KnownClassModel,
+    unlabelled: float,
+    progress: Progress,
+    seed: int = 0,
+    shots: Sequence[int] = (1, 3, 5, 10, 20),
+) -> list[Simulated]:
+    """Learn from simulated novel classes, for several numbers of examples; ``DEFAULT`` with fewer than three classes.
 
     ``unlabelled`` is the part of the nodes that has no label.
     """
     random = torch.Generator().manual_seed(seed)
-    worlds = []
     plans = _hidden_classes(y, random)
+    simulations, found, without_other = [], list[Simulated](), list[Simulated]()
     for number, hidden in enumerate(plans):
-        progress("known classes play new", number / (len(plans) + len(SHOTS)))
-        worlds.append(_world(x, edges, y, head, hidden, min(max(unlabelled, BLANKED[0]), BLANKED[1]), random))
-    found: list[Rehearsed] = []
-    without_other: list[Rehearsed] = []
-    for number, shots in enumerate(SHOTS):
-        progress("known classes play new", (len(plans) + number) / (len(plans) + len(SHOTS)))
-        episodes = [one for at, world in enumerate(worlds) for one in _episodes(world, at, shots, random)]
+        progress("simulating novel classes", number / (len(plans) + len(shots)))
+        simulations.append(_simulation(number, x, edges, y, model, hidden, min(max(unlabelled, 0.1), 0.4), random))
+    for number, shot in enumerate(shots):
+        progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(shots)))
+        episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random)]
         if episodes:
-            gaps = _gaps(episodes)
-            one = Rehearsed(shots, learn(episodes), gaps, len(episodes))
-            (found if any(bool((e.truth > e.n_new).any()) for e in episodes) else without_other).append(one)
+            one = Simulated(shot, novelty.learn(episodes), _gaps(episodes), len(episodes))
+            with_other = any(bool((e.truth > e.n_new).any()) for e in episodes)
+            (found if with_other else without_other).append(one)
     return _completed(found, without_other)
 
 
-def _completed(found: list[Rehearsed], without_other: list[Rehearsed]) -> list[Rehearsed]:
-    """Where no class was left over to play other, how to tell it is taken from the nearest number of examples."""
-    taught = found or [Rehearsed(3, USUAL, {}, 0)]
+def _completed(found: list[Simulated], without_other: list[Simulated]) -> list[Simulated]:
+    """Where no class was left to be simulated as other, its weights come from the nearest number of examples."""
+    learned = found or [Simulated(3, DEFAULT, {}, 0)]
     for one in without_other:
-        nearest = min(taught, key=lambda other: abs(other.shots - one.shots)).membership
-        known, new, _ = one.membership.shares
-        shares = (known, new, nearest.shares[2])
-        found.append(replace(one, membership=replace(one.membership, other=nearest.other, shares=shares)))
-    return sorted(found, key=lambda one: one.shots) or taught
+        nearest = min(learned, key=lambda other: abs(other.shots - one.shots)).novelty
+        shares = (*one.novelty.shares[:2], nearest.shares[2])
+        found = [*found, replace(one, novelty=replace(one.novelty, other=nearest.other, shares=shares))]
+    return sorted(found, key=lambda one: one.shots) or learned
 
 
 def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
@@ -234,101 +224,104 @@ def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
 
 
 def _hidden_classes(y: Tensor, random: torch.Generator) -> list[list[int]]:
-    """The classes hidden in each world: large enough to be shown and found, at most half of all classes at a time."""
+    """The classes hidden in each of at most three simulations: six, or half of all classes, of five nodes or more."""
     sizes = torch.bincount(y[y >= 0])
-    fit = _shuffled((sizes > QUERIES).nonzero().flatten().cpu(), random).tolist()
-    n_worlds = min(WORLDS, max(1, len(fit) // 3))
-    most = min(PER_WORLD, len(sizes) // 2)
-    return [fit[i::n_worlds][:most] for i in range(n_worlds)] if len(sizes) >= 3 and most and fit else []
+    usable = _shuffled((sizes > 4).nonzero().flatten().cpu(), random).tolist()
+    n = min(3, max(1, len(usable) // 3))
+    most = min(6, len(sizes) // 2)
+    return [usable[i::n][:most] for i in range(n)] if len(sizes) >= 3 and most and usable else []
 
 
 @torch.no_grad()
-def _world(
-    x: Tensor, edges: Operator, y: Tensor, head: KnownHead, hidden: list[int], part: float, random: torch.Generator
-) -> World:
+def _simulation(
+    number: int,
+    x: Tensor,
+    edges: Operator,
+    y: Tensor,
+    model: KnownClassModel,
+    hidden: list[int],
+    part: float,
+    random: torch.Generator,
+) -> Simulation:
+    """The known-class model and the features of nodes without the labels of the ``hidden`` classes, and without those
+    of the given ``part`` of the other nodes."""
     away = torch.isin(y, torch.tensor(hidden, device=y.device))
     known = _shuffled(((y >= 0) & ~away).nonzero().flatten(), random)
     blanked = known[: max(1, round(part * len(known)))]
-    left = torch.where(away, -1, y)
-    left[blanked] = -1
+    left = torch.where(away, -1, y).index_fill(0, blanked, -1)
     columns = left[left >= 0].unique()
-    number = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown class -1
-    number[columns] = torch.arange(len(columns), device=y.device)
-    left = number[left]
-    moments, fitted = Moments.of(x, left), head.refit(x, left, columns)
+    position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
+    position[columns] = torch.arange(len(columns), device=y.device)
+    left = position[left]
+    moments, refitted = Moments.of(x, left), model.refit(x, left, columns, edges.space)
     if edges.space is not None:
         edges.space.release()
     nodes, weight = _sample(y, blanked, hidden, random)
-    logits, alone = fitted.logits_of(nodes, x, edges, left)
+    logits, alone = refitted.logits(x, edges, left, nodes)
     best = logits.log_softmax(1).max(1)
-    masses = (spread_mass(edges, given)[nodes] for given in masses_given(left))
-    own = x[nodes].float()
-    facts = node_facts(own, moments, logits, alone, *masses)
+    masses = (propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(left)))
+    rows = x[nodes].float()
+    features = node_features(rows, moments, logits, alone, *masses)
     right = columns[best.indices] == y[nodes]
-    return World(tuple(hidden), own - moments.mean, y[nodes], facts, weight, best.values.exp(), right, moments)
+    z = rows - moments.mean
+    return Simulation(number, tuple(hidden), z, y[nodes], features, weight, best.values.exp(), right, moments)
 
 
 def _sample(y: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Nodes of a world, and how many each stands for."""
-    parts = [(blanked, KNOWN_NODES), *((_shuffled((y == c).nonzero().flatten(), random), MEMBERS) for c in hidden)]
-    weights = [torch.full((min(len(all_), most),), max(len(all_) / most, 1.0)) for all_, most in parts]
-    return torch.cat([all_[:most] for all_, most in parts]), torch.cat(weights).to(y.device)
+    """At most 3,000 nodes of known classes and 600 of each hidden one, and how many nodes each stands for."""
+    parts = [(blanked, 3_000), *((_shuffled((y == c).nonzero().flatten(), random), 600) for c in hidden)]
+    weights = [torch.full((min(len(nodes), most),), max(len(nodes) / most, 1.0)) for nodes, most in parts]
+    return torch.cat([nodes[:most] for nodes, most in parts]), torch.cat(weights).to(y.device)
 
 
-def _episodes(world: World, number: int, shots: int, random: torch.Generator) -> Iterator[Episode]:
-    """Episodes of a world: its classes in turn, two at a time, every other time with a third one that nobody shows."""
-    large = [c for c in world.hidden if int((world.y == c).sum()) >= shots + QUERIES]
-    for _ in range(ROUNDS):
+def _episodes(simulation: Simulation, shots: int, random: torch.Generator) -> Iterator[Episode]:
+    """Three rounds over the hidden classes, two new ones at a time, every other time with a third one as "other"."""
+    large = [c for c in simulation.hidden if int((simulation.y == c).sum()) >= shots + 4]
+    for _ in range(3):
         left = [large[i] for i in torch.randperm(len(large), generator=random).tolist()]
         while left:
-            unseen = len(left) >= 3 and float(torch.rand(1, generator=random)) < WITH_OTHER
-            new, other, left = left[:2], left[2:3] if unseen else [], left[3:] if unseen else left[2:]
+            n_other = int(len(left) >= 3 and float(torch.rand(1, generator=random)) < 0.5)
+            new, other, left = left[:2], left[2 : 2 + n_other], left[2 + n_other :]
             if len(new) == 2 or len(large) == 1:
-                yield _episode(world, number, new, other, shots, random)
+                yield _episode(simulation, new, other, shots, random)
 
 
-def _episode(
-    world: World, number: int, new: list[int], other: list[int], shots: int, random: torch.Generator
-) -> Episode:
-    truth = torch.where(torch.isin(world.y, torch.tensor(world.hidden, device=world.y.device)), -1, 0)
-    facts, examples = [], []
+def _episode(simulation: Simulation, new: list[int], other: list[int], shots: int, random: torch.Generator) -> Episode:
+    y, moments = simulation.y, simulation.moments
+    truth = torch.where(torch.isin(y, torch.tensor(simulation.hidden, device=y.device)), -1, 0)
+    classes, examples = [], []
     for i, c in enumerate(new):
-        members = _shuffled((world.y == c).nonzero().flatten(), random)
+        members = _shuffled((y == c).nonzero().flatten(), random)
         truth[members] = i + 1
         examples.append(members[:shots])
-        direction = world.moments.direction(world.x[members[:shots]] + world.moments.mean)
-        facts.append(class_facts(world.x @ direction.weights, world.facts, direction))
+        direction = moments.direction(simulation.x[members[:shots]] + moments.mean)
+        classes.append(class_features(simulation.x @ direction.weights, simulation.nodes, direction))
     for c in other:
-        truth[world.y == c] = len(new) + 1
+        truth[y == c] = len(new) + 1
     truth[torch.cat(examples)] = -1
     kept = truth >= 0
-    return Episode(
-        world.facts[kept],
-        torch.stack(facts, 1)[kept],
-        truth[kept],
-        world.weight[kept],
-        world.confidence[kept],
-        world.right[kept],
-        number,
-    )
+    per_node = simulation.nodes, simulation.weight, simulation.confidence, simulation.right
+    nodes, weight, confidence, right = (part[kept] for part in per_node)
+    classes_of = torch.stack(classes, 1)[kept]
+    return Episode(nodes, classes_of, truth[kept], weight, confidence, right, simulation.number)
 
 
-def _gaps(episodes: Sequence[Episode]) -> dict[str, list[float]]:
-    """What each episode's figures missed the truth by, its world being unknown to the weights, if there are others."""
-    found: dict[str, list[float]] = {"right": [], "known": [], "precision": [], "recall": []}
-    for number in sorted({one.world for one in episodes}):
-        others = [one for one in episodes if one.world != number]
-        membership = learn(others or episodes)
-        for one in (one for one in episodes if one.world == number):
-            for name, gaps in _missed(membership, one).items():
+def _gaps(episodes: Sequence[Episode]) -> Figures:
+    """By how much the figures of each episode missed the truth, with weights learned on the other simulations."""
+    found: Figures = {"right": [], "known": [], "precision": [], "recall": []}
+    for number in sorted({one.simulation for one in episodes}):
+        others = [one for one in episodes if one.simulation != number]
+        model = novelty.learn(others or episodes)
+        for one in (one for one in episodes if one.simulation == number):
+            for name, gaps in _gap(model, one).items():
                 found[name] += gaps
     return found
 
 
-def _missed(membership: Membership, one: Episode) -> Figures:
-    utilities, assumed = membership.utilities(one.facts, one.classes), membership.assumed(one.n_new)
-    shares = priors.estimate(utilities, assumed, weight=one.weight)
-    groups = priors.with_shares(utilities, assumed.to(utilities), shares)
+def _gap(model: NoveltyModel, one: Episode) -> Figures:
+    utilities, assumed = model.utilities(one.nodes, one.classes), model.assumed(one.n_new).to(one.nodes)
+    shares = novelty.estimate_shares(utilities, assumed, weight=one.weight)
+    groups = novelty.with_shares(utilities, assumed, shares)
     best = torch.cat([groups[:, :1] * one.confidence[:, None], groups[:, 1:]], 1)
-    told = expected(best, groups, torch.ones_like(one.weight), one.weight)
-    return missed(achieved(best, one.truth, one.right, one.weight), told)
+    implied = Counts.expected(best, groups, torch.ones_like(one.weight), one.weight)
+    return differences(Counts.achieved(best, one.truth, one.right, one.weight).figures(), implied.figures())

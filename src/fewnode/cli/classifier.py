@@ -369,10 +369,10 @@ def _open_set_estimates(found: dict[str, Any]) -> list[str]:
         f"Expected accuracy: {_interval(found['right'])} of all {found['rows']:,} rows; "
         f"{_interval(found['known'])} of the nodes of known classes."
     ]
-    if found["rehearsals"]:
+    if found["simulations"]:
         lines.append(
             "Precision: share of the nodes predicted as the class that are of it; recall: share of its nodes that are "
-            f"found. In brackets: the range of 90 % of {found['rehearsals']} simulations, in which known classes were "
+            f"found. In brackets: the range of 90 % of {found['simulations']} simulations, in which known classes were "
             "treated as novel."
         )
     else:

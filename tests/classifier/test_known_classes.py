@@ -1,0 +1,104 @@
+"""Known classes from all their labels: the solver, label propagation, and that a node's own label is not used."""
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from fewnode.classifier.known_classes import (
+    KnownClassModel,
+    LabelPropagation,
+    _loss_and_gradient,
+    linear,
+    logistic_regression,
+    one_hot,
+)
+from fewnode.graph import Graph
+from fewnode.graph.operators import normalized_adjacency
+
+
+def test_the_solver_finds_what_scikit_learn_finds():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 200)
+    x = (rng.normal(size=(3, 5))[y] + rng.normal(size=(200, 5))).astype(np.float32)
+    parts = torch.from_numpy(x), torch.from_numpy(y), torch.arange(200), torch.zeros(6, 3)
+    weights = logistic_regression(*parts, penalty=2.0, steps=200)
+    other = LogisticRegression(C=0.5, tol=1e-8, max_iter=1000).fit(x, y)
+    ours = linear(torch.from_numpy(x), weights).softmax(1).numpy()
+    np.testing.assert_allclose(ours, other.predict_proba(x), atol=2e-3)
+
+
+def test_the_order_of_the_rows_does_not_show_in_the_answers():
+    """Principal directions differ by orders of magnitude in length, and the steps end before the minimum."""
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy(rng.integers(0, 20, 2000))
+    lengths = torch.logspace(1, -2, 100)
+    x = lengths * torch.from_numpy(0.3 * rng.normal(size=(20, 100))[y] + rng.normal(size=(2000, 100))).float()
+    start = torch.zeros(101, 20)
+    nodes = torch.arange(2000)
+    one, other = (logistic_regression(x, y, order, start, 1.0) for order in (nodes, nodes.flip(0)))
+    assert torch.allclose(linear(x, one).softmax(1), linear(x, other).softmax(1), atol=1e-4)
+    best = logistic_regression(x, y, nodes, start, 1.0, steps=500)
+    penalised = [float(w[:-1].square().sum()) / (2 * len(y)) for w in (one, best)]
+    loss = [_loss_and_gradient(x, w, (nodes, y))[0] / len(y) + p for w, p in zip((one, best), penalised, strict=True)]
+    assert loss[0] < loss[1] + 0.01
+
+
+def test_propagated_labels_are_class_shares_and_the_prior_where_none_arrive():
+    graph = Graph.from_edges([[0, 1], [1, 2]], None, [0, -1, 1, -1])  # 3 is alone
+    y = graph.y
+    propagation = LabelPropagation.of(torch.zeros(4, 1), torch.zeros(2, 2), normalized_adjacency(graph), y, None)
+    _, *found = propagation.terms(slice(0, 2))
+    assert all(torch.allclose(part.exp().sum(1), torch.ones(4), atol=1e-5) for part in found)
+    labels_far, labels_near = found[:2]
+    assert torch.allclose(labels_far[3].exp(), torch.tensor([0.5, 0.5]), atol=1e-5)
+    assert float(labels_near[1].exp()[0]) == float(labels_near[1].exp()[1])
+    assert one_hot(y, 2).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0]]
+
+
+def test_the_own_label_of_a_node_is_not_used():
+    """Where nodes have no neighbours, labels reach no other node: they must be worth nothing."""
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy(rng.integers(0, 3, 300))
+    x = torch.from_numpy(rng.normal(size=(300, 4)).astype(np.float32))
+    graph = Graph.from_edges(np.zeros((2, 0), int), x.numpy(), y.numpy())
+    model = KnownClassModel.fit(x, normalized_adjacency(graph), y)
+    logits, _ = model.logits(x, normalized_adjacency(graph), torch.where(torch.arange(300) < 150, y, -1))
+    told, silent = logits[:150].softmax(1), logits[150:].softmax(1)
+    right = told.gather(1, y[:150, None]).mean()
+    assert float(model.mix[1:3].abs().max()) < 0.5 and float(right) < 0.55 and float(silent.max()) < 0.8
+
+
+def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_alone(planted):
+    edges, y = normalized_adjacency(planted.graph), planted.y
+    model = KnownClassModel.fit(planted.model.x, edges, y)
+    logits, _ = model.logits(planted.model.x, edges, y)
+    blanked = (y < 0) & (planted.truth < 9)
+
+    def accuracy(answer: torch.Tensor) -> float:
+        return float((answer.argmax(1) == planted.truth)[blanked].float().mean())
+
+    propagation = LabelPropagation.of(planted.model.x, model.weights, edges, y, None)
+    _, far, near, *_ = propagation.terms(slice(0, 9))
+    assert accuracy(logits) > 0.95 and accuracy(logits) >= max(accuracy(far), accuracy(near))
+
+
+def test_a_refitted_model_knows_the_classes_it_is_given(planted):
+    edges = normalized_adjacency(planted.graph)
+    model = KnownClassModel.fit(planted.model.x, edges, planted.y)
+    fewer = torch.where(planted.y > 5, -1, planted.y)
+    again = model.refit(planted.model.x, fewer, torch.arange(6))
+    assert again.weights.shape[1] == 6 and torch.equal(again.mix, model.mix)
+    seen = fewer >= 0
+    answer = again.logits(planted.model.x, edges, fewer)[0].argmax(1)
+    assert float((answer == fewer)[seen].float().mean()) > 0.95
+
+
+def test_blocks_of_classes_and_some_nodes_give_the_same(planted):
+    edges, y, x = normalized_adjacency(planted.graph), planted.y, planted.model.x
+    model = planted.model.pipeline.known
+    whole, _ = model.logits(x, edges, y)
+    nodes = torch.tensor([5, 400, 7])
+    torch.testing.assert_close(model.logits(x, edges, y, nodes)[0], whole[nodes])
+    propagation = LabelPropagation.of(x, model.weights, edges, y, None)
+    blocks = [propagation.mixed(model.mix, slice(*ends)) for ends in ((0, 4), (4, 5), (5, 9))]
+    torch.testing.assert_close(torch.cat(blocks, 1), whole)

@@ -1,0 +1,150 @@
+"""Directions of new classes against plain ridge regression; weights of novelty features; shares of the groups."""
+
+import numpy as np
+import pytest
+import torch
+
+from fewnode.classifier import novelty
+from fewnode.classifier.novelty import Episode, Moments, NoveltyModel, estimate_shares
+from fewnode.errors import InputError
+
+
+def drawn(seed: int = 0, n: int = 300, d: int = 8, classes: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(-1, classes, n)
+    x = rng.normal(size=(classes + 1, d))[y] + rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) / 2
+    return torch.from_numpy(x).float(), torch.from_numpy(y)
+
+
+def test_the_direction_is_that_of_ridge_regression_against_all_labelled_nodes():
+    x, y = drawn()
+    found = Moments.of(x, y)
+    examples = x[y < 0][:5]
+    direction = found.direction(examples).weights[:, 0].double().numpy()
+    negatives = (x[y >= 0] - x[y >= 0].mean(0)).double().numpy()
+    mean = (examples.mean(0) - x[y >= 0].mean(0)).double().numpy()
+    ridge = 3.0 * (negatives**2).mean()
+    for weight in (0.01, 1.0):  # how much the class counts beside its negatives changes the length, not the direction
+        rows = np.concatenate([negatives / len(negatives) ** 0.5, weight**0.5 * mean[None], ridge**0.5 * np.eye(8)])
+        target = np.concatenate([np.zeros(len(negatives)), [weight**0.5], np.zeros(8)])
+        plain = np.linalg.lstsq(rows, target, rcond=None)[0]
+        cosine = plain @ direction / np.linalg.norm(plain) / np.linalg.norm(direction)
+        assert cosine > 1 - 1e-6
+
+
+def test_scores_are_measured_in_standard_deviations_of_labelled_nodes():
+    x, y = drawn(1)
+    found = Moments.of(x, y)
+    direction = found.direction(x[y < 0][:3])
+    scores = (x[y >= 0] - found.mean) @ direction.weights[:, 0] / direction.std
+    assert abs(float(scores.mean())) < 1e-4 and abs(float(scores.square().mean()) - 1) < 1e-3
+    example = (x[y < 0][:3].mean(0) - found.mean) @ direction.weights[:, 0] / direction.std
+    assert abs(float(example) - direction.examples) < 1e-4
+
+
+def test_discriminants_are_those_of_linear_discriminant_analysis():
+    x, y = drawn(2)
+    found = Moments.of(x, y)
+    z = (x[y >= 0] - x[y >= 0].mean(0)).double()
+    own = y[y >= 0]
+    means = torch.stack([z[own == c].mean(0) for c in range(4)])
+    within = (z - means[own]).T @ (z - means[own]) / len(z)
+    metric = torch.linalg.inv(within + 1.0 * z.square().mean() * torch.eye(8, dtype=torch.double))
+    distance = torch.stack([((z - m) @ metric * (z - m)).sum(1) for m in means], 1)
+    length = (z @ metric * z).sum(1, keepdim=True)
+    scores = z.float() @ found.discriminants[:-1] + found.discriminants[-1]
+    assert torch.allclose(scores.double(), (length - distance) / 2, atol=1e-3)
+
+
+def simulated(n: int = 4_000) -> Episode:
+    """Features that matter and features that do not."""
+    random = torch.Generator().manual_seed(0)
+    truth = torch.multinomial(torch.tensor([0.8, 0.08, 0.07, 0.05]), n, replacement=True, generator=random)
+    nodes, classes = torch.randn(n, 6, generator=random), torch.randn(n, 2, 4, generator=random)
+    classes[:, 0, 0] += 3.0 * (truth == 1)
+    classes[:, 1, 0] += 3.0 * (truth == 2)
+    nodes[:, 1] -= 2.0 * (truth == 3)
+    return Episode(nodes, classes, truth, torch.ones(n), torch.ones(n), truth == 0, 0)
+
+
+def test_what_matters_is_learned_and_the_rest_is_not():
+    one = simulated()
+    found = novelty.learn([one] * 20)
+    ridge, *rest = found.new[4:8]
+    assert 2 < ridge < 4 and max(map(abs, rest)) < 0.3 and -3 < found.other[1] < -1
+    p = found.utilities(one.nodes, one.classes).softmax(1)
+    assert p.mean(0).tolist() == pytest.approx(
+        (torch.bincount(one.truth, minlength=4) / len(one.truth)).tolist(), abs=0.01
+    )
+    assert found.shares == pytest.approx((0.8, 0.075, 0.05), abs=0.02)
+
+
+def test_weights_do_not_depend_on_the_units_of_the_features():
+    one = simulated()
+    other = Episode(one.nodes, 10 * one.classes + 3, one.truth, one.weight, one.confidence, one.right, 0)
+    a, b = (novelty.learn([e]).utilities(e.nodes, e.classes) for e in (one, other))
+    assert torch.allclose(a, b, atol=0.05)
+
+
+def test_assumed_shares_leave_room_for_what_is_known():
+    found = NoveltyModel((0.0,) * 9, (0.0,) * 5, (0.6, 0.2, 0.05))
+    assert found.assumed(1).tolist() == pytest.approx([0.75, 0.2, 0.05])
+    assert float(found.assumed(10)[0]) > 0.04 and float(found.assumed(10)[1:-1].sum()) <= 0.51
+
+
+def log_odds(shares: list[float], n: int = 20_000) -> torch.Tensor:
+    """Exact log odds of three groups (Gaussians on a line) at equal shares, of nodes that come with ``shares``."""
+    random = torch.Generator().manual_seed(0)
+    group = torch.multinomial(torch.tensor(shares), n, replacement=True, generator=random)
+    x = 2.0 * group + torch.randn(n, generator=random)
+    return -((x[:, None] - 2.0 * torch.arange(3)) ** 2) / 2
+
+
+def test_the_shares_are_found_again():
+    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), trust=1.0, smoothing=0.0)
+    assert found.tolist() == pytest.approx([0.7, 0.25, 0.05], abs=0.01)
+
+
+def test_the_estimate_stays_between_what_is_assumed_and_what_is_likeliest():
+    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3))
+    assert 1 / 3 < float(found[0]) < 0.7 and 0.05 < float(found[2]) < 1 / 3
+
+
+def test_a_node_counts_as_often_as_its_weight_says():
+    utilities, assumed = log_odds([0.5, 0.3, 0.2], 400), torch.full((3,), 1 / 3)
+    twice = estimate_shares(torch.cat([utilities, utilities[:100]]), assumed)
+    weight = torch.ones(400)
+    weight[:100] = 2
+    assert torch.allclose(estimate_shares(utilities, assumed, weight=weight), twice, atol=1e-6)
+
+
+def test_fixed_shares_stay_and_the_others_share_the_rest():
+    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), {1: 0.1})
+    assert float(found[1]) == pytest.approx(0.1) and float(found.sum()) == pytest.approx(1)
+    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), {1: 0.0, 2: 1.0})
+    assert found.tolist() == pytest.approx([0, 0, 1])
+
+
+def test_other_shares_change_the_probabilities_by_their_ratio():
+    p = novelty.with_shares(torch.zeros(1, 2), torch.tensor([0.5, 0.5]), torch.tensor([0.8, 0.2]))
+    assert p[0].tolist() == pytest.approx([0.8, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mule": -0.1}, "prior of 'mule' is -0.1"),
+        ({"mule": 1.1}, "prior of 'mule' is 1.1"),
+        ({"mule": True}, "prior of 'mule' is True"),
+        ({"mule": "many"}, "prior of 'mule' is 'many'"),
+        ({"mule": 0.7, "other": 0.6}, "sum to 1.3"),
+        ({"baker": 0.1}, "a prior for 'baker'"),
+    ],
+)
+def test_wrong_priors_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        novelty.checked_priors(given, ("mule",), "other")
+
+
+def test_no_priors_are_fine():
+    assert novelty.checked_priors(None, ("mule",), "other") == {}

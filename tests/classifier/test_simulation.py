@@ -1,0 +1,106 @@
+"""Simulated novel classes, and the accuracy to expect against the accuracy achieved."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+from msgspec import convert
+
+from fewnode.classifier import simulation
+from fewnode.classifier.novelty import DEFAULT, NoveltyModel
+from fewnode.classifier.simulation import Counts, Estimate, Simulated, differences, estimate, expectation
+
+
+def calibrated(n: int = 50_000) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Probabilities of known, two new classes and other, that are true; and a head that is right in 80 of 100."""
+    random = torch.Generator().manual_seed(0)
+    groups = (2 * torch.randn(n, 4, generator=random)).softmax(1)
+    truth = torch.multinomial(groups, 1, generator=random)[:, 0]
+    right = torch.rand(n, generator=random) < 0.8
+    best = torch.cat([0.8 * groups[:, :1], groups[:, 1:]], 1)
+    return groups, best, truth, right
+
+
+def test_true_probabilities_tell_the_truth():
+    groups, best, truth, right = calibrated()
+    one = torch.ones(len(truth))
+    implied = Counts.expected(best, groups, one, one).figures()
+    true = Counts.achieved(best, truth, right, one).figures()
+    for name in ("right", "known", "precision", "recall"):
+        assert implied[name] == pytest.approx(true[name], abs=0.015)
+
+
+def test_weights_are_counts():
+    groups, best, truth, right = calibrated(300)
+    weight = torch.ones(300)
+    weight[:50] = 3
+    again = torch.cat([torch.arange(300), *[torch.arange(50)] * 2])
+    one = torch.ones(400)
+    assert Counts.achieved(best, truth, right, weight).figures()["right"] == pytest.approx(
+        Counts.achieved(best[again], truth[again], right[again], one).figures()["right"]
+    )
+    assert Counts.expected(best, groups, torch.ones(300), weight).figures()["recall"] == pytest.approx(
+        Counts.expected(best[again], groups[again], one, one).figures()["recall"], abs=1e-5
+    )
+
+
+def test_rows_without_a_label_are_not_right_and_cost_recall():
+    groups, best, _, _ = calibrated(2_000)
+    one = torch.ones(2_000)
+    sure = (best.max(1).values > 0.7).float()
+    all_, some = Counts.expected(best, groups, one, one).figures(), Counts.expected(best, groups, sure, one).figures()
+    assert some["right"][0] < all_["right"][0] and some["recall"][0] < all_["recall"][0]
+    assert some["precision"][0] > all_["precision"][0]
+
+
+def test_a_class_that_is_never_called_has_no_precision():
+    best = torch.tensor([[0.9, 0.05, 0.05]])
+    found = expectation(("mule",), Counts.expected(best, best, torch.ones(1), torch.ones(1)), {}, 0)
+    assert found.classes["mule"].precision == Estimate(None, None, None) and found.classes["mule"].recall.value == 0
+    assert found.classes["mule"].called == 0 and found.classes["mule"].members == pytest.approx(0.05)
+    assert found.to_json()["right"]["value"] == pytest.approx(0.9)
+
+
+def test_the_interval_is_what_simulations_missed_by_and_sampling():
+    gaps = [-0.2] * 10 + [0.1] * 10
+    wide = estimate(0.7, gaps, 10**9)
+    assert (wide.low, wide.high) == pytest.approx((0.5, 0.8), abs=1e-3)
+    few = estimate(0.7, gaps, 20)
+    assert few.low < wide.low and few.high > wide.high
+    assert estimate(0.7, gaps[:2], 10) == Estimate(0.7, 0.0, 1.0)  # too few simulations to say anything
+    assert estimate(0.95, [0.3] * 9, 100).high == 1.0 and estimate(0.95, [0.3] * 9, 10**9).low == pytest.approx(
+        0.95, abs=1e-3
+    )
+
+
+def test_figures_that_do_not_exist_are_left_out_of_the_gaps():
+    nan = float("nan")
+    true = {"right": [0.8], "precision": [nan, 0.5]}
+    assert differences(true, {"right": [0.7], "precision": [0.3, 0.6]}) == {
+        "right": [pytest.approx(0.1)],
+        "precision": [pytest.approx(-0.1)],
+    }
+
+
+def test_a_simulation_hides_classes_whole_and_blanks_some_of_the_others(planted):
+    random = torch.Generator().manual_seed(0)
+    plans = simulation._hidden_classes(planted.y, random)
+    assert len(plans) == 3 and all(len(hidden) <= 4 for hidden in plans)
+    assert len({c for hidden in plans for c in hidden}) == sum(map(len, plans))
+
+
+def test_episodes_keep_the_examples_out_and_say_what_each_node_is(planted):
+    found = planted.model.nearest(3)
+    assert found.episodes >= 6 and {one.shots for one in planted.model.simulated} >= {1, 3, 5, 10}
+    assert all(len(found.gaps[name]) for name in ("right", "known", "precision", "recall"))
+    assert convert(asdict(found), Simulated) == found
+
+
+def test_how_to_tell_other_is_learned_only_where_a_class_was_simulated_as_other():
+    taught = NoveltyModel((1.0,) * 9, (2.0,) * 5, (0.8, 0.1, 0.03))
+    blind = NoveltyModel((3.0,) * 9, (9.0,) * 5, (0.7, 0.2, 0.005))
+    three, ten = simulation._completed([Simulated(3, taught, {}, 5)], [Simulated(10, blind, {}, 4)])
+    assert three.novelty == taught and ten.shots == 10
+    assert ten.novelty == NoveltyModel((3.0,) * 9, (2.0,) * 5, (0.7, 0.2, 0.03))
+    (alone,) = simulation._completed([], [Simulated(10, blind, {}, 4)])
+    assert alone.novelty.other == DEFAULT.other and alone.novelty.new == blind.new
