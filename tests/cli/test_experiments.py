@@ -8,7 +8,7 @@ import pytest
 from fewnode.cli.output import clock
 from fewnode.experiments import runners as local
 from fewnode.experiments.grid import Run
-from fewnode.experiments.worker import Finished, Started, Step
+from fewnode.experiments.worker import Event
 from report.made_up import grid, row
 
 
@@ -28,10 +28,10 @@ def pretend(fail: bool = False):
 
     def execute(next_run, jobs=1, data_dir=None):
         while (run := next_run()) is not None:
-            yield Started(run)
-            yield Step(run, 5, 10, 0.4)
+            yield Event(run)
+            yield Event(run, 5, 10, 0.4)
             found = row(run, 0.6)
-            yield Finished(run, {**found, "status": "failed", "reason": "no luck"} if fail and run.seed else found)
+            yield Event(run, row={**found, "status": "failed", "reason": "no luck"} if fail and run.seed else found)
 
     return execute
 
@@ -141,7 +141,7 @@ def test_a_terminal_shows_bars_of_what_runs_and_a_line_for_what_has_finished(mon
     terminal = Console(width=120, record=True, force_terminal=True, stderr=True)
     monkeypatch.setattr(output, "_console", lambda stderr=False: terminal)
     runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]
-    events = Started(runs[0]), Finished(runs[0], row(runs[0], 0.6)), Started(runs[1]), Step(runs[1], 5, 10, 0.42)
+    events = Event(runs[0]), Event(runs[0], row=row(runs[0], 0.6)), Event(runs[1]), Event(runs[1], 5, 10, 0.42)
     with RunBar(3) as bar:
         for event in events:
             bar(event)

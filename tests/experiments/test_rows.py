@@ -177,7 +177,6 @@ def test_a_claim_keeps_others_away_and_dies_with_its_holder(tmp_path):
     holder.kill()
     holder.join()
     assert mine.take(run_id)
-    mine.drop(run_id)
     mine.close()
 
 

@@ -18,7 +18,7 @@ from fewnode.experiments import rows as results
 from fewnode.experiments import runners
 from fewnode.experiments.grid import Run
 from fewnode.experiments.runners import Durations, Session, Sizes, make_plan
-from fewnode.experiments.worker import Finished, Started
+from fewnode.experiments.worker import Event
 from report import made_up
 
 RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
@@ -99,10 +99,10 @@ def test_a_killed_worker_fails_its_run_and_the_others_are_done(own, tmp_path):
     session = Session(tmp_path / "rows.jsonl", [run, *short])
     outcomes = {}
     for event in session.conduct(lambda next_run: runners.execute(next_run, jobs=1)):
-        if isinstance(event, Started) and event.run == run:
+        if event == Event(run):
             (worker,) = multiprocessing.active_children()
             os.kill(worker.pid, signal.SIGKILL)
-        if isinstance(event, Finished):
+        if event.row is not None:
             outcomes[event.run.id] = event.row
             assert event.row in results.read(tmp_path / "rows.jsonl")  # kept before anyone is told
     assert "killed (SIGKILL)" in outcomes[run.id]["reason"]
@@ -178,7 +178,7 @@ def test_a_lost_machine_costs_no_row(tmp_path_factory, tmp_path, tiny, monkeypat
         ray.init(address=machines.address, log_to_driver=False)
         session = Session(tmp_path / "rows.jsonl", [*runs, bad])
         for event in session.conduct(lambda next_run: runners.execute_ray(next_run, resources={"cpu": 1})):
-            if isinstance(event, Finished) and len(session.done) == 2 and second is not None:
+            if event.row is not None and len(session.done) == 2 and second is not None:
                 machines.remove_node(second, allow_graceful=False)
                 second = None
     finally:

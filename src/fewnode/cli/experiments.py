@@ -137,16 +137,14 @@ class RunBar(Bar):
         self.done, self.total = 0, total
 
     def __call__(self, event: "Event") -> None:
-        from ..experiments.worker import Finished, Step
-
         name = str(event.run)
-        if isinstance(event, Finished):
+        if event.row is not None:
             self.done += 1
             self.remove(name)
             say(f"[{self.done}/{self.total}] {name}: {_outcome(event.row)}")
         if self.live:
             self.show("all runs", self.done, self.total, f"{self.done}/{self.total}")
-            if isinstance(event, Step):
+            if event.steps:
                 checked = "" if event.accuracy is None else f"validation {percent(event.accuracy)}"
                 self.show(name, event.step, event.steps, checked)
 

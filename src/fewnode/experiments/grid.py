@@ -5,8 +5,8 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,8 +15,9 @@ import msgspec
 
 from .. import methods
 from ..errors import InputError, one_of
-from ..files import Count, Positive, convert, parse_toml, read_toml, reading
+from ..files import Count, Positive, convert, read_toml, reading
 
+GRIDS = Path(__file__).with_name("grids")
 BASELINES = ({"head": "logistic", "smooth": False}, {"head": "logistic", "smooth": True})  # training-free, of ``probe``
 Scalar = bool | int | float | str | None
 
@@ -110,37 +111,28 @@ class Grid:
             for name in methods:
                 one_of(f"method of the grid {self.name}", name, held)
             for block in blocks:
-                self._check_number(block)
+                variants = len(block.method_names()) * len(block.options)
+                number = len(block.datasets) * len(block.settings) * variants * block.seeds
+                if number > 1_000_000:
+                    raise InputError(f"the grid {self.name} asks for {number:,} runs; at most 1,000,000 are possible")
             found = {run.id: run for block in blocks for run in block.runs(methods)}
         order = list(dict.fromkeys(run.dataset for run in found.values()))
         return sorted(found.values(), key=lambda run: order.index(run.dataset))
 
-    def _check_number(self, block: Block) -> None:
-        variants = len(block.method_names()) * len(block.options)
-        number = len(block.datasets) * len(block.settings) * variants * block.seeds
-        if block.seeds > 10_000 or number > 1_000_000:
-            raise InputError(
-                f"the grid {self.name} asks for {number:,} runs with {block.seeds:,} seeds; at most 1,000,000 runs and "
-                "10,000 seeds are possible"
-            )
-
 
 def grid_names() -> list[str]:
     """The names of the grids that come with the package."""
-    folder = files("fewnode.experiments") / "grids"
-    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".toml"))
+    return sorted(file.stem for file in GRIDS.glob("*.toml"))
 
 
 def load_grid(name: str) -> Grid:
     """A grid by its name, or by the path of a TOML file."""
     if name.endswith(".toml"):
-        if not Path(name).exists():
-            raise InputError(f"there is no grid file {name}")
-        with reading(name, "correct it"):
-            return _checked(Path(name).stem, read_toml(Path(name)), name)
-    one_of("grid", name, grid_names())
-    data = (files("fewnode.experiments") / "grids" / f"{name}.toml").read_bytes()
-    return _checked(name, parse_toml(data, name), f"the grid {name}")
+        path, where = Path(name), name
+    else:
+        path, where = GRIDS / f"{one_of('grid', name, grid_names())}.toml", f"the grid {name}"
+    with reading(where, "correct it"):
+        return _checked(path.stem, read_toml(path), where)
 
 
 def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
@@ -162,22 +154,15 @@ def _shape(setting: str) -> tuple[int, int]:
 
 
 def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with the types of the method's signature; a whole number where it says float becomes one."""
+    """Options with the types of the method's signature: a whole number where it says float becomes one."""
     from ..methods.options import check_option, option_types
 
     kind, found = methods.find(method), dict(given)
     for name, value in given.items():
         check_option(kind, name)
-        expected, what = option_types(kind)[name], f"option {name} of {method}"
+        what = f"option {name} of {method}"
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"{what} is {value}; expected a finite number")
-        if expected is float and type(value) is int:
-            found[name] = float(value)
-            continue
-        try:
-            msgspec.convert(value, expected)
-        except msgspec.ValidationError as error:
-            raise InputError(f"{what} is {value!r}: {error}") from error
-        except TypeError:  # a type that only the method itself can check
-            pass
+        with suppress(TypeError):  # a type that only the method itself can check
+            found[name] = convert(value, option_types(kind)[name], f"{what} is {value!r}")
     return found

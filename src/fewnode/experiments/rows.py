@@ -28,6 +28,14 @@ class _Header(msgspec.Struct, tag_field="status"):
     finished: str
     versions: dict[str, str]
 
+    def __post_init__(self) -> None:
+        if self.run.id != self.id:
+            raise ValueError("its id is not that of its settings")
+        for key, value in self.run.options.items():
+            size, switch = type(value) is int and value >= 1, type(value) is bool
+            if (key in SIZES and not size) or (key in SWITCHES and not switch):
+                raise ValueError(f"its option {key} is {json.dumps(value)}")
+
 
 class Failed(_Header, tag="failed"):
     """The row of a run that failed."""
@@ -36,7 +44,10 @@ class Failed(_Header, tag="failed"):
 
 
 class Succeeded(_Header, tag="ok"):
-    """A row of a run that was trained and tested. ``correct`` are counts per task, ``per_class`` [correct, of all]."""
+    """A row of a run that was trained and tested. ``correct`` are counts per task, ``per_class`` [correct, of all].
+
+    Its parts must agree: a changed digit seldom keeps all of them in step.
+    """
 
     accuracy: Share
     interval: Share
@@ -52,40 +63,28 @@ class Succeeded(_Header, tag="ok"):
     curve: list[tuple[Count, Share]] = []
     best: Share | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not {"train", "total"} <= self.seconds.keys():
+            raise ValueError("its seconds are not those of a training")
+        if max(self.correct) > self.queries:
+            raise ValueError(f"a task has {max(self.correct)} right answers of {self.queries}")
+        if not math.isclose(sum(self.correct) / (self.queries * len(self.correct)), self.accuracy, abs_tol=2e-6):
+            raise ValueError(f"its accuracy {self.accuracy} is not that of its tasks")
+        for name, (right, asked) in self.per_class.items():
+            if right > asked:
+                raise ValueError(f"class {name!r} has {right} right answers of {asked}")
+
 
 def parse_row(line: bytes) -> Row:
     """The row in a line of JSON; what is wrong with it is an ``InputError``."""
     try:
         row = msgspec.json.decode(line, type=dict[str, Any])
         if type(row.get("format")) is int and row["format"] > FORMAT:
-            raise InputError(f"it has format {row['format']}, this version reads up to {FORMAT}; upgrade fewnode")
-        found = msgspec.convert(row, Succeeded | Failed)
-    except InputError:
-        raise
+            raise ValueError(f"it has format {row['format']}, this version reads up to {FORMAT}; upgrade fewnode")
+        return row | {"run": msgspec.convert(row, Succeeded | Failed).run.settings()}
     except (msgspec.MsgspecError, RecursionError, ValueError, TypeError) as error:
         raise InputError(f"it is not a result row ({plain(error)})") from error
-    _check(found)
-    return row | {"run": found.run.settings()}
-
-
-def _check(row: Succeeded | Failed) -> None:
-    """That its parts agree: a changed digit seldom keeps all of them in step."""
-    if row.run.id != row.id:
-        raise InputError("its id is not that of its settings")
-    for key, value in row.run.options.items():
-        if (key in SIZES and (type(value) is not int or value < 1)) or (key in SWITCHES and type(value) is not bool):
-            raise InputError(f"its option {key} is {json.dumps(value)}")
-    if isinstance(row, Failed):
-        return
-    if not {"train", "total"} <= row.seconds.keys():
-        raise InputError("its seconds are not those of a training")
-    if max(row.correct) > row.queries:
-        raise InputError(f"a task has {max(row.correct)} right answers of {row.queries}")
-    if not math.isclose(sum(row.correct) / (row.queries * len(row.correct)), row.accuracy, abs_tol=2e-6):
-        raise InputError(f"its accuracy {row.accuracy} is not that of its tasks")
-    for name, (right, asked) in row.per_class.items():
-        if right > asked:
-            raise InputError(f"class {name!r} has {right} right answers of {asked}")
 
 
 def append(path: str | os.PathLike[str], row: Row) -> None:
@@ -97,21 +96,18 @@ def append(path: str | os.PathLike[str], row: Row) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     if Path(path).exists() and not Path(path).is_file():
         raise InputError(f"{path} is not a file; rows cannot be kept there")
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
+    with Path(path).open("ab+", buffering=0) as file:
         if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        end = _repair(handle)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        end = _repair(file.fileno())
         try:
-            written = os.write(handle, line)
+            written = os.write(file.fileno(), line)
             if written != len(line):
                 raise OSError(f"{path}: only {written} of {len(line)} bytes could be written; is the disk full?")
-            os.fsync(handle)
+            os.fsync(file.fileno())
         except OSError:
-            os.ftruncate(handle, end)
+            file.truncate(end)
             raise
-    finally:
-        os.close(handle)
 
 
 def _repair(handle: int) -> int:
@@ -173,22 +169,15 @@ class Claims:
         self.handle = os.open(file.with_name(f".{file.name}.claims"), os.O_RDWR | os.O_CREAT, 0o666)
 
     def take(self, run_id: str) -> bool:
-        """Claim a run; False if another process has it."""
+        """Claim a run until ``close``; False if another process has it."""
         if fcntl is None:  # Windows: rows can be written by one process at a time
             return True
+        offset = int(run_id[:15], 16)  # 60 bits: far apart for different runs
         try:
-            fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
+            fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
         except OSError:
             return False
         return True
 
-    def drop(self, run_id: str) -> None:
-        if fcntl is not None:
-            fcntl.lockf(self.handle, fcntl.LOCK_UN, 1, _offset(run_id))
-
     def close(self) -> None:
         os.close(self.handle)
-
-
-def _offset(run_id: str) -> int:
-    return int(run_id[:15], 16)  # 60 bits: a file offset, far apart for different runs

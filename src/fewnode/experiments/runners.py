@@ -3,11 +3,10 @@
 import multiprocessing
 import os
 import signal
-import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -22,7 +21,7 @@ from ..tasks import TaskSampler
 from . import rows as results
 from .grid import Run
 from .rows import Row
-from .worker import Bench, Event, Finished, Started, Step, failure, graph_fingerprint, use_threads
+from .worker import Bench, Event, failure, graph_fingerprint, use_threads
 
 NextRun = Callable[[], Run | None]  # hands out one run after another, then None
 Engine = Callable[[NextRun], Iterator[Event]]
@@ -60,19 +59,15 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
         found = sizes(run.dataset)
         if isinstance(found, str):
             plan.not_run[run.dataset] = found
-        elif reason := _impossible(run, found):
-            plan.not_possible.append((run, reason))
-        else:
+            continue
+        each = run.k_shot + run.n_query
+        large = sum(size >= each for size in found)
+        if large >= run.n_way:
             plan.todo.append(run)
+        else:
+            needed = f"{run.n_way}-way needs {run.n_way} novel classes of {each} nodes"
+            plan.not_possible.append((run, f"{needed}; {run.dataset} has {large} of {len(found)}"))
     return plan
-
-
-def _impossible(run: Run, sizes: Sequence[int]) -> str | None:
-    each = run.k_shot + run.n_query
-    large = sum(size >= each for size in sizes)
-    if large >= run.n_way:
-        return None
-    return f"{run.n_way}-way needs {run.n_way} novel classes of {each} nodes; {run.dataset} has {large} of {len(sizes)}"
 
 
 class Sizes:
@@ -135,9 +130,8 @@ class Session:
         events = engine(self.next_run)
         try:
             for event in events:
-                if isinstance(event, Finished):
+                if event.row is not None:
                     results.append(self.path, event.row)
-                    self.claims.drop(event.run.id)
                     (self.done if event.row["status"] == "ok" else self.failed).append(event.row)
                 yield event
         finally:
@@ -148,10 +142,8 @@ class Session:
         """The next run that no other process is doing or has done."""
         while self.queue:
             run = self.queue.popleft()
-            if self.claims.take(run.id):
-                if run.id not in self._finished():
-                    return run
-                self.claims.drop(run.id)
+            if self.claims.take(run.id) and run.id not in self._finished():
+                return run
             self.elsewhere.append(run)
         return None
 
@@ -201,7 +193,7 @@ class _Worker:
         self.run, self.began = run, time.perf_counter()
         with suppress(OSError):  # it has died while idle: listening will tell
             self.pipe.send(run)
-        return Started(run)
+        return Event(run)
 
     def listen(self) -> Event:
         """What the process says next: progress, a row, or nothing, because it has died."""
@@ -212,12 +204,11 @@ class _Worker:
         except (EOFError, OSError):
             self.pipe.close()
             self.process.join()
-            seconds = round(time.perf_counter() - self.began, 3)
-            message = {**failure(run, _cause(self.process.exitcode or 0)), "seconds": {"total": seconds}}
+            message = failure(run, _cause(self.process.exitcode or 0), time.perf_counter() - self.began)
         if not isinstance(message, dict):
-            return Step(run, *message)
+            return Event(run, *message)
         self.run = None
-        return Finished(run, message)
+        return Event(run, row=message)
 
     def stop(self) -> None:
         self.pipe.close()
@@ -256,10 +247,7 @@ def _work(pipe: Connection, data_dir: str | None) -> None:
         best = now.accuracy if now.accuracy is not None else best
         if time.monotonic() - reported >= 0.5:
             reported = time.monotonic()
-            try:
-                pipe.send((now.step, now.steps, best))
-            except OSError:
-                sys.exit(1)  # the listener is gone
+            pipe.send((now.step, now.steps, best))
 
     with suppress(EOFError, OSError):
         while True:
@@ -288,7 +276,7 @@ def execute_ray(
             slots = max(1, int(ray.cluster_resources().get("CPU", 1) / max(needs["cpu"], 0.01)))
             while len(waiting) < AHEAD * slots and (run := next_run()) is not None:
                 waiting[task.remote(run, data_dir, needs["cpu"])] = run
-                yield Started(run)
+                yield Event(run)
             if not waiting:
                 return
             for reference in ray.wait(list(waiting), num_returns=1, timeout=5)[0]:
@@ -296,8 +284,8 @@ def execute_ray(
                 try:
                     row = ray.get(reference)
                 except ray.exceptions.RayError as error:  # lost more often than it is tried again
-                    row = {**failure(run, f"lost on the cluster: {error}"), "seconds": {"total": 0.0}}
-                yield Finished(run, row)
+                    row = failure(run, f"lost on the cluster: {error}")
+                yield Event(run, row=row)
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)

@@ -3,6 +3,7 @@
 import hashlib
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,31 +24,15 @@ from .rows import FORMAT, Row
 
 
 @dataclass(frozen=True)
-class Started:
-    """A run has begun."""
+class Event:
+    """A run has begun, is so far (training ``step`` of at most ``steps``, and the last validation ``accuracy``), or has
+    ended, well or not, with its ``row``."""
 
     run: Run
-
-
-@dataclass(frozen=True)
-class Step:
-    """How far a run is: training steps so far, of at most how many, and the last validation accuracy."""
-
-    run: Run
-    step: int
-    steps: int
-    accuracy: float | None
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A run has ended, well or not."""
-
-    run: Run
-    row: Row
-
-
-Event = Started | Step | Finished
+    step: int = 0
+    steps: int = 0
+    accuracy: float | None = None
+    row: Row | None = None
 
 
 class Bench:
@@ -68,7 +53,7 @@ class Bench:
         except Exception as error:
             row = failure(run, f"{type(error).__name__}: {error}")
         total = round(time.perf_counter() - started, 3)
-        return {**row, "seconds": {**row.get("seconds", {}), "total": total}, "peak_memory": peak_memory()}
+        return {**row, "seconds": {**row["seconds"], "total": total}, "peak_memory": peak_memory()}
 
     def _measure(self, run: Run, callback: Callback | None) -> Row:
         graph, split = self._data(run.dataset, run.graph)
@@ -110,9 +95,9 @@ def _row(run: Run, status: str) -> Row:
     return {**head, "finished": finished, "versions": versions()}
 
 
-def failure(run: Run, reason: str) -> Row:
+def failure(run: Run, reason: str, seconds: float = 0.0) -> Row:
     """The row of a run that failed."""
-    return {**_row(run, "failed"), "reason": " ".join(reason.split())}
+    return {**_row(run, "failed"), "reason": " ".join(reason.split()), "seconds": {"total": round(seconds, 3)}}
 
 
 def _scores(correct: Tensor, tasks: Tasks, graph: Graph) -> Row:
@@ -148,10 +133,8 @@ def _training(model: Method) -> Row:
 
 def reset_peak() -> None:
     """Forget the process's peak memory, where the system can (Linux); elsewhere it is that of all runs so far."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 def peak_memory() -> int:
