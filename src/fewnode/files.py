@@ -314,13 +314,6 @@ def unpacked_bound(file: Path) -> int:
     return max(1 << 30, 100 * file.stat().st_size)
 
 
-def check_content(file: Path, content: bytes) -> bytes:
-    """What was unpacked from a file, if that is not too much."""
-    if len(content) > unpacked_bound(file):
-        raise InputError(f"{file} unpacks to more than {unpacked_bound(file):,} bytes, the most that is read from it")
-    return content
-
-
 def parse_json(data: bytes, kind: type[T], where: str) -> T:
     """JSON text that must be a ``kind``; ``where`` it stands is named if it is not."""
     try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar
 from weakref import ref
 
 import msgspec
@@ -146,22 +146,15 @@ class StoredNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self.ends) - 1
 
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
-        if isinstance(at, slice):
-            start, stop, step = at.indices(len(self))
-            assert step == 1
-            ends = self.ends[start : stop + 1].tolist()
-            text = self.letters[ends[0] : ends[-1]].tobytes() if ends else b""
-            return tuple(text[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends))
-        at = at + len(self) if at < 0 else at
-        if not 0 <= at < len(self):
-            raise IndexError(at)
-        name: bytes = self.letters[self.ends[at] : self.ends[at + 1]].tobytes()
-        return name.decode()
+    def __getitem__(self, at: Any) -> Any:
+        """The name of a node, or the names of a range of them."""
+        chosen = range(len(self))[at]
+        if isinstance(chosen, int):
+            return self[chosen : chosen + 1][0]
+        assert chosen.step == 1
+        ends = self.ends[chosen.start : chosen.stop + 1].tolist()
+        text = self.letters[ends[0] : ends[-1]].tobytes() if chosen else b""
+        return tuple(text[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(self.find([name]))
@@ -227,12 +220,9 @@ class Store:
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
         self.manifest = Manifest.read(self.folder, REMEDY)
         with self.manifest.checking(self.folder, STORE, REMEDY) as file:
-            document = file.read_bytes()
-        told = msgspec.json.decode(document)
-        if not isinstance(told, dict) or told.get("format") != FORMAT:
-            found = told.get("format") if isinstance(told, dict) else None
-            raise InputError(f"{path} is a store of format {found}, this version reads {FORMAT}: {REMEDY}")
-        self.facts = parse_json(document, Facts, str(self.folder / STORE))
+            self.facts = parse_json(file.read_bytes(), Facts, str(file))
+        if self.facts.format != FORMAT:
+            raise InputError(f"{path} is a store of format {self.facts.format}, this version reads {FORMAT}: {REMEDY}")
 
     @cached_property
     def arrays(self) -> dict[str, np.memmap]:
@@ -630,16 +620,17 @@ class Columns:
 
     def gram(self) -> Tensor:
         """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
-        parts = self.by_rows(_gram, "inner products of columns, by chunks of rows")
-        return sum(parts, torch.zeros(()))
 
-    def chunks(self) -> list[slice]:
-        """Ranges of rows that are a chunk each."""
-        return list(self.space.chunks(self.n, 12 * self.width))
+        def gram(rows: Tensor) -> Tensor:
+            rows = rows.double()
+            return rows.T @ rows
+
+        return sum(self.by_rows(gram, "inner products of columns, by chunks of rows"), torch.zeros(()))
 
     def by_rows(self, work: Callable[[Tensor], Result], what: str) -> Iterator[Result]:
         """What the work gives back for each chunk of rows, in their order."""
-        return self.space.results(lambda rows: work(self.rows(rows)), self.chunks(), what)
+        chunks = list(self.space.chunks(self.n, 12 * self.width))
+        return self.space.results(lambda rows: work(self.rows(rows)), chunks, what)
 
     def rows(self, rows: slice) -> Tensor:
         """Some rows, in memory."""
@@ -658,11 +649,6 @@ class Columns:
     def drop(self) -> None:
         for i in range(len(self.blocks)):
             self.space.drop(self.file(i))
-
-
-def _gram(rows: Tensor) -> Tensor:
-    rows = rows.double()
-    return rows.T @ rows
 
 
 # Engines: where pieces of work are done
@@ -836,16 +822,13 @@ def files_by_name(file_of: Callable[[Any], str | None]) -> Iterator[None]:
             return (read_mapped if isinstance(value, np.memmap) else _read_tensor), (Path(file),)
         return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
-    before = {kind: copyreg.dispatch_table.get(kind) for kind in (np.memmap, Tensor)}
-    copyreg.dispatch_table.update(dict.fromkeys(before, reduced))
+    kinds = (np.memmap, Tensor)
+    copyreg.dispatch_table.update(dict.fromkeys(kinds, reduced))
     try:
         yield
     finally:
-        for kind, former in before.items():
-            if former is None:
-                del copyreg.dispatch_table[kind]
-            else:
-                copyreg.dispatch_table[kind] = former
+        for kind in kinds:
+            del copyreg.dispatch_table[kind]
 
 
 def _read_tensor(path: Path) -> Tensor:

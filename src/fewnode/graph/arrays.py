@@ -393,11 +393,10 @@ class GraphCache:
 
 
 # --- Leading eigenvectors of large sparse matrices, and structural features for graphs without features.
-STEPS = 6  # of the subspace iteration
 
 
 def leading_eigenvectors(
-    apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = STEPS
+    apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = 6
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 

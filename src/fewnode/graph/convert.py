@@ -425,16 +425,13 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The plain npz layout of such arguments."""
-    arrays = {key: np.asarray(value) for key, value in arguments.items() if key != "x" and value is not None}
     x = arguments["x"]
-    if isinstance(x, np.ndarray):
-        return {**arrays, "x": x}
-    n = len(arguments["y"])
-    matrix = sp.csr_matrix((n, 0), dtype=np.float32) if x is None else x
-    return {
-        **arrays,
-        "x_data": matrix.data,
-        "x_indices": matrix.indices,
-        "x_indptr": matrix.indptr.astype(np.int64),
-        "x_shape": np.array(matrix.shape),
+    if not sp.issparse(x):
+        return {key: np.asarray(value) for key, value in arguments.items() if value is not None}
+    parts = {
+        "x_data": x.data,
+        "x_indices": x.indices,
+        "x_indptr": x.indptr.astype(np.int64),
+        "x_shape": np.array(x.shape),
     }
+    return graph_arrays({**arguments, "x": None}) | parts

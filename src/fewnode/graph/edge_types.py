@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import torch
 from scipy import sparse as sp
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from .arrays import CacheKey, GraphCache
 from .graph import STRUCTURE, Graph
+from .operators import rows_of
 
 SEEN = CacheKey[Graph]("edges as a model counts them")
 UNION = CacheKey[Graph]("edges without direction or type")
@@ -21,21 +23,17 @@ RELATION = CacheKey[Graph]("edges of one direction or type")
 class EdgeUse:
     """How edges count: whether by their own weights (``weighted``), and by those that were learned for types
     (``weights``, all alike if empty); which ``relations`` (of ``relation_names``) are views of their own; and which
-    ``types`` are counted at each node, as one more view. Such views are ``length`` times as long as others in the
-    open-set model. An EdgeUse without any of these is that of a plain graph."""
+    ``types`` are counted at each node, as one more view. An EdgeUse without any of these is that of a plain graph."""
 
     weighted: bool = True
     weights: dict[str, float] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    length: float = 1.0
 
     @classmethod
     def of(cls, given: "EdgeUse | Mapping[str, Any] | None") -> "EdgeUse":
         """From what a model's card holds."""
-        if given is None or isinstance(given, EdgeUse):
-            return given or cls()
-        return cls(**{**given, "relations": tuple(given["relations"]), "types": tuple(given["types"])})
+        return given if isinstance(given, EdgeUse) else msgspec.convert(given or {}, cls)
 
     @property
     def n_views(self) -> int:
@@ -44,21 +42,19 @@ class EdgeUse:
 
     def seen(self, graph: Graph) -> Graph:
         """The graph with edges that count as they are used."""
-        learned = bool(self.weights) and graph.edge_types is not None
-        if self.weighted and not learned:
+        if self.weighted and (not self.weights or graph.edge_types is None):
             return graph
-
-        def build() -> Graph:
-            plain = graph if self.weighted else graph.without_weights()
-            return _reweighted(plain, self.weights) if learned else plain
-
-        return graph.cache.get(SEEN.of(self.weighted, tuple(self.weights.items())), build)
+        key = SEEN.of(self.weighted, tuple(self.weights.items()))
+        return graph.cache.get(
+            key, lambda: _reweighted(graph if self.weighted else graph.without_weights(), self.weights)
+        )
 
 
 def _reweighted(graph: Graph, weights: Mapping[str, float]) -> Graph:
     """The graph in which an edge of each type counts its weight times what ``weights`` say of the type."""
     types = graph.edge_types
-    assert types is not None
+    if types is None or not weights:
+        return graph
     mean = sum(weights.values()) / len(weights)
     factor = torch.tensor([weights.get(name, mean) for name in types.names], device=graph.device)
     own = factor[types.ids] * (1 if types.weight is None else types.weight)
@@ -68,11 +64,10 @@ def _reweighted(graph: Graph, weights: Mapping[str, float]) -> Graph:
 
 def _ends(graph: Graph) -> tuple[Tensor, Tensor]:
     """Target and source of each arc; of each arc and type, if the graph has edge types."""
-    target = torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
-    source = graph.indices.long()
-    return (
-        (target, source) if graph.edge_types is None else (target[graph.edge_types.arc], source[graph.edge_types.arc])
-    )
+    target, source = rows_of(graph), graph.indices.long()
+    if graph.edge_types is None:
+        return target, source
+    return target[graph.edge_types.arc], source[graph.edge_types.arc]
 
 
 def type_weights(graph: Graph) -> dict[str, float]:

@@ -171,11 +171,10 @@ class Graph:
 
     def features_scipy(self) -> sp.csr_matrix | np.ndarray | None:
         """The given features as SciPy CSR (sparse) or NumPy (dense)."""
-        if self.features is None:
+        x = self.features
+        if x is None:
             return None
-        return (
-            arrays.to_scipy(self.features) if self.features.layout == torch.sparse_csr else self.features.cpu().numpy()
-        )
+        return arrays.to_scipy(x) if x.layout == torch.sparse_csr else x.cpu().numpy()
 
     def edge_arrays(self, *, both_ways: bool = False) -> dict[str, np.ndarray]:
         """``edge_index [2, E]``, and ``edge_weight`` and ``edge_type`` where there are any: as ``Graph.from_edges``
@@ -185,9 +184,8 @@ class Graph:
         target = np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())[arc]
         source = self.indices.cpu().numpy()[arc].astype(np.int64)
         once = slice(None) if self.directed or both_ways else source < target
-        known = (
-            {"edge_weight": self.weights} if types is None else {"edge_weight": types.weight, "edge_type": types.ids}
-        )
+        weight, ids = (self.weights, None) if types is None else (types.weight, types.ids)
+        known = {"edge_weight": weight, "edge_type": ids}
         found = {name: part.cpu().numpy()[once] for name, part in known.items() if part is not None}
         return {"edge_index": np.stack([source[once], target[once]]), **found}
 
@@ -262,16 +260,15 @@ class Graph:
         weight = arrays.checked_weights(edge_weight, edges.shape[1])
         types, type_names = arrays.checked_edge_types(edge_type, edge_type_names, edges.shape[1])
         features = arrays.checked_features(x)
-        labels, named = arrays.checked_labels(y, n, class_names)
+        labels, class_names = arrays.checked_labels(y, n, class_names)
+        width = 0 if features is None else features.shape[1]
         return cls(
             **arrays.sorted_arcs(edges, n, directed, weight, types, type_names),
             y=torch.from_numpy(labels),
             features=None if features is None else arrays.to_tensor(features),
             node_names=arrays.checked_names("node", node_names, n),
-            class_names=named,
-            feature_names=None
-            if features is None
-            else arrays.checked_names("feature", feature_names, features.shape[1]),
+            class_names=class_names,
+            feature_names=arrays.checked_names("feature", feature_names if width else None, width),
             directed=directed,
         )
 
@@ -356,10 +353,12 @@ class Graph:
         """The graph as a PyTorch Geometric ``Data``, each undirected edge as two arcs; ``edge_type`` are its types."""
         from torch_geometric.data import Data
 
-        edges = {
-            name: torch.from_numpy(part).to(self.device) for name, part in self.edge_arrays(both_ways=True).items()
-        }
-        return Data(x=self.features, y=self.y, **edges)
+        arcs = self.edge_arrays(both_ways=True)
+        return Data(
+            x=self.features,
+            y=self.y,
+            **{name: torch.as_tensor(part, device=self.device) for name, part in arcs.items()},
+        )
 
     def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
         """The graph in NetworkX, as ``from_networkx`` reads it; edges of several types are parallel."""

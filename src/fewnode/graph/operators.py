@@ -11,7 +11,7 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..store import MEMORY, Space, by_rows, chunks, matrix, pieces
+from ..store import MEMORY, Space, chunks, matrix, pieces
 from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
 from .graph import Graph
 
@@ -46,16 +46,13 @@ class Pattern:
 
     def explicit(self) -> Tensor:
         """The same as a CSR tensor with all its values."""
-        ones = torch.ones(len(self.indices), device=self.indices.device)
-        arcs = csr_tensor(
-            self.indptr, self.indices, ones if self.weights is None else self.weights * self.unit, self.shape
-        )
+        indptr, indices = self.indptr, self.indices
+        values = torch.ones(len(indices), device=indices.device) if self.weights is None else self.weights * self.unit
         if self.loops:
-            looped = to_scipy(arcs) + sp.identity(len(self.indptr) - 1, dtype="float32", format="csr")
+            looped = to_scipy(csr_tensor(indptr, indices, values, self.shape)) + sp.identity(len(indptr) - 1, "float32")
             looped.sort_indices()
-            indptr, indices, values = csr_parts(to_tensor(looped, arcs.device))
-            arcs = csr_tensor(indptr.to(self.indptr.dtype), indices.to(self.indices.dtype), values, self.shape)
-        indptr, indices, values = csr_parts(arcs)
+            indptr, indices, values = csr_parts(to_tensor(looped, values.device))
+            indptr, indices = indptr.to(self.indptr.dtype), indices.to(self.indices.dtype)
         if self.right is not None:
             values = values * self.right[indices.long()]
         if self.left is not None:
@@ -379,8 +376,7 @@ def column_spread(x: Tensor, space: Space | None) -> tuple[Tensor, Tensor]:
 def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tensor:
     """``(x - centre) / scale`` on disk, under a name of its own."""
     name = f"features-{hashlib.sha256(torch.cat([centre, scale]).numpy().tobytes()).hexdigest()[:16]}"
-    shape = (len(x), x.shape[1])
-    return by_rows(space, name, shape, torch.float32, lambda rows: (x[rows] - centre).div_(scale))
+    return space.by_rows(name, (len(x), x.shape[1]), torch.float32, lambda rows: (x[rows] - centre).div_(scale))
 
 
 def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
@@ -473,8 +469,7 @@ def pagerank(graph: Graph, damping: float = 0.85, tolerance: float = 1e-10, max_
     """
 
     def rank() -> Tensor:
-        n, source = graph.num_nodes, graph.indices.long()
-        target = torch.repeat_interleave(torch.arange(n, device=graph.device), graph.degree)
+        n, source, target = graph.num_nodes, graph.indices.long(), rows_of(graph)
         out = torch.bincount(source, minlength=n).double()
         share = torch.where(out > 0, 1 / out.clamp(min=1), 0.0)
         p = torch.full((n,), 1 / n, dtype=torch.float64, device=graph.device)
