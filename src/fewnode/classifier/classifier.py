@@ -232,13 +232,14 @@ class FewShotClassifier:
         """The graph in other files (``edges``, ``nodes``, ``features``), read as those of the fit were; without any,
         that of the fit. ``memory`` bounds the work on a store, ``engine`` does it."""
         model, schema = self._fitted()
-        given = any(file is not None for file in files.values())
-        if given and files.get("edges") is None:
+        given, source = {name: file for name, file in files.items() if file is not None}, self.source
+        if given and "edges" not in given:
             raise InputError("another graph needs its edges: name them with --edges")
-        source = (self.source or TableSource()).elsewhere(**files)
-        if not given and self.source is None and model.card.dataset is not None:
+        if given:
+            source = (source or TableSource()).elsewhere(**given)
+        elif source is None and model.card.dataset is not None:
             return load_dataset(model.card.dataset)[0]
-        if not source.files():
+        if source is None or not source.files():
             raise InputError(
                 f"{self.folder or 'this model'} does not remember any tables: name them with --edges and --nodes"
             )

@@ -45,7 +45,7 @@ class TableSource:
 
     edges: Names = None
     nodes: Names = None
-    features: str | None = None
+    features: Names = None
     columns: dict[str, Any] = field(default_factory=dict)
     labels: Names = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -66,15 +66,10 @@ class TableSource:
     ) -> "TableSource":
         """The tables in these files; the options are those of ``tables.read_graph``."""
         columns = {name: options.pop(name) for name in list(options) if name.endswith("_column")}
-        one = None if features is None else str(Path(features).absolute())
-        return cls(_absolute(edges), _absolute(nodes), one, columns, _absolute(labels), options)
+        return cls(_absolute(edges), _absolute(nodes), _absolute(features), columns, _absolute(labels), options)
 
-    def elsewhere(
-        self, edges: Files | None = None, nodes: Files | None = None, features: PathLike | None = None
-    ) -> "TableSource":
-        """The same columns in other files; if any is given, files not given are none."""
-        if edges is None and nodes is None and features is None:
-            return self
+    def elsewhere(self, edges: Files, nodes: Files | None = None, features: PathLike | None = None) -> "TableSource":
+        """The same columns in other files; those not given are none."""
         there = TableSource.of(edges, nodes, features)
         return replace(self, edges=there.edges, nodes=there.nodes, features=there.features, labels=None)
 
@@ -95,8 +90,7 @@ class TableSource:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is about tables, and {self.edges} is a store: say it to `fewnode import`")
         graph, found = self._read(limit, engine, verify=True)
-        learned: dict[str, Any] = {"memory": {}} if found is None else _learned(found)
-        source = replace(self, **learned)
+        source = replace(self, memory={}) if found is None else self.learned(found)
         return graph, replace(source, digest=source.hash_files())
 
     def _read(self, limit: int | None, engine: Engine | None, verify: bool) -> tuple[Graph, tables.GraphTables | None]:
@@ -107,10 +101,10 @@ class TableSource:
         for flag, given in (("--memory bounds the", limit), ("--engine does", engine)):
             if given is not None:
                 raise InputError(f"{flag} work on a store; make one of the tables with `fewnode import`")
-        found = self._understood(self.edges, self.nodes, features=self.features, labels=self.labels)
+        found = self.read_tables(self.edges, self.nodes, features=self.features, labels=self.labels)
         return Graph.from_edges(**canonical(found.arguments)), found
 
-    def _understood(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
+    def read_tables(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
         """What such tables hold, read with the columns and options of the source."""
         encoder = None if self.memory is None else tables.TableEncoder.from_json(self.memory)
         try:
@@ -118,12 +112,10 @@ class TableSource:
         except TypeError as error:  # a misspelt option
             raise InputError(str(error)) from error
 
-    def read_frames(self, edges: Any, nodes: Any) -> tuple[Graph, "TableSource"]:
-        """The graph in DataFrames, in their order of rows, and the source with all that was learned of them."""
-        if nodes is not None and not is_frame(nodes):
-            raise InputError(f"nodes is a {type(nodes).__name__}; beside a DataFrame of edges it is a DataFrame too")
-        found = self._understood(table_of(edges, "edges"), None if nodes is None else table_of(nodes, "nodes"))
-        return Graph.from_edges(**found.arguments), replace(self, **_learned(found))
+    def learned(self, found: tables.GraphTables) -> "TableSource":
+        """The source with all that was learned of its tables."""
+        roles = [asdict(role) for role in found.roles]
+        return replace(self, columns=found.columns, memory=found.encoder.to_json(), roles=roles, notes=found.notes)
 
     def files(self) -> list[str]:
         """All files, in a fixed order."""
@@ -175,11 +167,6 @@ class TableSource:
         return given if given is None or isinstance(given, str) else given[0]
 
 
-def _learned(found: tables.GraphTables) -> dict[str, Any]:
-    roles = [asdict(role) for role in found.roles]
-    return {"columns": found.columns, "memory": found.encoder.to_json(), "roles": roles, "notes": found.notes}
-
-
 def _absolute(paths: Files | None) -> Names:
     if paths is None:
         return None
@@ -204,60 +191,44 @@ def graph_of(
         return Graph.of(given, nodes, **known, **(columns or {})), None
     if known:
         raise InputError(f"{next(iter(known))}= belongs to arrays; beside a DataFrame of edges give nodes=")
-    return (source or TableSource.of(**(columns or {}))).read_frames(given, nodes)
+    if nodes is not None and not is_frame(nodes):
+        raise InputError(f"nodes is a {type(nodes).__name__}; beside a DataFrame of edges it is a DataFrame too")
+    source = source or TableSource.of(**(columns or {}))
+    found = source.read_tables(table_of(given, "edges"), None if nodes is None else table_of(nodes, "nodes"))
+    return Graph.from_edges(**found.arguments), source.learned(found)
 
 
 # --- an order of nodes, columns and classes that does not depend on that of the tables --------------------------------
 
 
 def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` in an order that depends neither on that of rows, columns and classes nor
-    on names: nodes are sorted by a hash of their features and of their neighbours' (Weisfeiler and Leman)."""
-    names: Sequence[str] | None = arguments.get("node_names")
-    if names is None:
-        return arguments
-    n, edges = len(names), np.asarray(arguments["edge_index"])
-    if edges.ndim != 2 or len(edges) != 2 or (edges.size and not 0 <= edges.min() <= edges.max() < n):
-        return arguments  # it will be refused
-    found = _columns_by_name(arguments)
-    colour = _refined(_feature_hash(found.get("x"), found.get("feature_names"), n), edges)
-    found = _classes_by_size(found, colour)
-    x, y = found.get("x"), found.get("y")
-    label = np.full(n, n) if y is None else np.where(y < 0, n, y)  # among alike nodes those without a class come last
-    order = np.lexsort((_places(sorted(range(n), key=names.__getitem__)), label, colour))
+    """The arguments of ``Graph.from_edges`` that tables give, in an order that depends neither on that of rows, columns
+    and classes nor on names: nodes are sorted by a hash of their features and of their neighbours' (Weisfeiler and
+    Leman)."""
+    found = dict(arguments)
+    names, x, columns = found["node_names"], found.get("x"), found.get("feature_names")
+    if x is not None and columns is not None and list(columns) != sorted(columns):
+        order = sorted(range(len(columns)), key=columns.__getitem__)
+        found["feature_names"] = columns = tuple(columns[i] for i in order)
+        x = x[:, order] if isinstance(x, np.ndarray) else sp.csr_matrix(sp.csc_matrix(x)[:, order])
+    colour = _refined(_feature_hash(x, columns, len(names)), found["edge_index"])
+    label = np.full(len(names), len(names))  # among alike nodes those without a class come last
+    if found.get("y") is not None:
+        y, classes = found["y"], found["class_names"]
+        hashes = np.zeros(len(classes) + 1, np.uint64)
+        np.add.at(hashes, y, _mixed(colour))  # -1, the unknown class, adds to the last
+        sizes = np.bincount(y[y >= 0], minlength=len(classes))
+        order = sorted(range(len(classes)), key=lambda c: (-sizes[c], int(hashes[c]), classes[c]))
+        y = np.append(np.argsort(order), -1)[y]
+        found["class_names"], label = tuple(classes[c] for c in order), np.where(y < 0, len(names), y)
+    by_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
+    nodes = np.lexsort((by_name, label, colour))
     return found | {
-        "edge_index": _places(order)[edges],
-        "node_names": [names[i] for i in order],
-        "x": None if x is None else x[order],
-        "y": None if y is None else y[order],
+        "edge_index": np.argsort(nodes)[found["edge_index"]],
+        "node_names": [names[i] for i in nodes],
+        "x": None if x is None else x[nodes],
+        "y": None if found.get("y") is None else y[nodes],
     }
-
-
-def _places(order: Sequence[int] | np.ndarray) -> np.ndarray:
-    """The place of each item in an order."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
-
-
-def _columns_by_name(arguments: dict[str, Any]) -> dict[str, Any]:
-    names, x = arguments.get("feature_names"), arguments.get("x")
-    if names is None or x is None or list(names) == sorted(names):
-        return dict(arguments)
-    order = sorted(range(len(names)), key=names.__getitem__)
-    moved = x[:, order] if isinstance(x, np.ndarray) else sp.csr_matrix(sp.csc_matrix(x)[:, order])
-    return arguments | {"x": moved, "feature_names": tuple(names[i] for i in order)}
-
-
-def _classes_by_size(arguments: dict[str, Any], colour: np.ndarray) -> dict[str, Any]:
-    names = arguments.get("class_names")
-    if arguments.get("y") is None or not names:
-        return arguments
-    y = np.asarray(arguments["y"])
-    sizes, hashes = np.bincount(y[y >= 0], minlength=len(names)), np.zeros(len(names) + 1, np.uint64)
-    np.add.at(hashes, y, _mixed(colour))  # -1, the unknown class, adds to the last
-    order = sorted(range(len(names)), key=lambda c: (-sizes[c], int(hashes[c]), names[c]))
-    return arguments | {"y": np.append(_places(order), -1)[y], "class_names": tuple(names[c] for c in order)}
 
 
 def _feature_hash(x: Any, names: Sequence[str] | None, n: int) -> np.ndarray:
@@ -273,7 +244,8 @@ def _feature_hash(x: Any, names: Sequence[str] | None, n: int) -> np.ndarray:
         part = sp.csr_matrix(x[at : at + step], dtype=np.float32)
         values = _mixed(part.data.view(np.uint32).astype(np.uint64) ^ columns[part.indices])
         values[part.data == 0] = 0
-        total[at : at + step] = _row_sums(part.indptr, values)
+        hashes = sp.csr_matrix((values, part.indices, part.indptr), shape=part.shape)
+        total[at : at + step] = hashes @ np.ones(part.shape[1], np.uint64)
     return total
 
 
@@ -281,16 +253,10 @@ def _refined(colour: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Colours after every node has seen its neighbours' a few times; direction and repetition of edges do not count."""
     n = len(colour)
     arcs = sp.csr_matrix((np.ones(edges.shape[1], bool), (edges[0], edges[1])), shape=(n, n))
-    arcs = (arcs + arcs.T).tocsr()
+    arcs = (arcs + arcs.T).astype(np.uint64)
     for _ in range(3):
-        colour = _mixed(_mixed(colour) + _row_sums(arcs.indptr, _mixed(colour + 1)[arcs.indices]))
+        colour = _mixed(_mixed(colour) + arcs @ _mixed(colour + 1))
     return colour
-
-
-def _row_sums(indptr: np.ndarray, values: np.ndarray) -> np.ndarray:
-    ends = np.append(np.uint64(0), values.cumsum(dtype=np.uint64))
-    sums: np.ndarray = ends[indptr[1:]] - ends[indptr[:-1]]
-    return sums
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
