@@ -13,15 +13,7 @@ from torch import Tensor
 
 from ..datasets import load_dataset
 from ..errors import InputError, one_of
-from ..files import (
-    Manifest,
-    PathLike,
-    Positive,
-    check_place,
-    parse_json,
-    whole_folder,
-    write_json,
-)
+from ..files import Manifest, PathLike, Positive, check_place, parse_json, whole_folder, write_json
 from ..graph import Graph
 from ..graph.graph import FINGERPRINT
 from ..methods.base import Method
@@ -567,11 +559,10 @@ class FewShotClassifier:
         model, schema = self._fitted()
         target = check_folder(folder, force)
         open_set = None
-        if self.on_fitted_graph and self.graph is not None:
+        if self.on_fitted_graph and self.graph is not None and bool((self.graph.y >= 0).any()):
             in_memory = self.graph.space is None  # what is made of a graph on disk stays in its store
-            if bool((self.graph.y >= 0).any()):
-                made = self.open_set_model(progress, inductive=in_memory)
-                open_set = made if in_memory else None
+            made = self.open_set_model(progress, inductive=in_memory)
+            open_set = made if in_memory else None
         document = Document(FORMAT, self.known, schema, self.calibrations, self.source, self.notes, self.min_size)
         with whole_folder(target) as fresh:
             checkpoint.write(model, fresh)

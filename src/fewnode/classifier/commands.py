@@ -30,12 +30,9 @@ Say = Callable[[str], None]  # told in a line what is being done
 
 @dataclass(frozen=True)
 class FittedTables:
-    """What ``fit_tables`` did: the classifier, what it read, and its accuracy beside that of the training-free
-    ``probe``."""
+    """What ``fit_tables`` did: the classifier, and its accuracy beside that of the training-free ``probe``."""
 
     classifier: FewShotClassifier
-    graph: Graph
-    split: ClassSplit
     beside_probe: Comparison | None
 
 
@@ -85,7 +82,7 @@ def fit_tables(
     if not classifier.interrupted:
         shutil.rmtree(state, ignore_errors=True)
     worth = method != "probe" and not classifier.interrupted and not source.stored  # the probe holds all in memory
-    return FittedTables(classifier, graph, split, classifier.compare() if worth else None)
+    return FittedTables(classifier, classifier.compare() if worth else None)
 
 
 def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) -> FewShotClassifier:
@@ -155,8 +152,6 @@ class PredictedTables:
 
     classifier: FewShotClassifier
     rows: int
-    classes: tuple[str, ...]
-    kinds: tuple[str, ...] | None
     counts: dict[str, int]
     least_sure: str
     expectation: Expectation | None
@@ -196,7 +191,7 @@ def predict_tables(
     graph = classifier.graph
     assert graph is not None
     how: dict[str, Any] = {"threshold": threshold, "thresholds": thresholds, "all_probabilities": all_probabilities}
-    how |= {"force": force, "raw_cells": raw_cells, "keep": graph.space is None}
+    how |= {"force": force, "raw_cells": raw_cells}
     if new_nodes is not None:
         return write_predictions(classifier, [classifier.append(new_nodes, new_edges)], out, **how)
     if wanted is not None:
@@ -219,11 +214,10 @@ def write_predictions(
     all_probabilities: bool = False,
     force: bool = False,
     raw_cells: bool = False,
-    keep: bool = False,
 ) -> PredictedTables:
-    """Write predictions to the table ``out`` as they come, and sum them up; only with ``keep`` all of them are held in
-    memory."""
+    """Write predictions to the table ``out`` as they come, and sum them up; those of a store are not held in memory."""
     question, kept, rows, expected_counts, closest = classifier.question, list[Predictions](), 0, None, (2.0, "")
+    keep = classifier.graph is not None and classifier.graph.space is None
     counts: Counter[str] = Counter()
     with writing_columns(out, force, raw_cells) as write:
         for part in parts:
@@ -242,8 +236,6 @@ def write_predictions(
     return PredictedTables(
         classifier,
         rows,
-        classifier.classes_,
-        None if question is None else question.kinds,
         {name: counts[name] for name in (*classifier.classes_, UNKNOWN)},
         closest[1],
         expected,

@@ -1,7 +1,7 @@
 """What a model expects of a graph's features: another graph is brought to the same columns, or refused by name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,6 @@ class FeatureSchema:
     def of_card(cls, card: ModelCard) -> "FeatureSchema":
         """Of a model that was trained on a data set: its columns are taken as they are."""
         return cls(card.context["in_channels"], card.feature_names or None, fingerprint=card.graph)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def fit(self, graph: Graph) -> Graph:
         """The graph with the columns the model knows, in its order and units; refused if it has others."""

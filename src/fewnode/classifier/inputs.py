@@ -496,23 +496,20 @@ def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 
     """
     names = _checked_names(examples, known, least, closed=other is None)
     found: dict[int, str] = {}
-    nodes: list[Tensor] = []
-    for key, name in zip(examples, names, strict=True):
-        given = examples[key]
-        if isinstance(given, str | int):
-            raise InputError(f"class {name!r}: give a list of nodes, not {given!r}")
+    nodes: dict[str, Tensor] = {}
+    for name, given in zip(names, examples.values(), strict=True):
         ids = find_nodes(graph, given, f"class {name!r}")
         if not len(ids):
             raise InputError(f"class {name!r} has no examples; give it at least one node")
         for node in ids.tolist():
             _check_node(graph, node, name, found, known)
             found[node] = name
-        nodes.append(ids.sort().values)  # the order in which they were given must not matter
-    new = [i for i, name in enumerate(names) if other is None or name not in (*known.names(), other)]
-    order = [*new, *(i for i in range(len(names)) if i not in new)]
-    y = [c for c, i in enumerate(order) for _ in nodes[i]]
-    ids = torch.cat([*(nodes[i] for i in order), torch.empty(0, dtype=torch.long, device=graph.device)])
-    return Support(ids, torch.tensor(y, dtype=torch.long).to(ids), tuple(names[i] for i in order), len(new))
+        nodes[name] = ids.sort().values  # the order in which they were given must not matter
+    new = [name for name in names if other is None or (name != other and name not in known)]
+    classes = (*new, *(name for name in names if name not in new))
+    y = [c for c, name in enumerate(classes) for _ in nodes[name]]
+    ids = torch.cat([*map(nodes.__getitem__, classes), torch.empty(0, dtype=torch.long, device=graph.device)])
+    return Support(ids, torch.tensor(y, dtype=torch.long).to(ids), classes, len(new))
 
 
 def _checked_names(examples: Examples, known: KnownClasses, least: int, closed: bool) -> list[str]:

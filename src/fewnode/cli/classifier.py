@@ -276,7 +276,8 @@ def predict_nodes(args: argparse.Namespace) -> None:
     elif args.report is not None and done.found is not None:
         page = write_predictions_page(done.classifier, done.found, args.report, threshold, thresholds)
         say(f"Page in {page}")
-    found, classifier = done, done.classifier
+    found, classifier, question = done, done.classifier, done.classifier.question
+    kinds = ("new",) * len(classifier.classes_) if question is None else question.kinds
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,
@@ -285,7 +286,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "nodes": found.rows,
         "closed_set": found.expectation is None,
         "counts": found.counts,
-        "kinds": dict(zip(found.classes, found.kinds or ["new"] * len(found.classes), strict=True)),
+        "kinds": dict(zip(classifier.classes_, kinds, strict=True)),
         "examples": _shots(classifier),
         "expectation": None if found.expectation is None else found.expectation.to_json(),
         "calibration": None if classifier.calibration is None else classifier.calibration.to_json(),
