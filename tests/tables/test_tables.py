@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from scipy.sparse import issparse, random_array
@@ -294,3 +295,62 @@ def test_a_misspelt_name_is_found_among_very_many():
     for written, meant in (("pyhton3-numpy", "python3-numpy"), ("LIBAK7", "libak7"), ("libdq-33", "libdq33")):
         assert close_name(written, names) == meant
     assert close_name("zzzzzz", names) is None
+
+
+def test_a_table_may_be_a_query(write, tmp_path):
+    edges, nodes = write("edges.csv", EDGES), write("nodes.csv", NODES)
+    expected = tables.graph_tables(edges, nodes)
+    for name, file in (("edges", edges), ("nodes", nodes)):
+        duckdb.execute(f"copy (from read_csv('{file}')) to '{tmp_path / name}.parquet'")
+    made = tables.graph_tables(
+        f"select source, target from '{tmp_path}/edges.parquet'", f"from '{tmp_path}/nodes.parquet' order by id"
+    )
+    assert made["edge_index"].tolist() == expected["edge_index"].tolist()
+    assert made["y"].tolist() == expected["y"].tolist() and made["node_names"] == expected["node_names"]
+    np.testing.assert_allclose(made["x"], expected["x"])
+    few = tables.graph_tables(f"SELECT * FROM '{tmp_path}/edges.parquet' where source <> 'd'")
+    assert few["node_names"] == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("select sauce from read_csv('{}')", ["sauce", "not found", "correct the query"]),
+        ("select * from 'nowhere.parquet'", ["nowhere.parquet", "No files found", "correct the query"]),
+        ("from read_csv('{}'", ["syntax error", "correct the query"]),
+        ("from read_csv('{}') where source = 'z'", ["no rows"]),
+    ],
+)
+def test_a_query_that_fails_is_named_with_the_reason_and_a_remedy(write, query, words):
+    given = query.format(write("edges.csv", EDGES))
+    with pytest.raises(InputError) as caught:
+        tables.graph_tables(given)
+    for word in (given, *words):
+        assert word in str(caught.value)
+
+
+def test_a_duckdb_file_holds_one_table_or_a_query_names_it(write, tmp_path):
+    path = tmp_path / "graph.duckdb"
+    with duckdb.connect(str(path)) as database:
+        database.execute(f"create table edges as from read_csv('{write('edges.csv', EDGES)}')")
+    assert tables.graph_tables(path)["edge_index"].tolist() == [[0, 1, 2, 3], [1, 2, 0, 0]]
+    with duckdb.connect(str(path)) as database:
+        database.execute(f"create table nodes as from read_csv('{write('nodes.csv', NODES)}')")
+    with pytest.raises(InputError, match=r"graph\.duckdb is not a .* with one table .*table_name = 'NAME'"):
+        tables.graph_tables(path)
+    made = tables.graph_tables(*(f"from read_duckdb('{path}', table_name = '{name}')" for name in ("edges", "nodes")))
+    assert made["num_nodes"] == 4 and made["y"].tolist() == [0, 1, -1, 0]
+    with pytest.raises(InputError, match=r"other\.duckdb is not a readable DuckDB database"):
+        tables.graph_tables(write("other.duckdb", EDGES))
+
+
+def test_suggested_options_are_quoted_for_the_shell(write):
+    rows = "".join(f"n{i},{'xy'[i % 2]},{'pqr'[i % 3]}\n" for i in range(40))
+    edges = write("edges.csv", "source,target\nn1,n2\n")
+    with pytest.raises(InputError, match=r"--label-column 'made with' if it does, --category-column 'made with' if"):
+        tables.graph_tables(edges, write("nodes.csv", f"id,made with,b\n{rows}"))
+    with pytest.raises(InputError, match=r"--label-column 'class of' or --label-column target$"):
+        tables.graph_tables(edges, write("nodes.csv", f"id,class of,target\n{rows}"))
+    numbers = "id,label,net worth\n" + "".join(f"n{i},x,{i}\n" for i in range(9)) + "m,x,much\n"
+    with pytest.raises(InputError, match=r"--text-column 'net worth', --ignore-column 'net worth'\)"):
+        tables.graph_tables(edges, write("nodes.csv", numbers))

@@ -36,7 +36,6 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     options.add_tables(fit)
     options.add_columns(fit)
     options.add_options(fit, {"--labels FILE": "label table: id, label"}, nargs="+", action="extend")
-    fit.add_argument("--multi-label", choices=("first", "none", "one"), help="what to do with several labels in a cell")
     switches = {
         "--strict": "refuse edges to nodes that are not in the node table",
         "--type-per-file": "the edges of each file are an edge type of their own",

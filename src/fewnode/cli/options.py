@@ -88,6 +88,8 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     several = {f"{_flag(name)} NAME": f"node column: {what}; may be repeated" for name, what in NODE_COLUMNS.items()}
     add_options(parser, several, action="append")
     add_options(parser, {"--directed": "edges have a direction"})
+    several_labels = "what to do with several labels in a cell"
+    parser.add_argument("--multi-label", choices=("first", "none", "one"), help=several_labels)
     parser.add_argument("--decimal", choices=(",", "."), help="decimal mark, where it cannot be inferred")
 
 

@@ -49,7 +49,7 @@ def import_graph(args: argparse.Namespace) -> None:
     from ..tables.importing import import_tables
 
     started = time.perf_counter()
-    named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal")
+    named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal", "multi_label")
     columns: dict[str, Any] = {name: getattr(args, name) for name in named}
     columns |= {name: getattr(args, name) or () for name in NODE_COLUMNS}
     columns |= {"features": args.features, "typed": args.directed or args.edge_type_column is not None}

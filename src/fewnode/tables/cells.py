@@ -4,8 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import InputError
-from .names import TEXTS, words_of
+from .names import TEXTS, flag, words_of
 from .read import Table
 
 Kind = Literal["number", "date", "text", "category", "names", "vectors", "empty"]
@@ -82,13 +81,12 @@ def number_sql(table: Table, name: str, decimal: str | None = None) -> str:
     key = (name, decimal)
     if key not in table.cache:
         sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name, decimal)
-        wrong = table.one("min(rowid)", f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38")
-        if wrong[0] is not None:
-            cell = table.one(table.as_text(name), f"rowid = {wrong[0]}")[0]
-            raise InputError(
-                f"{table.place(wrong[0], name)}: {cell} is not a finite number (as float32); write a number, or leave "
-                f"the column out (--ignore-column {name})"
-            )
+        remedy = f"write a number, or leave the column out ({flag('ignore', name)})"
+        table.refuse(
+            name,
+            f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38",
+            lambda cell, _: f"{cell} is not a finite number (as float32); {remedy}",
+        )
         table.cache[key] = sql
     found: str = table.cache[key]
     return found
@@ -106,35 +104,31 @@ def _parsed(table: Table, name: str, decimal: str | None) -> str:
     odd = f"contains({plain}, '_') or (contains({plain}, '{group}') and "
     odd += f"not regexp_full_match(split_part({plain}, '{mark}', 1), {GROUPED}))"
     number = f"case when {is_missing(cell)} or {odd} then null else try_cast({digits} as double) end"
-    (row,) = table.one("min(rowid)", f"{number} is null and {given}")
-    if row is None:
-        return number
-    if (years := date_sql(table, name)) is not None:
-        return years
-    raise InputError(
-        f"{table.place(row, name)}: {table.one(cell, f'rowid = {row}')[0]!r} is not a number, as most values of this "
-        f"column are. Write a number or leave the cell empty; or take the column for something else (--category-column "
-        f"{name}, --text-column {name}, --ignore-column {name})"
-    )
+    wrong = f"{number} is null and {given}"
+    years = None if table.one("1", wrong) is None else date_sql(table, name)
+    if years is None:
+        others = ", ".join(flag(use, name) for use in ("category", "text", "ignore"))
+        remedy = f"Write a number or leave the cell empty; or take the column for something else ({others})"
+        told = "is not a number, as most values of this column are"
+        table.refuse(name, wrong, lambda found, _: f"{found!r} {told}. {remedy}")
+    return years or number
 
 
 def _decimal_mark(table: Table, name: str) -> str:
     """A comma, where that is the only way to read the cells."""
     cell = table.column(name)
     last = f"split_part({cell}, ',', -1)"
-    several, decimals, grouped, row = table.one(
+    several, decimals, grouped, count = table.one(
         f"bool_or(contains({last}, '.') or len({cell}) - len(replace({cell}, ',', '')) > 1), "
         f"bool_or(contains({cell}, '.') or regexp_matches({cell}, '^(-?0)?,')), "
-        f"bool_and(regexp_full_match({cell}, {GROUPED})), min(rowid)",
+        f"bool_and(regexp_full_match({cell}, {GROUPED})), count(*)",
         f"contains({cell}, ',')",
     )
-    if row is None or several:
+    if several or not count:
         return "."
     if grouped and not decimals:
-        raise InputError(
-            f"{table.place(row, name)}: {table.one(cell, f'rowid = {row}')[0]!r} may be a number with a decimal comma "
-            "or with its thousands grouped; say which with --decimal , or --decimal ."
-        )
+        told = "may be a number with a decimal comma or with its thousands grouped; say which with --decimal , or"
+        table.refuse(name, f"contains({cell}, ',')", lambda found, _: f"{found!r} {told} --decimal .")
     return ","
 
 

@@ -15,8 +15,9 @@ from scipy import sparse as sp
 
 from ..errors import InputError
 from .cells import is_missing, numbers
+from .names import FLAGS
 from .read import Table
-from .schema import FLAGS, Role
+from .schema import Role
 
 SHARE = {"text": 1.0, "counts": 1.0, "category": 0.25, "number": 0.25, "vectors": 0.25}  # by benchmarks/blocks.py
 

@@ -11,21 +11,11 @@ from scipy import sparse as sp
 
 from ..errors import InputError, one_of
 from ..files import PathLike, read_npz, readable
-from .cells import numbers
+from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, combined, encode, fit_encoder
+from .names import FLAGS, flag
 from .read import Files, Table, close_name, read_columns, several
-from .schema import (
-    FLAGS,
-    Ids,
-    Role,
-    edge_roles,
-    end_samples,
-    find_id,
-    flagged,
-    node_roles,
-    option_name,
-    pair_roles,
-)
+from .schema import Ids, Role, edge_roles, end_samples, find_id, flagged, node_roles, option_name, pair_roles
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -136,8 +126,8 @@ def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int 
         raise InputError("--knn makes edges from the columns, but --edges are given; say one of them")
     for name in ("text_column", "category_column", "number_column"):
         if nodes is None and columns.get(name):
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"{flag} ({name}={columns[name]!r}) names a column of the node table, but none is given")
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} ({name}={columns[name]!r}) names a column of the node table, but none is given")
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +210,10 @@ class Schema:
         pairs = list(zip(self.edge_tables, self.edges, strict=True))
         weights = [_named(roles, "weight") for roles in self.edges]
         if any(weights):
-            parts = [edge_weights(table, name, decimal) for table, name in zip(self.edge_tables, weights, strict=True)]
+            parts = [
+                table.fetch(f"{weight_sql(table, name, decimal)}::double")
+                for table, name in zip(self.edge_tables, weights, strict=True)
+            ]
             found["edge_weight"] = np.concatenate(parts)
         if type_per_file or any(_named(roles, "edge type") for roles in self.edges):
             cells = [_edge_types(table, _named(roles, "edge type"), type_per_file) for table, roles in pairs]
@@ -239,23 +232,21 @@ def _named(roles: Sequence[Role], use: str) -> str | None:
 
 def _check_given(table: Table, name: str) -> None:
     """Refuse a column of node ids of which some are missing."""
-    (row,) = table.one("min(rowid)", f"{table.as_text(name, 'node ids', FLAGS['id'])} = ''")
-    if row is not None:
-        raise InputError(f"{table.place(row, name)}: the node id is missing; fill it in or remove the row")
+    missing = f"{table.as_text(name, 'node ids', FLAGS['id'])} = ''"
+    table.refuse(name, missing, lambda *_: "the node id is missing; fill it in or remove the row")
 
 
 def _check_known(table: Table, name: str, ids: Table, known: Table | None) -> None:
     """Refuse a column of node ids that names a node that is not there."""
-    row, count = table.one("min(rowid), count(*)", f"{table.as_text(name)} not in (select c0 from {ids.sql})")
-    if row is None:
-        return
-    value = table.one(table.as_text(name), f"rowid = {row}")[0]
-    close = close_name(value, ids.text("id")) if len(ids) < 10_000 else None
     where = known.path if known else "the node table"
-    raise InputError(
-        f"{table.place(row, name)}: {name} {value!r} is not in {where}{f' (nearest id: {close!r})' if close else ''}; "
-        f"{count:,} such rows. Add the node to {where} or remove the row."
-    )
+
+    def told(value: str, count: int) -> str:
+        close = close_name(value, ids.text("id")) if len(ids) < 10_000 else None
+        hint = f" (nearest id: {close!r})" if close else ""
+        remedy = f"Add the node to {where} or remove the row."
+        return f"{name} {value!r} is not in {where}{hint}; {count:,} such rows. {remedy}"
+
+    table.refuse(name, f"{table.as_text(name)} not in (select c0 from {ids.sql})", told)
 
 
 def look_up(table: Table, name: str, ids: Table) -> np.ndarray:
@@ -302,8 +293,8 @@ def _told_of_new(schema: Schema, ids: Table, listed: int) -> list[str]:
     if better:
         raise InputError(
             f"{table.path}: the ids of the edges are in column {better[0]!r} rather than in {used!r} (where "
-            f"{100 * share:.0f} % of them are); say which holds the node ids: {FLAGS['id']} {better[0]} or "
-            f"{FLAGS['id']} {used}"
+            f"{100 * share:.0f} % of them are); say which holds the node ids: {flag('id', better[0])} or "
+            f"{flag('id', used)}"
         )
     if share == 0:
         edges, source = schema.ends()[0]
@@ -322,32 +313,28 @@ def _told_of_new(schema: Schema, ids: Table, listed: int) -> list[str]:
 # --- edges ----------------------------------------------------------------------------------------------------
 
 
-def edge_weights(table: Table, name: str | None, decimal: str | None) -> np.ndarray:
-    """Numbers above zero; the edges of a file without any count one each."""
+def weight_sql(table: Table, name: str | None, decimal: str | None) -> str:
+    """SQL for the weights of edges, numbers above zero; the edges of a file without any count one each."""
     if name is None:
-        return np.ones(len(table))
-    weights = numbers(table, name, decimal)
-    if len(wrong := np.flatnonzero(~(weights > 0))):
-        row = int(wrong[0])
-        what = "missing" if np.isnan(weights[row]) else table.one(table.as_text(name), f"rowid = {row}")[0]
-        raise InputError(
-            f"{table.place(row, name)}: the weight is {what}; a weight is a number above zero ({len(wrong):,} such "
-            f"rows). Write one, remove the row, or do without {FLAGS['weight']}"
-        )
-    return weights
+        return "1"
+    weight = f"({number_sql(table, name, decimal)})"
+    remedy = f"Write one, remove the row, or do without {FLAGS['weight']}"
+    told = f"a weight is a number above zero ({{:,}} such rows). {remedy}"
+    table.refuse(
+        name,
+        f"{weight} is null or {weight} <= 0",
+        lambda cell, count: f"the weight is {cell or 'missing'}; {told.format(count)}",
+    )
+    return weight
 
 
 def _edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
     file = table.path.name.split(".")[0]
     if name is None:
         return [file] * len(table)
-    cells = table.text(name, "edge types")
-    if "" in cells:
-        raise InputError(
-            f"{table.place(cells.index(''), name)}: the edge type is missing; fill it in or do without "
-            f"{FLAGS['edge type']}"
-        )
-    return [f"{file} {cell}" for cell in cells] if per_file else cells
+    told = f"the edge type is missing; fill it in or do without {FLAGS['edge type']}"
+    table.refuse(name, f"{table.as_text(name, 'edge types')} = ''", lambda *_: told)
+    return [f"{file} {cell}" if per_file else cell for cell in table.text(name)]
 
 
 def _nearest_edges(x: Any, k: int | None, table: Table | None, rank: int = 64) -> np.ndarray:
@@ -430,13 +417,15 @@ def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | N
     if mark is None:
         return cells
     if multi is None:
-        text = table.as_text(name)
-        row, count = table.one("min(rowid), count(*)", f"contains({text}, '{mark}')")
-        cell = table.one(text, f"rowid = {row}")[0]
-        raise InputError(
-            f"{table.place(row, name)}: {cell!r} seems to name several classes ({count:,} such rows). A node has "
-            "one class: say --multi-label first (take the first), --multi-label none (leave these nodes without a "
-            "label) or --multi-label one (it is the name of a class)"
+        remedy = (
+            "say --multi-label first (take the first), --multi-label none (leave these nodes without a label) or "
+            "--multi-label one (it is the name of a class)"
+        )
+        told = "such rows). A node has one class:"
+        table.refuse(
+            name,
+            f"contains({table.as_text(name)}, '{mark}')",
+            lambda cell, count: f"{cell!r} seems to name several classes ({count:,} {told} {remedy}",
         )
     if multi == "first":
         return [cell.split(mark)[0].strip(" [\"'") if mark in cell else cell for cell in cells]
@@ -463,93 +452,93 @@ class FeatureFile:
     column ``by``; None, if these are in the order of the node table."""
 
     def __init__(self, path: PathLike, id_column: Sequence[str], schema: Schema) -> None:
-        self.path, self.by = Path(path), "ids"
+        self.path, self.by, self.triples = Path(path), "ids", False
         self.ids: Table | None = None
         self.names: tuple[str, ...] | None = None
-        if self.path.suffix.lower() in (".npy", ".npz"):
-            self.x, ids = _array(self.path)
-            if ids is not None:
-                self.ids = Table.of(self.path, {"ids": ids})
-            return
-        table = self.ids = read_columns(path)
-        given = [name for name in id_column if name in table.columns]
-        rest = [name for name in table.columns if name not in TRIPLES]
-        ends = [[] if schema.node_table is None else schema.node_table.sample(schema.named("id") or "")]
-        self.by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
-        _check_given(table, self.by)
-        if set(table.columns) != {self.by, *TRIPLES}:
-            self.x, self.names = _feature_columns(table, self.by)
+        if self.path.suffix.lower() == ".npy":
+            self.x: Any = finite_rows(self.path, load_array(self.path))
+        elif self.path.suffix.lower() == ".npz":
+            self.x, ids = _arrays(self.path)
+            self.ids = None if ids is None else Table.of(self.path, {"ids": ids})
+        else:
+            table = self.ids = read_columns(path)
+            given = [name for name in id_column if name in table.columns]
+            rest = [name for name in table.columns if name not in TRIPLES]
+            ends = [[] if schema.node_table is None else schema.node_table.sample(schema.named("id") or "")]
+            self.by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
+            _check_given(table, self.by)
+            self.triples = set(table.columns) == {self.by, *TRIPLES}
+            self.x, self.names = _triples(table) if self.triples else _feature_columns(table, self.by)
 
     def block(self, ids: Table, listed: int, nodes: Table | None) -> Block:
-        """The features of all nodes of ``ids``, of which the first ``listed`` must have some."""
+        """The features of all nodes of ``ids``, of which the first ``listed`` must have some. Other nodes have the mean
+        of dense features and none of sparse ones."""
+        n, rows = len(ids), self._nodes(ids, listed, nodes)
+        if sp.issparse(self.x):
+            place = sp.csr_array((np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
+            moved = sp.csr_array(place @ self.x)
+            moved.sort_indices()
+            return Block("counts", moved, self.names)
+        whole = np.empty((n, self.x.shape[1]), np.float32)
+        if len(rows) < n:
+            whole[:] = np.sort(self.x, axis=0).mean(axis=0, dtype=np.float64)
+        whole[rows] = self.x
+        return Block("vectors", whole, self.names)
+
+    def _nodes(self, ids: Table, listed: int, nodes: Table | None) -> np.ndarray:
+        """The number of the node of each row; refused if a node lacks one or has several."""
+        if self.ids is None and nodes is None:
+            raise InputError(
+                f"{self.path} gives features by row number, so a node table is needed to say which node is which row"
+            )
         if self.ids is None:
-            return _padded(self.x, self.names, self._in_order(listed, nodes), len(ids))
+            check_rows(self.path, self.x, nodes, listed)
+            return np.arange(listed)
         _check_known(self.ids, self.by, ids, nodes)
         rows = look_up(self.ids, self.by, ids)
-        if set(self.ids.columns) >= TRIPLES:
-            return _triples(self.ids, rows, len(ids))
         counts = np.bincount(rows, minlength=len(ids))
         counts[listed:] = np.maximum(counts[listed:], 1)  # nodes that only edges name need none
-        if (counts != 1).any():
+        if (counts != 1).any() and not self.triples:
             node = int((counts != 1).argmax())
             times = "no row" if counts[node] == 0 else f"{counts[node]} rows"
             (name,) = ids.text("id", rows=slice(node, node + 1))
             raise InputError(f"{self.path}: node {name!r} has {times}; every node needs exactly one")
-        return _padded(self.x, self.names, rows, len(ids))
-
-    def _in_order(self, listed: int, nodes: Table | None) -> np.ndarray:
-        if nodes is None:
-            raise InputError(
-                f"{self.path} gives features by row number, so a node table is needed to say which node is which row"
-            )
-        if self.x.shape[0] != listed:
-            raise InputError(f"{self.path} has {self.x.shape[0]:,} feature rows, but {nodes.path} has {listed:,} nodes")
-        return np.arange(listed)
+        return rows
 
 
-def _padded(x: Any, names: tuple[str, ...] | None, rows: np.ndarray, n: int) -> Block:
-    """Rows put where their nodes are; other nodes have the mean of dense features and none of sparse ones."""
-    if sp.issparse(x):
-        place = sp.csr_array((np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
-        ordered = np.array_equal(rows, np.arange(n))
-        return Block("counts", x if ordered else sp.csr_array(place @ x), names)
-    if len(rows) == n:
-        return Block("vectors", x[np.argsort(rows)], names)
-    mean = np.sort(x, axis=0).mean(axis=0, dtype=np.float64).astype(np.float32)
-    whole = np.broadcast_to(mean, (n, x.shape[1])).copy()
-    whole[rows] = x
-    return Block("vectors", whole, names)
+def check_rows(path: Path, x: Any, nodes: Table | None, listed: int) -> None:
+    """Refuse features by row number of more or fewer nodes than the node table has."""
+    if nodes is not None and x.shape[0] != listed:
+        raise InputError(f"{path} has {x.shape[0]:,} feature rows, but {nodes.path} has {listed:,} nodes")
+
+
+def _whole(table: Table, name: str) -> np.ndarray:
+    """A column of numbers or vectors ``[rows, columns]``, none missing."""
+    found = table.vectors(name) if table.columns[name] == "vectors" else numbers(table, name)[:, None]
+    if len(gap := np.flatnonzero(np.isnan(found).any(axis=1))):
+        raise InputError(
+            f"{table.place(int(gap[0]), name)}: the value is missing. A file of features needs every value: fill it "
+            "in, or put the column into the node table, where gaps are filled"
+        )
+    return found
 
 
 def _feature_columns(table: Table, id_column: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """All other columns of a table of features: numbers or vectors, none missing."""
-    parts, names = [], []
-    for name, content in table.columns.items():
-        if name == id_column:
-            continue
-        part = table.vectors(name) if content == "vectors" else numbers(table, name)[:, None]
-        names += [f"{name} {i}" for i in range(part.shape[1])] if content == "vectors" else [name]
-        parts.append(part)
-        if len(gap := np.flatnonzero(np.isnan(part).any(axis=1))):
-            raise InputError(
-                f"{table.place(int(gap[0]), name)}: the value is missing. A file of features needs every value: fill "
-                "it in, or put the column into the node table, where gaps are filled"
-            )
+    """All other columns of a table of features."""
+    parts = {name: _whole(table, name) for name in table.columns if name != id_column}
     if not parts:
         raise InputError(f"{table.path} has no column beside {id_column!r}; it should hold the features")
-    return np.concatenate(parts, axis=1).astype(np.float32), tuple(names)
+    names: list[str] = []
+    for name, part in parts.items():
+        names += [f"{name} {i}" for i in range(part.shape[1])] if table.columns[name] == "vectors" else [name]
+    return np.concatenate(list(parts.values()), axis=1).astype(np.float32), tuple(names)
 
 
-def _triples(table: Table, rows: np.ndarray, n: int) -> Block:
-    features = table.text("feature", "feature names")
-    place = {name: i for i, name in enumerate(sorted(set(features)))}
-    values = numbers(table, "value")
-    if np.isnan(values).any():
-        row = int(np.isnan(values).argmax())
-        raise InputError(f"{table.place(row, 'value')}: the value is missing. Every triple needs a numeric value")
-    columns = np.array([place[name] for name in features])
-    x = sp.csr_array((values.astype(np.float32), (rows, columns)), shape=(n, len(place)), dtype=np.float32)
-    return Block("counts", x, tuple(place))
+def _triples(table: Table) -> tuple[Any, tuple[str, ...]]:
+    """A sparse matrix with the one feature that each row of a table of triples names."""
+    names, columns = np.unique(np.array(table.text("feature", "feature names"), dtype=object), return_inverse=True)
+    values, ends = _whole(table, "value")[:, 0].astype(np.float32), np.arange(len(table) + 1)
+    return sp.csr_array((values, columns, ends), shape=(len(table), len(names))), tuple(names.tolist())
 
 
 def load_array(path: Path) -> np.ndarray:
@@ -580,32 +569,31 @@ def finite_rows(path: Path, x: np.ndarray, first: int = 0) -> np.ndarray:
     return made
 
 
-def _array(path: Path) -> tuple[Any, np.ndarray | None]:
-    """The matrix of a .npy or .npz, and the ids of its rows if there is an array ``ids``."""
-    if path.suffix.lower() == ".npy":
-        return finite_rows(path, load_array(path)), None
+def _arrays(path: Path) -> tuple[Any, np.ndarray | None]:
+    """The matrix of a .npz, and the ids of its rows if there is an array ``ids``."""
     parts = read_npz(path)
     ids = next((parts.pop(name) for name in ("ids", "id", "node_names") if name in parts), None)
     named = None if ids is None else np.array([str(value).strip() for value in ids.tolist()], dtype=object)
-    prefix = "x_" if "x_data" in parts or "x_indptr" in parts else ""
+    prefix = "x_" if {"x_data", "x_indptr"} & set(parts) else ""
     if prefix or {"indptr", "indices"} & set(parts):
-        csr = {name: parts.get(prefix + name) for name in ("data", "indices", "indptr", "shape")}
-        return _csr(path, csr, prefix, list(parts)), named
-    matrices = [name for name, part in parts.items() if part.ndim == 2 and part.dtype.kind in "iufb"]
+        return _csr(path, parts, prefix), named
+    matrices = [part for part in parts.values() if part.ndim == 2 and part.dtype.kind in "iufb"]
     if len(matrices) != 1:
         raise InputError(
             f"{path} holds {', '.join(parts) or 'nothing'}; features are one array of shape [nodes, columns], or CSR "
             "parts x_data, x_indices, x_indptr, x_shape (or as scipy.sparse.save_npz writes them)"
         )
-    return finite_rows(path, _check_matrix(path, parts[matrices[0]])), named
+    return finite_rows(path, _check_matrix(path, matrices[0])), named
 
 
-def _csr(path: Path, parts: dict[str, Any], prefix: str, held: list[str]) -> Any:
-    if missing := [prefix + name for name, part in parts.items() if part is None]:
+def _csr(path: Path, held: Mapping[str, np.ndarray], prefix: str) -> Any:
+    """A sparse matrix of its CSR parts, as ``scipy.sparse.save_npz`` calls them after ``prefix``."""
+    needed = [prefix + part for part in ("data", "indices", "indptr", "shape")]
+    if missing := [name for name in needed if name not in held]:
         raise InputError(f"{path} lacks {', '.join(sorted(missing))}; it holds {', '.join(held) or 'nothing'}")
+    data, indices, indptr, shape = (held[name] for name in needed)
     try:
-        shape = tuple(int(side) for side in parts["shape"])
-        x = sp.csr_array((parts["data"].astype(np.float32), parts["indices"], parts["indptr"]), shape=shape)
+        x = sp.csr_array((data.astype(np.float32), indices, indptr), shape=tuple(map(int, shape)))
         x.check_format(full_check=True)
     except ValueError as error:
         raise InputError(f"{path}: the CSR parts do not fit together ({error})") from error

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import PathLike, lock, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
-from .cells import number_sql
 from .encode import TableEncoder, combined, encode, fit_encoder
-from .graph_tables import Schema, class_numbers, finite_rows, load_array
+from .graph_tables import MultiLabel, Schema, check_rows, class_numbers, finite_rows, load_array, weight_sql
+from .names import FLAGS, flag
 from .read import TEXT, Table, connect, is_query, read_columns
-from .schema import FLAGS, flagged
+from .schema import flagged
 
 STATE = "import.json"
 UNTYPED = (
@@ -37,6 +38,7 @@ def import_tables(
     *,
     features: PathLike | None = None,
     decimal: str | None = None,
+    multi_label: MultiLabel | None = None,
     typed: bool = False,
     memory: int | None = None,
     batch: int = 1 << 17,
@@ -51,6 +53,7 @@ def import_tables(
         out: the store, a new folder.
         features: an array [nodes, columns] in the order of ``nodes`` (.npy), instead of their columns.
         decimal: the decimal mark, where it cannot be told.
+        multi_label: what cells such as ``a|b`` mean, as in ``read_graph``.
         typed: the edges have directions or types, which a store does not keep.
         memory: bytes that the program may take; half of what is free, if not given.
         batch: rows of nodes that are encoded together.
@@ -70,9 +73,11 @@ def import_tables(
         try:
             needed = sum(_disk(path) for path in given.values() if path is not None)
             with full_disk(work, needed):
-                state = _begun(work, repr((given, decimal, sorted(columns.items()), *_stats(given.values()))))
+                state = _begun(
+                    work, repr((given, decimal, multi_label, sorted(columns.items()), *_stats(given.values())))
+                )
                 check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
-                importer = _Importer(work, state, memory, batch, decimal, progress)
+                importer = _Importer(work, state, memory, batch, decimal, multi_label, progress)
                 facts = importer.run(edges, nodes, None if features is None else Path(features), columns)
         except InputError:  # the tables must change, or the request; nothing half-built is of use then
             shutil.rmtree(work)
@@ -116,14 +121,17 @@ def _begun(work: Path, digest: str) -> dict[str, Any]:
     return state
 
 
+@dataclass
 class _Importer:
     """Work on the tables of one import, in a database of its folder; every step that is finished is noted there."""
 
-    def __init__(
-        self, work: Path, state: dict[str, Any], memory: int, batch: int, decimal: str | None, progress: Progress
-    ) -> None:
-        self.work, self.state, self.memory, self.batch = work, state, memory, batch
-        self.decimal, self.progress = decimal, progress
+    work: Path
+    state: dict[str, Any]
+    memory: int
+    batch: int
+    decimal: str | None
+    multi_label: MultiLabel | None
+    progress: Progress
 
     def run(self, edges: Any, nodes: Any, features: Path | None, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Write all arrays of the store; what else is known of the graph."""
@@ -177,7 +185,7 @@ class _Importer:
         number, notes = dict[str, int](), list[str]()
         label, classes = schema.named("label"), None
         if label is not None:
-            number, classes = class_numbers(table, label, None, notes)
+            number, classes = class_numbers(table, label, self.multi_label, notes)
         encoder = fit_encoder(table, schema.nodes, TableEncoder(), decimal=self.decimal, batch=self.batch)
         y, files, names, width = [], GrowingArrays(work), None, None
         files.append("name_ends", np.zeros(1, np.int64))
@@ -204,8 +212,7 @@ class _Importer:
     def _copy(self, path: Path, nodes: Table, files: "GrowingArrays") -> None:
         """Copy features that come as an array, some rows at a time."""
         array = load_array(path)
-        if len(array) != len(nodes):
-            raise InputError(f"{path} has {len(array):,} feature rows, but {nodes.path} has {len(nodes):,} nodes")
+        check_rows(path, array, nodes, len(nodes))
         for rows in nodes.batches(max(1, (32 << 20) // array.shape[1])):
             self.progress("reading features", rows.start / len(nodes))
             files.append("features", finite_rows(path, array[rows], rows.start))
@@ -215,9 +222,7 @@ class _Importer:
         self.progress("sorting edges", 0.0)
         (table,), ((source, target, *rest),) = schema.edge_tables, schema.edges
         weight = next((role.column for role in rest if role.use == "weight"), None)
-        weighed = "1" if weight is None else f"({number_sql(table, weight, self.decimal)})"
-        if weight is not None:
-            check_weights(table, weight, weighed)
+        weighed = weight_sql(table, weight, self.decimal)
         number = "integer" if len(ids) < 2**31 else "bigint"
         run, nodes = self.database.execute, f"(select rowid::{number} node, c0 id from {ids.sql})"
         run(
@@ -262,17 +267,6 @@ def write_arcs(
     return {"self_loops": loops, "duplicates": repeated}
 
 
-def check_weights(table: Table, name: str, weight: str) -> None:
-    """Refuse weights that are missing or not above zero."""
-    row, count = table.one("min(rowid), count(*)", f"{weight} is null or {weight} <= 0")
-    if row is not None:
-        cell = table.one(table.as_text(name), f"rowid = {row}")[0]
-        raise InputError(
-            f"{table.place(row, name)}: the weight is {cell or 'missing'}; a weight is a number above zero ({count:,} "
-            f"such rows). Write one, remove the row, or do without {FLAGS['weight']}"
-        )
-
-
 def _check_end(table: Table) -> None:
     """Refuse a text that ends within its last row: an id that was cut off may well be that of another node."""
     if table.path.suffix.lower() not in TEXT or not len(table):
@@ -295,7 +289,7 @@ def _check_features(schema: Schema, features: Path | None) -> None:
         if role.use == "vectors":
             raise InputError(
                 f"{table.path}, column {role.column!r}: holds vectors; save them as an array (numpy.save) and give it "
-                f"as --features, or leave them out with --ignore-column {role.column}"
+                f"as --features, or leave them out with {flag('ignore', role.column)}"
             )
     used = [role.column for role in schema.nodes if role.use not in ("", "id", "label")]
     if features is not None and features.suffix.lower() != ".npy":

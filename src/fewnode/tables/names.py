@@ -1,6 +1,7 @@
 """The names that people give their columns, and how two spellings of one name are told to be the same."""
 
 import re
+import shlex
 
 
 def _words(text: str) -> frozenset[str]:
@@ -27,6 +28,15 @@ PAIRS = tuple(zip(SOURCES.split(), TARGETS.split(), strict=True))
 USUAL_NAMES = frozenset(  # a single letter is as well the name of a node
     name for name in IDS | LABELS | GROUPS | TEXTS | WEIGHTS | TYPES | _words(f"{SOURCES} {TARGETS}") if len(name) > 1
 )
+FLAGS = {
+    use: f"--{use.replace(' ', '-')}-column"
+    for use in ("id", "label", "text", "category", "number", "source", "target", "weight", "edge type", "ignore")
+} | {"date": "--number-column"}
+
+
+def flag(use: str, column: str) -> str:
+    """The option that takes a column for one use, as a shell reads it."""
+    return f"{FLAGS[use]} {shlex.quote(column)}"
 
 
 def plain(name: str) -> str:

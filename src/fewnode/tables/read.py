@@ -40,6 +40,8 @@ SPACES = "' \t\r\n\v\f\u00a0\u2002\u2003\u2009\u3000'"  # what is stripped from 
 NUMERIC = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 
+CORRECT = "correct the query, or name a file"
+
 Content = Literal["text", "number", "vectors"]
 Files = Any  # a path, a query, several of them, or a Table
 
@@ -111,6 +113,13 @@ class Table:
     def one(self, expressions: str, where: str = "true") -> Any:
         """The first row of what some rows give."""
         return self.run(f"select {expressions} from {self.sql} where {where} limit 1").fetchone()
+
+    def refuse(self, name: str, where: str, told: Callable[[str, int], str]) -> None:
+        """Raise an error if an SQL condition holds for any row. It names the first such row; ``told`` makes the rest of
+        the message from its cell and the number of such rows."""
+        row, cell, count = self.one(f"min(rowid), arg_min({self.as_text(name)}, rowid), count(*)", where)
+        if row is not None:
+            raise InputError(f"{self.place(row, name)}: {told(cell, count)}")
 
     def column(self, name: str, role: str = "values", flag: str | None = None) -> str:
         """The SQL name of a column; if there is none of this ``name``, the error shows what is there."""
@@ -243,15 +252,11 @@ def several(paths: PathLike | Sequence[PathLike]) -> list[Any]:
 
 def query_digest(query: str) -> str:
     """What tells whether a query gives other rows than before."""
+    digest = f"select count(*), sum(md5_number_lower(q::varchar)::hugeint) from ({query}) q"
     try:
-        found = (
-            _in_memory(os.getpid())
-            .cursor()
-            .execute(f"select count(*), sum(md5_number_lower(q::varchar)::hugeint) from ({query}) q")
-        )
-        return repr(found.fetchone())
+        return repr(_in_memory(os.getpid()).cursor().execute(digest).fetchone())
     except duckdb.Error as error:
-        raise _refused(query, error) from error
+        raise _refused(f'the query "{query}" fails', error, CORRECT) from error
 
 
 # --- One table, in one file or several ----------------------------------------------------------------------
@@ -300,27 +305,33 @@ def _joined(tables: Sequence[Table]) -> Table:
 
 def _read(path: Any, database: Any, folder: Path) -> Table:
     if is_query(path):
-        return _from_sql(database, Path("the query"), path, f"({path})")
-    file = readable(path)
+        table = _from_sql(database, Path("the query"), f"({path})", f'the query "{path}" fails', CORRECT)
+    else:
+        table = _read_file(readable(path), database, folder)
+    if not len(table):
+        raise InputError(f"{path} has column names but no rows below them")
+    return table
+
+
+def _read_file(file: Path, database: Any, folder: Path) -> Table:
     kind, quoted = _ending(file), _literal(file)
     if kind in TEXT:
-        table = _read_text(file, database, folder)
-    elif kind in PARQUET:
-        table = _from_sql(database, file, "Parquet file", f"read_parquet({quoted}, binary_as_string = true)")
-    elif kind in DATABASES:
-        table = _from_sql(database, file, "DuckDB database with one table", f"read_duckdb({quoted})")
-    elif kind in JSON_LINES:
-        table = _read_json_lines(file, database, folder)
-    elif kind in EXCEL:
-        table = _read_excel(file, database)
-    else:
-        known = ", ".join((*TEXT[:3], *PARQUET, *JSON_LINES, EXCEL[0], DATABASES[0]))
-        raise InputError(
-            f"{file}: a table must end in {known} (text also packed: {', '.join(PACKED)}), not {kind or 'nothing'!r}"
-        )
-    if not len(table):
-        raise InputError(f"{file} has column names but no rows below them")
-    return table
+        return _read_text(file, database, folder)
+    if kind in PARQUET:
+        what, source = f"{file} is not a readable Parquet file", f"read_parquet({quoted}, binary_as_string = true)"
+        return _from_sql(database, file, source, what, "write it again")
+    if kind in DATABASES:
+        remedy = f"with several tables, name one with a query: from read_duckdb({quoted}, table_name = 'NAME')"
+        what = f"{file} is not a readable DuckDB database with one table"
+        return _from_sql(database, file, f"read_duckdb({quoted})", what, remedy)
+    if kind in JSON_LINES:
+        return _read_json_lines(file, database, folder)
+    if kind in EXCEL:
+        return _read_excel(file, database)
+    known = ", ".join((*TEXT[:3], *PARQUET, *JSON_LINES, EXCEL[0], DATABASES[0]))
+    raise InputError(
+        f"{file}: a table must end in {known} (text also packed: {', '.join(PACKED)}), not {kind or 'nothing'!r}"
+    )
 
 
 def _ending(file: Path) -> str:
@@ -333,21 +344,20 @@ def _literal(text: Any) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
-def _refused(what: str, error: Exception) -> InputError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return InputError(f"{what} cannot be read ({reason})")
+def _refused(what: str, error: Exception, remedy: str = "write it again") -> InputError:
+    """DuckDB's complaint as the user's error."""
+    reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+    return InputError(f"{what} ({reason}); {remedy}")
 
 
-def _from_sql(database: Any, path: Path, what: str, source: str) -> Table:
-    """What DuckDB reads by itself. The row index that pandas writes into Parquet is no data."""
+def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str) -> Table:
+    """What DuckDB reads by itself; ``what`` is wrong if it cannot. The row index that pandas writes into Parquet is no
+    data."""
     try:
         described = database.cursor().execute(f"describe select * from {source}").fetchall()
         table = _stored(database, path, [row[0] for row in described], source)
     except duckdb.Error as error:
-        reason = str(error).strip().splitlines()[0]
-        if path.suffix.lower() in DATABASES:
-            reason += "; name the table with a query: from read_duckdb('FILE', table_name = 'NAME')"
-        raise InputError(f"{path} is not a readable {what} ({reason})") from error
+        raise _refused(what, error, remedy) from error
     for name in [name for name in table.columns if name.startswith("__index_level_")]:
         del table.columns[name]
     if not table.columns:
@@ -434,7 +444,7 @@ def _read_text(file: Path, database: Any, folder: Path) -> Table:
         try:
             table = _stored(database, file, names, _csv_source(plain, dialect))
         except duckdb.Error:
-            raise _refused(str(file), error) from error
+            raise _refused(f"{file} cannot be read", error) from error
     for name, given in zip(names, dialect.header, strict=True):
         if not given and table.one("count(*)", f"{table.column(name)} <> ''")[0] == 0:
             del table.columns[name]  # a separator at the end of every line
@@ -491,7 +501,7 @@ def _unpacked_zstd(file: Path, folder: Path) -> Path:
     try:
         _in_memory(os.getpid()).cursor().execute(f"copy (from {lines}) to {written}")
     except duckdb.Error as error:
-        raise _refused(str(file), error) from error
+        raise _refused(f"{file} cannot be read", error) from error
     return out
 
 
@@ -639,7 +649,7 @@ def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
         table = _stored(database, file, names, source)
     except duckdb.Error as error:
         _check_objects(file, plain)
-        raise _refused(str(file), error) from error
+        raise _refused(f"{file} cannot be read", error) from error
     table.notes = (note,) if note else ()
     return table
 
@@ -681,8 +691,6 @@ def _read_excel(file: Path, database: Any) -> Table:
         values = [row[place] if place < len(row) else None for row in rows[1:]]
         if rows[0][place] is not None or any(value is not None for value in values):
             columns[name] = values_column(values)
-    if not len(rows[1:]):
-        raise InputError(f"{file} has column names but no rows below them")
     table = Table.of(file, columns, database)
     if len(full) > 1:
         table.notes = (f"{file.name}: only the first of {len(full)} sheets was read, {title!r}",)
@@ -714,12 +722,9 @@ def table_of(frame: Any, name: str) -> Table:
 
 
 def column_of(series: Any) -> np.ndarray:
-    """A column of a DataFrame as an array that ``Table.of`` takes; dates become ISO text."""
+    """A column of a DataFrame as an array that ``Table.of`` takes; dates become text."""
     values = np.asarray(series.to_numpy())
-    if values.dtype.kind in "mM":
-        texts = np.datetime_as_string(values) if values.dtype.kind == "M" else values.astype(str)
-        return np.where(np.isnat(values), "", texts).astype(object)
-    return values if values.dtype.kind in "iuf" else values_column(values.tolist())
+    return values if values.dtype.kind in "iuf" else values_column(series.to_list())
 
 
 def values_column(values: Sequence[Any]) -> np.ndarray:

@@ -7,14 +7,12 @@ from typing import Any, Literal
 from ..errors import InputError
 from . import names
 from .cells import is_missing, kind_of
+from .names import FLAGS, flag
 from .read import Table
 
 Use = Literal[
     "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
 ]
-FLAGS: dict[str, str] = {
-    use: f"--{use}-column" for use in ("id", "label", "text", "category", "number", "source", "target", "weight")
-} | {"date": "--number-column", "edge type": "--edge-type-column", "ignore": "--ignore-column"}
 GIVEN = "you said so"
 
 
@@ -53,9 +51,7 @@ def option_name(use: str) -> str:
 
 def doubt(table: Table, use: str, columns: Sequence[str], why: str) -> InputError:
     """The error that names every column that may be meant, with its flag."""
-    flag = FLAGS[use]
-    ways = " or ".join(f"{flag} {name}" if name.isidentifier() else f"{flag} {name!r}" for name in columns)
-    return InputError(f"{table.path}: {why}; say which it is: {ways}")
+    return InputError(f"{table.path}: {why}; say which it is: {' or '.join(flag(use, name) for name in columns)}")
 
 
 def listed(columns: Iterable[str]) -> str:
@@ -155,7 +151,7 @@ def node_roles(
         if name not in roles:
             roles[name] = _feature_role(table, name, kinds[name], separate)
             if label is not None and roles[name].use in ("category", "number") and _same(table, label.column, name):
-                roles[name] = Role(file, name, "", "tells the label", f"{FLAGS[roles[name].use]} {name}")
+                roles[name] = Role(file, name, "", "tells the label", flag(roles[name].use, name))
     return [roles[name] for name in table.columns]
 
 
@@ -184,14 +180,14 @@ def _known_role(table: Table, options: Mapping[str, Any], name: str) -> Role | N
 
 
 def _feature_role(table: Table, name: str, kind: Any, separate: bool) -> Role:
-    use, why, change = kind, "its content", FLAGS["ignore"]
+    use, why, change = kind, "its content", "ignore"
     if separate:
-        use, why, change = "", "features apart", FLAGS.get(kind, FLAGS["text"])
+        use, why, change = "", "features apart", kind if kind in FLAGS else "text"
     elif kind in ("empty", "names"):
-        use, why, change = "", "empty" if kind == "empty" else "all differ", FLAGS["text"]
+        use, why, change = "", "empty" if kind == "empty" else "all differ", "text"
     elif kind == "number" and _row_numbers(table, name):
-        use, why, change = "", "row numbers", FLAGS["number"]
-    return Role(table.path.name, name, use, why, f"{change} {name}")
+        use, why, change = "", "row numbers", "number"
+    return Role(table.path.name, name, use, why, flag(change, name))
 
 
 def _row_numbers(table: Table, name: str) -> bool:
@@ -223,7 +219,7 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     if maybe := [name for name, kind in kinds.items() if kind == "category"]:
         raise InputError(
             f"{table.path}: no column is called 'label' or the like, but {listed(maybe)} may hold the classes. Say "
-            f"--label-column {maybe[0]} if it does, --category-column {maybe[0]} if it only describes the nodes, "
+            f"{flag('label', maybe[0])} if it does, {flag('category', maybe[0])} if it only describes the nodes, "
             "or --label-column '' if there are no labels"
         )
     return None
@@ -277,7 +273,7 @@ def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[R
     for name in table.columns:
         if name not in taken:
             use = "weight" if kind_of(table, name) in ("number", "empty") else "edge type"
-            roles.append(Role(file, name, "", "not asked for", f"{FLAGS[use]} {name}"))
+            roles.append(Role(file, name, "", "not asked for", flag(use, name)))
     return roles
 
 

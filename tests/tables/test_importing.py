@@ -121,6 +121,32 @@ def test_texts_categories_and_gaps_become_the_features_they_are_in_memory(tmp_pa
     assert stored.y.tolist() == whole.y.tolist() and list(stored.node_names) == list(whole.node_names)
 
 
+def test_several_labels_in_a_cell_need_a_word_of_the_user(tmp_path):
+    given = tables(tmp_path, "id,label\nann,x\nbob,x|y\ncy,y\ndi,\n")
+    with pytest.raises(
+        InputError, match=r"row 2 .line 3., column 'label': 'x\|y' seems to name .* --multi-label first"
+    ):
+        import_tables(**given, out=tmp_path / "g.store")
+    for answer, classes, y in [
+        ("first", ("x", "y"), [0, 0, 1, -1]),
+        ("none", ("x", "y"), [0, -1, 1, -1]),
+        ("one", ("x", "x|y", "y"), [0, 1, 2, -1]),
+    ]:
+        stored = open_store(import_tables(**given, out=tmp_path / f"{answer}.store", multi_label=answer))
+        assert stored.class_names == classes and stored.y.tolist() == y
+
+
+def test_queries_are_imported_as_well(tmp_path):
+    given = tables(tmp_path)
+    queries = {name: f"select * from '{path}'" for name, path in given.items()}
+    stored = open_store(import_tables(**queries, out=tmp_path / "g.store"), verify=True)
+    whole = Graph.from_files(**given)
+    assert stored.indices.tolist() == whole.indices.tolist() and stored.y.tolist() == whole.y.tolist()
+    with pytest.raises(InputError, match=r"the query \"select nothing .*not found.*; correct the query"):
+        import_tables(queries["edges"], f"select nothing from '{given['nodes']}'", tmp_path / "h.store")
+    assert not list(tmp_path.glob("*h.store*"))
+
+
 def test_columns_that_are_not_used_are_told(tmp_path):
     nodes = "id,label,a,link\n" + "".join(f"n{i},{i % 2},{i * 0.5},http-{i}\n" for i in range(100))
     given = tables(tmp_path, nodes, "source,target\nn1,n2\n", typed=True)
