@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from ..files import Count, Positive, Seconds, Share, parse_json
 from ..graph import Graph
-from ..nn.graph_layers import Features, GraphEncoder, Inputs
-from ..nn.heads import one_hot
+from ..nn.features import ReducedFeatures
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..nn.heads import class_means, euclidean_scores, one_hot
 from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, adapt, for_each_task
 from ..tasks import Tasks
 
@@ -219,7 +220,8 @@ def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:
 
 
 class EncoderMethod(Method):
-    """A method that embeds nodes by two graph convolutions, all of them or only those that are asked for.
+    """A method that embeds nodes by two graph convolutions, all of them or only those that are asked for; by default
+    queries go to the nearest class mean.
 
     Args:
         in_channels: feature columns.
@@ -249,12 +251,6 @@ class EncoderMethod(Method):
             self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius
         )
 
-    @classmethod
-    def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Arguments of the constructor that depend on the training graph (with labels of base classes alone) and the
-        other ``options``, and notes about them; ``fit`` keeps both in the model's card."""
-        return {}, []
-
     def prepare(self, graph: Graph) -> None:
         self.inputs.fit(graph)
 
@@ -262,20 +258,47 @@ class EncoderMethod(Method):
         """Embeddings [P, d] of ``nodes [P]``, by default of all."""
         return self.encoder(self.inputs, graph, nodes)
 
+    def score(self, graph: Graph, state: Any, tasks: Tasks) -> Tensor:
+        """Minus the squared distance of each query to the mean of each class's supports."""
+        prototypes = class_means(rows_at(state, tasks.support), tasks.support_y, tasks.n_way)
+        return euclidean_scores(rows_at(state, tasks.query), prototypes)
 
-class InnerLoopMethod(Method):
-    """A method whose ``start`` weights take gradient steps on a task's supports, all tasks in one batch.
+    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
+        """The cross-entropy of the scores of the queries; only the nodes of the tasks are embedded."""
+        nodes, local = renumbered(tasks)
+        return cross_entropy(self.score(graph, self.embed(graph, nodes), local), local)
 
-    ``embed`` leaves the rows of every node; a task's loss and scores are functions of weights and rows, in which
-    ``target [S, N]`` holds the supports' classes, one-hot. See ``nn.neighbourhoods`` for what rows are.
+
+class MetaLearner(Method):
+    """A method whose start weights take gradient steps on the supports of each task.
+
+    Args:
+        inner_steps, inner_rate: gradient steps on the supports, and their size.
+        first_order: leave second derivatives out.
+        features: what reduces the features, if they are reduced.
     """
 
-    sampled: ClassVar[bool] = False
+    def __init__(
+        self, inner_steps: int, inner_rate: float, first_order: bool, features: ReducedFeatures | None
+    ) -> None:
+        super().__init__()
+        self.inner: dict[str, Any] = {"steps": inner_steps, "rate": inner_rate, "first_order": first_order}
+        self.features = features
+
+    def prepare(self, graph: Graph) -> None:
+        if self.features is not None:
+            self.features.fit(graph)
+
+
+class InnerLoopMethod(MetaLearner):
+    """A meta-learner whose networks run on rows of neighbourhoods, all tasks in one batch.
+
+    ``embed`` leaves the rows of every node; a task's loss and scores are functions of weights and rows, in which
+    ``target [S, N]`` holds the supports' classes, one-hot. See ``nn.inner_loop`` for what rows are.
+    """
+
     rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
     queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory, whatever is asked
-    inner_steps: int
-    inner_rate: float
-    first_order: bool
 
     def start(self, n_way: int) -> Weights:
         """The weights before the first step, by name."""
@@ -301,8 +324,6 @@ class InnerLoopMethod(Method):
         """Scores of the tasks whose numbers are in ``part``."""
         inputs, pool = state.rows(tasks.support[part])
         known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
-        weights = adapt(
-            self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate, first_order=self.first_order
-        )
+        weights = adapt(self.task_loss, start, known, **self.inner)
         groups = tasks.query[part].split(self.queries_at_a_time, dim=1)
         return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)

@@ -8,22 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional as F
 
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey, csr_tensor, gather_rows
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
-from ..nn.inner_loop import (
-    Neighbourhoods,
-    TaskRows,
-    Weights,
-    one_hot_cross_entropy,
-    pack,
-    unit,
-    unit_features,
-    weights_of,
-)
+from ..nn.inner_loop import Neighbourhoods, TaskRows, Weights, pack, unit, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
 
@@ -48,6 +40,8 @@ class GMeta(InnerLoopMethod):
         learning_rate=1e-3, weight_decay=5e-4, steps=300, tasks_per_step=8, check_every=20, patience=5
     )
 
+    features: ReducedFeatures
+
     def __init__(
         self,
         in_channels: int,
@@ -62,14 +56,9 @@ class GMeta(InnerLoopMethod):
         inner_rate: float = 0.05,
         first_order: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(inner_steps, inner_rate, first_order, ReducedFeatures(in_channels, rank))
         self.max_nodes, self.self_loops = max_nodes, self_loops
-        self.inner_steps, self.inner_rate, self.first_order = inner_steps, inner_rate, first_order
-        self.features = ReducedFeatures(in_channels, rank)
         self.encoder = SubgraphGCN(min(rank, in_channels), hidden_channels, out_channels, radius=radius)
-
-    def prepare(self, graph: Graph) -> None:
-        self.features.fit(graph)
 
     def embed(self, graph: Graph) -> "SubgraphRows":
         subgraphs = local_subgraphs(graph, self.max_nodes, self.self_loops)
@@ -80,7 +69,7 @@ class GMeta(InnerLoopMethod):
 
     def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
         z = functional_call(self.encoder, weights, (inputs, pool))
-        return one_hot_cross_entropy(nearest(z, target, z), target)
+        return F.cross_entropy(nearest(z, target, z), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         inputs, pool, target, query_inputs, query_pool = data
@@ -142,8 +131,7 @@ class SubgraphRows(Neighbourhoods):
         parts = self.subgraphs
         owner, pair = gather_rows(parts.start, nodes.flatten())
         row, at = gather_rows(parts.first, pair)
-        ends = torch.cumsum(torch.bincount(row, minlength=len(pair)), 0)
-        indptr = torch.cat([ends.new_zeros(1), ends])
+        indptr = _pointers(torch.bincount(row, minlength=len(pair)))
         shape = (len(pair), len(self.x))
         smooth = csr_tensor(indptr, parts.node[at].long(), parts.value[at].to(self.x.dtype), shape)
         return pack(owner, parts.weight[pair], smooth @ self.x, (len(nodes), nodes.shape[1]))

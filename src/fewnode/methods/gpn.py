@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.graph_layers import GraphEncoder, renumbered, rows_at
+from ..nn.graph_layers import GraphEncoder, rows_at
 from ..nn.heads import euclidean_scores
 from ..tasks import Tasks
-from .base import EncoderMethod, Training, cross_entropy
+from .base import EncoderMethod, Training
 
 
 class GPN(EncoderMethod):
@@ -37,8 +37,8 @@ class GPN(EncoderMethod):
         dropout: float = 0.5,
         **encoder: Any,
     ) -> None:
-        widths: dict[str, Any] = {"hidden_channels": hidden_channels, "out_channels": out_channels}
-        super().__init__(in_channels, **widths, dropout=dropout, **encoder)
+        encoder |= {"hidden_channels": hidden_channels, "out_channels": out_channels, "dropout": dropout}
+        super().__init__(in_channels, **encoder)
         self.valuator = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout)
         self.value = nn.Linear(out_channels, 1)
 
@@ -52,10 +52,6 @@ class GPN(EncoderMethod):
         z, importance = state
         weights = support_weights(rows_at(importance, tasks.support), tasks.support_y, tasks.n_way)
         return euclidean_scores(rows_at(z, tasks.query), weights @ rows_at(z, tasks.support))
-
-    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        nodes, local = renumbered(tasks)
-        return cross_entropy(self.score(graph, self.embed(graph, nodes), local), local)
 
 
 def centrality(degree: Tensor) -> Tensor:

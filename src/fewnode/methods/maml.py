@@ -7,24 +7,14 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey, csr_parts, gather_rows
 from ..graph.operators import Operator, normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
-from ..nn.inner_loop import (
-    HEAD,
-    Neighbourhoods,
-    TaskHead,
-    TaskRows,
-    Weights,
-    one_hot_cross_entropy,
-    pack,
-    unit_features,
-    weights_of,
-)
+from ..nn.inner_loop import Neighbourhoods, TaskHead, TaskRows, Weights, head_scores, pack, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
 GCN_ROWS = CacheKey[Neighbourhoods]("neighbourhoods of the whole graph")
@@ -64,16 +54,11 @@ class MAML(InnerLoopMethod):
         inner_rate: float = 0.3,
         first_order: bool = True,
     ) -> None:
-        super().__init__()
-        self.inner_steps, self.inner_rate, self.first_order = inner_steps, inner_rate, first_order
-        self.features = ReducedFeatures(in_channels, rank) if use_graph else None
+        features = ReducedFeatures(in_channels, rank) if use_graph else None
+        super().__init__(inner_steps, inner_rate, first_order, features)
         width = out_channels if use_graph else hidden_channels
         self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if use_graph else Own(in_channels, width)
         self.head = TaskHead(width, n_way, head)
-
-    def prepare(self, graph: Graph) -> None:
-        if self.features is not None:
-            self.features.fit(graph)
 
     def embed(self, graph: Graph) -> Neighbourhoods:
         if self.features is None:
@@ -86,15 +71,10 @@ class MAML(InnerLoopMethod):
         return weights | self.head.start(n_way, next(iter(weights.values())))
 
     def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
-        return one_hot_cross_entropy(self._logits(weights, inputs, pool), target)
+        return F.cross_entropy(head_scores(self.encoder, weights, inputs, pool), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
-        return self._logits(weights, *data[3:])
-
-    def _logits(self, weights: Weights, inputs: Tensor, pool: Tensor) -> Tensor:
-        encoder = {name: weight for name, weight in weights.items() if name not in HEAD}
-        h: Tensor = functional_call(self.encoder, encoder, (inputs, pool))
-        return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
+        return head_scores(self.encoder, weights, *data[3:])
 
 
 class GCNRows(nn.Module):

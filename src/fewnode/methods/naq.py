@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from ..errors import InputError, one_of
 from ..graph import Graph
 from ..graph.arrays import CacheKey, to_scipy
-from ..nn.graph_layers import renumbered, rows_at
-from ..nn.heads import class_means, euclidean_scores, logistic_scores
+from ..nn.graph_layers import renumbered
+from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import EncoderMethod, Training, cross_entropy
 
@@ -58,26 +58,22 @@ class NaQ(EncoderMethod):
         super().__init__(in_channels, **encoder)
         self.nearest = one_of("nearest", nearest, ("features", "diffusion"))
         self.head = one_of("head", head, ("mean", "logistic"))
-        self.neighbours, self.ways, self.restart = neighbours, ways, restart
-        self.inverse_penalty = inverse_penalty
+        self.neighbours, self.ways, self.restart, self.inverse_penalty = neighbours, ways, restart, inverse_penalty
 
     def prepare(self, graph: Graph) -> None:
         super().prepare(graph)
         self.neighbourhoods(graph)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
-        z, q = state[tasks.support], state[tasks.query]
         if self.head == "mean":
-            return euclidean_scores(q, class_means(z, tasks.support_y, tasks.n_way))
-        z, q = F.normalize(z, dim=-1), F.normalize(q, dim=-1)
+            return super().score(graph, state, tasks)
+        z, q = (F.normalize(state[nodes], dim=-1) for nodes in (tasks.support, tasks.query))
         return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """Cross-entropy of label-free episodes, as many as there are tasks, which are not looked at."""
         nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))
-        z = self.encoder(self.inputs, graph, nodes)
-        prototypes = class_means(rows_at(z, episodes.support), episodes.support_y, episodes.n_way)
-        return cross_entropy(euclidean_scores(rows_at(z, episodes.query), prototypes), episodes)
+        return cross_entropy(super().score(graph, self.embed(graph, nodes), episodes), episodes)
 
     def episodes(self, graph: Graph, n_tasks: int, n_way: int) -> Tasks:
         """Random supports, one for each class, and the nearest nodes of each as its queries."""

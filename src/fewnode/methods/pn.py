@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ..graph import Graph
-from ..nn.graph_layers import Inputs, renumbered, rows_at
-from ..nn.heads import class_means, euclidean_scores
-from ..tasks import Tasks
-from .base import EncoderMethod, Method, Training, cross_entropy
+from ..nn.graph_layers import Inputs
+from .base import EncoderMethod, Method, Training
 
 
 class PN(EncoderMethod):
@@ -37,14 +35,6 @@ class PN(EncoderMethod):
         Method.__init__(self)
         self.inputs = Inputs(in_channels, "raw")
         self.encoder = LinearMap(in_channels, out_channels)
-
-    def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
-        prototypes = class_means(rows_at(state, tasks.support), tasks.support_y, tasks.n_way)
-        return euclidean_scores(rows_at(state, tasks.query), prototypes)
-
-    def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        nodes, local = renumbered(tasks)
-        return cross_entropy(self.score(graph, self.embed(graph, nodes), local), local)
 
 
 class LinearMap(nn.Module):

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph
@@ -17,23 +16,12 @@ from ..graph.operators import hubs, mean_adjacency, random_walks
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
 from ..nn.heads import one_hot
-from ..nn.inner_loop import (
-    HEAD,
-    TaskHead,
-    Weights,
-    adapt,
-    for_each_task,
-    one_hot_cross_entropy,
-    unit,
-    unit_features,
-    weights_of,
-)
+from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task, head_scores, unit, unit_features, weights_of
 from ..tasks import Tasks
-from .base import Method, Training
+from .base import MetaLearner, Training
 
 PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
-
 
 BESIDE = CacheKey[Tensor]("features beside their neighbours' mean")
 
@@ -45,7 +33,7 @@ class LocationState(NamedTuple):
     is_hub: Tensor
 
 
-class RALE(Method):
+class RALE(MetaLearner):
     """Attention over the nodes of paths to the supports and to hubs gives each node a location, which a head reads.
 
     Location network and head take one gradient step on the supports; the start is what is trained. The walks are
@@ -74,6 +62,7 @@ class RALE(Method):
         train_query=5,
         clip=10.0,
     )
+    features: ReducedFeatures
     sampled: ClassVar[bool] = True  # the walks depend on how the nodes are numbered
 
     def __init__(
@@ -95,17 +84,12 @@ class RALE(Method):
         first_order: bool = False,
         dropout: float = 0.2,
     ) -> None:
-        super().__init__()
+        super().__init__(inner_steps, inner_rate, first_order, ReducedFeatures(in_channels, rank))
         self.n_walks, self.walk_steps, self.n_paths = n_walks, walk_steps, n_paths
         self.hub_share, self.n_hubs = hub_share, n_hubs
-        self.inner_steps, self.inner_rate, self.first_order = inner_steps, inner_rate, first_order
-        self.features = ReducedFeatures(in_channels, rank)
         width, longest = 2 * min(rank, in_channels), 2 * walk_steps + 1
         self.locations = Locations(width, channels, heads=heads, longest=longest, dropout=dropout)
         self.head = TaskHead(3 * channels, n_way, head)
-
-    def prepare(self, graph: Graph) -> None:
-        self.features.fit(graph)
 
     def embed(self, graph: Graph) -> LocationState:
         x = unit_features(self.features, graph, self.locations)
@@ -123,9 +107,7 @@ class RALE(Method):
         supports = self._reach(graph, tasks.support)
         known = (target, *self._view(state, tasks.support, supports, supports, target))
         start = weights_of(self.locations) | self.head.start(tasks.n_way, target)
-        weights = adapt(
-            self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate, first_order=self.first_order
-        )
+        weights = adapt(self.task_loss, start, known, **self.inner)
         parts = []
         for query in tasks.query.split(QUERIES, dim=1):
             view = self._view(state, query, self._reach(graph, query), supports, target)
@@ -134,13 +116,11 @@ class RALE(Method):
 
     def task_loss(self, weights: Weights, target: Tensor, *view: Tensor) -> Tensor:
         """The loss of one task's supports, which the inner loop lowers."""
-        return one_hot_cross_entropy(self.task_scores(weights, *view), target)
+        return F.cross_entropy(self.task_scores(weights, *view), target)
 
     def task_scores(self, weights: Weights, *view: Tensor) -> Tensor:
         """Scores [M, N] of nodes of one task; see ``Locations`` for what a view is."""
-        own = {name: weight for name, weight in weights.items() if name not in HEAD}
-        z = functional_call(self.locations, own, view)
-        return F.elu(z @ weights[HEAD[0]].t() + weights[HEAD[1]])
+        return F.elu(head_scores(self.locations, weights, *view))
 
     def _reach(self, graph: Graph, nodes: Tensor) -> "Reach":
         return reach(graph, nodes, self.n_walks, self.walk_steps)
@@ -190,22 +170,13 @@ class Locations(nn.Module):
         self.absolute = Choice(channels)
         self.dropout = dropout
 
-    def forward(
-        self,
-        table: Tensor,
-        nodes: Tensor,
-        brief: Tensor,
-        path: Tensor,
-        length: Tensor,
-        pool: Tensor,
-        hub: Tensor,
-        near: Tensor,
-    ) -> Tensor:
+    def forward(self, table: Tensor, nodes: Tensor, *listed: Tensor) -> Tensor:
         """Embeddings [M, 3 * channels] of the nodes of one task.
 
-        ``table [V, in]`` holds the features of all nodes that occur; ``nodes [M]``, ``brief [B, L]`` and ``path`` index
-        it. The others are as in ``Listed``.
+        ``table [V, in]`` holds the features of all nodes that occur, ``nodes [M]`` index it; ``listed`` are the parts
+        of ``Listed``, whose paths index it too.
         """
+        brief, path, length, pool, hub, near = listed
         g = unit(F.elu(self.content(table)))
         short = len(brief)
         paths = torch.cat([self.path(g[brief], length[:short]), self.path(g[path], length[short:])])
@@ -225,7 +196,7 @@ class PathAttention(nn.Module):
     def __init__(self, channels: int, heads: int, longest: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query, self.key, self.value = (xavier_map(channels) for _ in range(3))
+        self.query, self.key, self.value = (xavier(nn.Linear(channels, channels, bias=False)) for _ in range(3))
         self.inner = xavier(nn.Linear(channels, channels))
         self.outer = xavier(nn.Linear(channels, channels))
         self.register_buffer("positions", sinusoids(longest, channels), persistent=False)
@@ -264,13 +235,6 @@ class Choice(nn.Module):
         some = known.any(-1, keepdim=True)
         weights = torch.where(known | ~some, logits, -torch.inf).softmax(-1) * some
         return (weights[..., None] * torch.where(known[..., None], r, 0.0)).sum(-2)
-
-
-def xavier_map(channels: int) -> nn.Linear:
-    """A square linear map without a bias."""
-    linear = nn.Linear(channels, channels, bias=False)
-    nn.init.xavier_uniform_(linear.weight)
-    return linear
 
 
 def sinusoids(longest: int, channels: int) -> Tensor:
@@ -328,27 +292,24 @@ def join(here: Reach, there: Reach, n_paths: int) -> Paths:
     wanted = here.node.flatten(1)[:, None].expand(tasks, others, many * size).contiguous()
     place = torch.searchsorted(there.node, wanted).clamp_(max=size - 1)
     met = (there.node.gather(2, place) == wanted) & (wanted < here.absent)
-    a, b = here.steps.flatten(1)[:, None], there.steps.gather(2, place)
+    a, walk_a = (part[:, None].expand(-1, others, -1, -1) for part in (here.steps, here.walk))
+    b, walk_b = (part.gather(2, place).unflatten(2, (many, size)) for part in (there.steps, there.walk))
     same = here.walks[:, None, :, 0, 0] == there.walks[:, :, None, 0, 0]
-    good = met & ((a - b).abs() <= 1)
-    good = good.unflatten(2, (many, size)) & ~same[..., None]
-    cost = (a + b).unflatten(2, (many, size)) * size + torch.arange(size, device=wanted.device)
-    most = torch.iinfo(cost.dtype).max
-    cost, chosen = torch.where(good, cost, most).topk(min(n_paths, size), -1, largest=False)
-    a, b, walk_a, walk_b = (
-        part.gather(-1, chosen).transpose(1, 2)
-        for part in (
-            here.steps[:, None].expand(-1, others, -1, -1),
-            there.steps.gather(2, place).unflatten(2, (many, size)),
-            here.walk[:, None].expand(-1, others, -1, -1),
-            there.walk.gather(2, place).unflatten(2, (many, size)),
-        )
-    )
+    good = met.unflatten(2, (many, size)) & ((a - b).abs() <= 1) & ~same[..., None]
+    chosen = _fewest_steps(a + b, good, n_paths)
+    a, b, walk_a, walk_b, real = (part.gather(-1, chosen).transpose(1, 2) for part in (a, b, walk_a, walk_b, good))
     task, row, column = (torch.arange(n, device=chosen.device) for n in (tasks, many, others))
     out = here.walks[task[:, None, None, None], row[:, None, None], walk_a]
     back = there.walks[task[:, None, None, None], column[:, None], walk_b]
-    length = torch.where(cost.transpose(1, 2) < most, a + b + 1, 0)
-    return _splice(out, back, a, length)
+    return _splice(out, back, a, torch.where(real, a + b + 1, 0))
+
+
+def _fewest_steps(steps: Tensor, good: Tensor, count: int) -> Tensor:
+    """Places of the ``count`` good entries of the fewest ``steps [..., R]``, earlier ones first; then of others."""
+    size = steps.shape[-1]
+    cost = steps * size + torch.arange(size, device=steps.device)
+    cost = torch.where(good, cost, torch.iinfo(cost.dtype).max)
+    return cost.topk(min(count, size), -1, largest=False).indices
 
 
 def _splice(out: Tensor, back: Tensor, turn: Tensor, length: Tensor) -> Paths:
@@ -365,14 +326,10 @@ def _splice(out: Tensor, back: Tensor, turn: Tensor, length: Tensor) -> Paths:
 
 def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
     """Paths from each node of ``here [T, M]`` to the nearest hubs it reaches, ``[T, M, n_hubs, L + 1]``."""
-    hub = torch.cat([is_hub, is_hub.new_zeros(1)])[here.node] & (here.steps > 0)
-    size = here.node.shape[-1]
-    cost = here.steps * size + torch.arange(size, device=hub.device)
-    most = torch.iinfo(cost.dtype).max
-    cost, chosen = torch.where(hub, cost, most).topk(min(n_hubs, size), -1, largest=False)
-    walk, steps = here.walk.gather(-1, chosen), here.steps.gather(-1, chosen)
-    index = walk[..., None].expand(*walk.shape, here.walks.shape[-1])
-    return Paths(here.walks.gather(2, index), torch.where(cost < most, steps + 1, 0))
+    hub = F.pad(is_hub, (0, 1))[here.node] & (here.steps > 0)
+    chosen = _fewest_steps(here.steps, hub, n_hubs)
+    walk, steps, real = (part.gather(-1, chosen) for part in (here.walk, here.steps, hub))
+    return Paths(torch.take_along_dim(here.walks, walk[..., None], 2), torch.where(real, steps + 1, 0))
 
 
 class Listed(NamedTuple):
@@ -399,14 +356,13 @@ def enlist(paths: Paths, ways: Paths, target: Tensor) -> Listed:
     what attention does grows with the square of their length.
     """
     longest, step = paths.node.shape[-1], ways.node.shape[-1]
-    ways_node = torch.nn.functional.pad(ways.node, (0, longest - step))
     length = torch.cat([paths.length.flatten(1), ways.length.flatten(1)], 1)
-    node = torch.cat([paths.node.flatten(1, -2), ways_node.flatten(1, -2)], 1)
+    node = torch.cat([paths.node.flatten(1, -2), F.pad(ways.node, (0, longest - step)).flatten(1, -2)], 1)
     there = length > 0
-    brief = there & (length <= step)
-    short, long = (max(1, int(part.sum(1).max())) for part in (brief, there & ~brief))
-    place = torch.where(brief, brief.cumsum(1), short + (there & ~brief).cumsum(1)) - 1
-    place, most = torch.where(there, place, 0), short + long
+    brief, lengthy = there & (length <= step), length > step
+    short, most_lengthy = (max(1, int(part.sum(1).max())) for part in (brief, lengthy))
+    place = torch.where(brief, brief.cumsum(1), short + lengthy.cumsum(1)) - 1
+    place, most = torch.where(there, place, 0), short + most_lengthy
     task, at = there.nonzero().unbind(1)
     listed = node.new_zeros(len(node), most, longest).index_put((task, place[task, at]), node[task, at])
     lengths = length.new_zeros(len(node), most).index_put((task, place[task, at]), length[task, at])

@@ -14,19 +14,17 @@ from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
 from ..tasks import Tasks
 from .features import ReducedFeatures
 
-
-# --- How layers start.
-def xavier(linear: nn.Linear) -> nn.Linear:
-    """The layer with Glorot's uniform weights and a zero bias."""
-    nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
-
-
-# --- The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some.
 Features = Literal["reduced", "raw"]
 SMOOTHED = CacheKey[Tensor]("smoothed inputs")
 UNIT = CacheKey[Tensor]("inputs of length one")
+
+
+def xavier(linear: nn.Linear) -> nn.Linear:
+    """The layer with Glorot's uniform weights and a zero bias, if it has one."""
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+    return linear
 
 
 class SparseRows(NamedTuple):

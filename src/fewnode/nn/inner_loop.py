@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, vmap
+from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 from ..errors import InputError, one_of
@@ -101,9 +101,11 @@ class TaskHead(nn.Module):
         return {}, {"n_way": n_way}
 
 
-def one_hot_cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
-    """Mean over the supports of one task; ``target [S, N]`` is one-hot."""
-    return -(target * F.log_softmax(scores, -1)).sum() / len(target)
+def head_scores(module: nn.Module, weights: Weights, *data: Tensor) -> Tensor:
+    """The head's scores of what a module makes of ``data``, both with the ``weights`` of one task."""
+    own = {name: weight for name, weight in weights.items() if name not in HEAD}
+    h: Tensor = functional_call(module, own, data)
+    return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
 
 
 def unit(z: Tensor) -> Tensor:
