@@ -285,17 +285,12 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
     """All arrays of a NumPy archive; a broken file is named as what it is. Pickled objects are refused."""
     file = readable(path)
     check_unpacked(file)
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            if isinstance(archive, np.lib.npyio.NpzFile):
-                return {key: archive[key] for key in archive.files}
-    except Exception as error:  # zipfile, zlib, struct and NumPy each have their own words for "damaged"
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{file} ({file.stat().st_size:,} bytes) is not a readable .npz archive ({reason}). "
-            "It may be truncated or of another format; fetch or write it again."
-        ) from error
-    raise InputError(f"{file} is a single .npy array, not an .npz archive")
+    with reading(file, "it may be truncated, or is not a readable .npz archive: fetch or write it again"):
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InputError(f"{file} is a single .npy array, not an .npz archive")
+        with archive:
+            return dict(archive)
 
 
 def check_unpacked(file: Path) -> None:

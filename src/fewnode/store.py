@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import ref
@@ -525,18 +525,6 @@ class Space:
 MEMORY = Space()  # for work on arrays in memory, where nothing is kept under a name
 
 
-def by_rows(
-    space: Space | None,
-    name: str,
-    shape: tuple[int, int],
-    dtype: torch.dtype,
-    make: Callable[[slice], Tensor],
-    width: int = 0,
-) -> Tensor:
-    """See ``Space.by_rows``; in memory, if there is no space."""
-    return (space or MEMORY).by_rows(name, shape, dtype, make, width)
-
-
 def rows_at(x: Tensor, nodes: Tensor, space: Space | None) -> Tensor:
     """``x[nodes]``; where x is on disk, its pages are let go of again, as rows anywhere are on most of them."""
     found = x[nodes]
@@ -703,16 +691,14 @@ class RayPieces:
         return self._results(self.ray.put(work), pieces)
 
     def _results(self, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
-        threads, waiting = max(1, int(self.needs["cpu"])), deque[Any]()
+        threads = max(1, int(self.needs["cpu"]))
         size = max(1, len(pieces) // (4 * self.slots))  # small pieces are handed over together
-        left = (pieces[at : at + size] for at in range(0, len(pieces), size))
+        tasks = (self.task.remote(shared, pieces[at : at + size], threads) for at in range(0, len(pieces), size))
+        waiting = deque(islice(tasks, AHEAD * self.slots))
         try:
-            while True:
-                while len(waiting) < AHEAD * self.slots and (some := next(left, None)) is not None:
-                    waiting.append(self.task.remote(shared, some, threads))
-                if not waiting:
-                    return
+            while waiting:
                 yield from self._result(waiting.popleft())
+                waiting.extend(islice(tasks, 1))
         finally:
             for reference in waiting:
                 self.ray.cancel(reference, force=True)
@@ -828,7 +814,7 @@ def files_by_name(file_of: Callable[[Any], str | None]) -> Iterator[None]:
         yield
     finally:
         for kind in kinds:
-            del copyreg.dispatch_table[kind]
+            copyreg.dispatch_table.pop(kind, None)
 
 
 def _read_tensor(path: Path) -> Tensor:

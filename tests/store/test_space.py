@@ -11,7 +11,7 @@ import torch
 
 from fewnode import InputError
 from fewnode import store as spaces
-from fewnode.store import Columns, Space, StoredNames, by_rows, format_bytes, name_arrays, parsed_memory
+from fewnode.store import Columns, Space, StoredNames, format_bytes, name_arrays, parsed_memory
 
 
 def test_an_array_is_there_once_it_is_whole(tmp_path):
@@ -89,17 +89,17 @@ def test_rows_are_made_at_once_or_by_chunks(tmp_path, monkeypatch):
         asked.append(rows)
         return 2 * x[rows]
 
-    assert by_rows(None, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 1
+    assert Space().by_rows("y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 1
     asked.clear()
     long = torch.arange(300_000.0)[:, None]
-    assert by_rows(None, "y", (300_000, 1), torch.half, lambda rows: asked.append(rows) or long[rows] / 3e5).half
+    assert Space().by_rows("y", (300_000, 1), torch.half, lambda rows: asked.append(rows) or long[rows] / 3e5).half
     assert len(asked) == 3  # a large graph
     asked[1:] = []
     space = Space(tmp_path, 1 << 30)
-    assert by_rows(space, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5
-    assert by_rows(space, "y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5  # it was there
+    assert space.by_rows("y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5
+    assert space.by_rows("y", (1000, 3), torch.float32, make).equal(2 * x) and len(asked) == 5  # it was there
     monkeypatch.setattr(spaces, "CHUNK", 4 * 500 * 10)
-    by_rows(space, "z", (1000, 3), torch.float32, make, width=10)
+    space.by_rows("z", (1000, 3), torch.float32, make, width=10)
     assert len(asked) == 7
 
 

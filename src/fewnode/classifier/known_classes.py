@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from ..graph.operators import Operator, column_means, ppr_smooth
 from ..nn.optimizers import LBFGS
 from ..nn.views import VIEWS
-from ..store import CHUNK, Space, by_rows, rows_at
+from ..store import CHUNK, MEMORY, Space, rows_at
 
 WIDTH = 512  # principal components that are kept
 PROPAGATION = ((0.1, 10), (0.5, 4))  # restart probability and steps of label propagation: far, near
@@ -67,7 +67,7 @@ class ViewPCA:
         def rows_of(rows: slice) -> Tensor:
             return self.transform([view[rows] for view in views]).half()
 
-        x = by_rows(space, "x", shape, torch.half, rows_of, width=len(self.mean) + 2 * shape[1])
+        x = (space or MEMORY).by_rows("x", shape, torch.half, rows_of, width=len(self.mean) + 2 * shape[1])
         return x.float() if space is None else x
 
 
@@ -162,9 +162,9 @@ class LabelPropagation:
     @classmethod
     def of(cls, x: Tensor, weights: Tensor, edges: Operator, y: Tensor, space: Space | None) -> "LabelPropagation":
         """Propagation of the labels ``y`` and of the regression's predictions for ``x``."""
-        n, n_classes = len(x), weights.shape[1]
-        alone = by_rows(space, "alone", (n, n_classes), torch.float32, partial(_logits, x, weights), 2 * len(weights))
-        normaliser = by_rows(space, "normaliser", (n, 1), torch.float32, partial(_logsumexp, alone), 2 * n_classes)
+        n, n_classes, by_rows = len(x), weights.shape[1], (space or MEMORY).by_rows
+        alone = by_rows("alone", (n, n_classes), torch.float32, partial(_logits, x, weights), 2 * len(weights))
+        normaliser = by_rows("normaliser", (n, 1), torch.float32, partial(_logsumexp, alone), 2 * n_classes)
         masses = torch.stack([(y >= 0).float(), torch.ones_like(normaliser[:, 0])], 1)  # the row sums of Y
         reached = [ppr_smooth(edges, masses, steps, restart) for restart, steps in PROPAGATION]
         return cls(edges, y, alone, normaliser, class_prior(y, n_classes), reached)

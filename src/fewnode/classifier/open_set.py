@@ -18,7 +18,7 @@ from ..graph.edge_types import EdgeUse, union
 from ..graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
 from ..methods.base import Method
 from ..nn.views import VIEWS, Views, ViewSources, neighbour_lists
-from ..store import Space, by_rows, chunks
+from ..store import MEMORY, Space, chunks
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
 from .known_classes import PROPAGATION, KnownClassModel, ViewPCA, linear, one_hot
@@ -107,10 +107,10 @@ class OpenSetModel:
                 x[rows].float(), moments, logits[rows], alone[rows], *(m[rows] for m in masses)
             )
 
-        shape = (len(y), len(NODE_FEATURES))
-        features = by_rows(space, "features", shape, torch.float32, features_of, width=4 * x.shape[1])
+        shape, by_rows = (len(y), len(NODE_FEATURES)), (space or MEMORY).by_rows
+        features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
         shape = (len(y), len(classes))
-        log_known = by_rows(space, "log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
+        log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
         progress("done", 1.0)
         pipeline = Pipeline(sources, pca, known)
         return cls(classes, x, y, log_known, features, moments, tuple(simulated), pipeline, use=views.use)

@@ -18,17 +18,17 @@ from ..errors import InputError
 
 def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_names: Sequence[str] | None) -> int:
     """The number of nodes, on which everything that tells it must agree."""
-    sizes = {"num_nodes": num_nodes}
+    sizes = {} if num_nodes is None else {"num_nodes": num_nodes}
     for what, value in (("rows of x", x), ("length of y", y), ("length of node_names", node_names)):
-        if value is not None and getattr(value, "shape", None) == ():
+        if getattr(value, "shape", None) == ():
             raise InputError(f"{what[-1]} is a single value; expected one for each node")
-        sizes[what] = None if value is None else value.shape[0] if hasattr(value, "shape") else len(value)
-    sizes = {what: size for what, size in sizes.items() if size is not None}
+        if value is not None:
+            sizes[what] = value.shape[0] if hasattr(value, "shape") else len(value)
     if len(set(sizes.values())) > 1:
         raise InputError(f"lengths do not match: {', '.join(f'{what} = {size:,}' for what, size in sizes.items())}")
     ids = to_numpy(edge_index)
     last = int(ids.max()) if ids.size and np.issubdtype(ids.dtype, np.integer) else -1
-    n = next((int(size) for size in sizes.values() if size is not None), last + 1)
+    n = int(next(iter(sizes.values()), last + 1))
     if n > 10_000_000 + 10 * ids.size and sizes.keys() <= {"num_nodes"}:  # a stray id would fill the memory
         raise InputError(
             f"there would be {n:,} nodes, but only {ids.size // 2:,} edges and nothing else name any; number the nodes "

@@ -428,10 +428,5 @@ def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     x = arguments["x"]
     if not sp.issparse(x):
         return {key: np.asarray(value) for key, value in arguments.items() if value is not None}
-    parts = {
-        "x_data": x.data,
-        "x_indices": x.indices,
-        "x_indptr": x.indptr.astype(np.int64),
-        "x_shape": np.array(x.shape),
-    }
-    return graph_arrays({**arguments, "x": None}) | parts
+    parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr.astype(np.int64), "shape": x.shape}
+    return graph_arrays({**arguments, "x": None, **{f"x_{name}": part for name, part in parts.items()}})

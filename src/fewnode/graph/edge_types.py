@@ -1,6 +1,6 @@
 """Directions, types and weights of edges: the graph of each relation, and which of them a model uses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,12 +42,11 @@ class EdgeUse:
 
     def seen(self, graph: Graph) -> Graph:
         """The graph with edges that count as they are used."""
-        if self.weighted and (not self.weights or graph.edge_types is None):
+        weights = self.weights
+        if self.weighted and (not weights or graph.edge_types is None):
             return graph
-        key = SEEN.of(self.weighted, tuple(self.weights.items()))
-        return graph.cache.get(
-            key, lambda: _reweighted(graph if self.weighted else graph.without_weights(), self.weights)
-        )
+        key = SEEN.of(self.weighted, tuple(weights.items()))
+        return graph.cache.get(key, lambda: _reweighted(graph if self.weighted else graph.without_weights(), weights))
 
 
 def _reweighted(graph: Graph, weights: Mapping[str, float]) -> Graph:
@@ -121,40 +120,16 @@ def commonest_types(graph: Graph, most: int = 128) -> tuple[str, ...]:
 
 def type_counts(graph: Graph, types: tuple[str, ...]) -> Tensor:
     """How many edges of each of these ``types`` a node has, ``[N, 2 * types]``: in a directed graph those that come in,
-    then those that go out; damped, and of length one."""
+    then those that go out; counts above one as 1 + log, as those of words are, and rows of length one."""
     counts = torch.zeros(graph.num_nodes, 2 * len(types), device=graph.device)
-    for node, _, column in _typed_ends(graph, types):
-        counts.view(-1).index_add_(0, node * counts.shape[1] + column, torch.ones_like(column, dtype=torch.float))
-    return _damped(counts)
-
-
-def types_at(graph: Graph, types: tuple[str, ...], node: int, cuts: Sequence[Sequence[int]]) -> Tensor:
-    """The row of ``type_counts`` of one node without its edges to the neighbours in each cut, ``[cuts, 2 * types]``."""
-    counts = torch.zeros(len(cuts), 2 * len(types), device=graph.device)
-    for owner, other, column in _typed_ends(graph, types):
-        others, columns = other[owner == node], column[owner == node]
-        for at, cut in enumerate(cuts):
-            left = columns[~torch.isin(others, torch.tensor(cut, dtype=torch.long, device=graph.device))]
-            counts[at].index_add_(0, left, torch.ones_like(left, dtype=torch.float))
-    return _damped(counts)
-
-
-def _typed_ends(graph: Graph, types: tuple[str, ...]) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """For edges that come in and, in a directed graph, those that go out: a node, its neighbour, and the column of the
-    edge's type in ``type_counts``; edges of other types are left out."""
-    if graph.edge_types is None:
-        return []
-    column = {name: at for at, name in enumerate(types)}
-    place = torch.tensor([column.get(name, -1) for name in graph.edge_types.names], device=graph.device)
-    columns = place[graph.edge_types.ids]
-    there = columns >= 0
-    target, source = (end[there] for end in _ends(graph))
-    ways = [(target, source, columns[there]), (source, target, columns[there] + len(types))]
-    return ways if graph.directed else ways[:1]
-
-
-def _damped(counts: Tensor) -> Tensor:
-    """Counts above one as 1 + log, as those of words are; rows of length one."""
+    if graph.edge_types is not None:
+        column = {name: at for at, name in enumerate(types)}
+        place = torch.tensor([column.get(name, -1) for name in graph.edge_types.names], device=graph.device)
+        columns = place[graph.edge_types.ids]
+        there = columns >= 0
+        for way, node in enumerate(_ends(graph) if graph.directed else _ends(graph)[:1]):
+            cell = (node * counts.shape[1] + columns + way * len(types))[there]
+            counts.view(-1).index_add_(0, cell, torch.ones_like(cell, dtype=torch.float))
     return F.normalize(torch.where(counts > 1, 1 + counts.clamp(min=1).log(), counts), dim=1)
 
 

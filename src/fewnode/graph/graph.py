@@ -354,11 +354,8 @@ class Graph:
         from torch_geometric.data import Data
 
         arcs = self.edge_arrays(both_ways=True)
-        return Data(
-            x=self.features,
-            y=self.y,
-            **{name: torch.as_tensor(part, device=self.device) for name, part in arcs.items()},
-        )
+        edges = {name: torch.as_tensor(part, device=self.device) for name, part in arcs.items()}
+        return Data(x=self.features, y=self.y, **edges)
 
     def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
         """The graph in NetworkX, as ``from_networkx`` reads it; edges of several types are parallel."""

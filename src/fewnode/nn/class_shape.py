@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..store import Space, by_rows
+from ..store import MEMORY, Space
 from ..tasks import Tasks
 
 
@@ -136,7 +136,7 @@ class LDAView(nn.Module):
         def made(rows: slice) -> Tensor:
             return self._rows(views, nodes[rows], self.matrix, self.centre)
 
-        return by_rows(space, name, (n, self.found), torch.float32, made, width=len(self.weight))
+        return (space or MEMORY).by_rows(name, (n, self.found), torch.float32, made, width=len(self.weight))
 
     def _rows(self, views: list[Tensor], nodes: Tensor, matrix: Tensor, centre: Tensor) -> Tensor:
         parts = [self._units(views, some) @ matrix - centre for some in nodes.split(8192)]
