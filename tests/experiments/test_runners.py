@@ -63,8 +63,6 @@ def test_durations_come_from_the_most_alike_rows():
     assert known.guess(replace(RUN, k_shot=1)) == 4.0
     assert known.guess(replace(RUN, dataset="new")) == 36.0
     assert known.guess(replace(RUN, method="pn")) is None
-    plan = make_plan([RUN, replace(RUN, method="pn")], [], lambda _: [50] * 10)
-    assert plan.seconds(rows) == (3.0, 1)
 
 
 def test_sizes_of_a_file_and_the_reason_for_a_missing_one(tmp_path, tiny):

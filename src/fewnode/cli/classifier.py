@@ -25,96 +25,75 @@ RAW_CELLS = {"--raw-cells": "do not put an apostrophe before cells that a spread
 
 
 def add_commands(commands: Any) -> None:
-    _add_fit(commands.add_parser("fit", help="learn from the labelled classes of your own graph"))
-    _add_predict(commands.add_parser("predict", help="classify the nodes of your graph, with new classes by example"))
-    _add_find(commands.add_parser("find", help="rank the nodes that are most likely of a new class"))
-    _add_explain(commands.add_parser("explain", help="show why a node gets its class"))
-    _add_label(commands.add_parser("label", help="label examples of new classes in the browser"))
-
-
-def _add_fit(fit: argparse.ArgumentParser) -> None:
+    fit = options.add_command(commands, "fit", fit_classifier, "learn from the labelled classes of your own graph")
     options.add_tables(fit)
     options.add_columns(fit)
     options.add_options(fit, {"--labels FILE": "label table: id, label"}, nargs="+", action="extend")
-    switches = {
+    told: dict[str, Any] = {
         "--strict": "refuse edges to nodes that are not in the node table",
         "--type-per-file": "the edges of each file are an edge type of their own",
         "--force": "replace a model in DIR",
+        "--knn K": ("without --edges: link each node to its K nearest neighbours", int),
+        "--method NAME": ("a name of `fewnode ls methods` (vantage)", "vantage"),
+        "--min-size M": ("labelled nodes that a class needs (twice K)", int),
     }
-    options.add_options(fit, switches)
-    options.add_options(fit, {"--knn K": "without --edges: link each node to its K nearest neighbours"}, type=int)
-    options.add_options(fit, {"--method NAME": "a name of `fewnode ls methods` (vantage)"}, default="vantage")
-    options.add_options(fit, {"--min-size M": "labelled nodes that a class needs (twice K)"}, type=int)
+    options.add_options(fit, told)
     options.add_task_shape(fit, "n_way", "k_shot")
     options.add_training(fit)
-    options.add_json(fit)
-    fit.set_defaults(run=fit_classifier)
+    options.add_options(fit, options.JSON)
 
-
-def _add_predict(predict: argparse.ArgumentParser) -> None:
-    _add_adapted(predict)
+    what = "classify the nodes of your graph, with new classes by example"
+    predict = add_adapting_command(commands, "predict", predict_nodes, what)
     options.add_options(predict, {"--out FILE": "predictions, .csv or .parquet"}, required=True)
     told = {"--threshold [CLASS=]P": "call nodes below this probability unknown; may be repeated"}
-    options.add_options(predict, told, action="append", type=options.number_of_class, default=[])
-    more = {
+    options.add_options(predict, told, type=options.named_number, action="append", default=[])
+    told = {
         "--all-probabilities": "add a column for every class",
         "--nodes-file FILE": "a table whose column id says which nodes to predict",
         "--new-nodes FILE": "predict new nodes: a table like --nodes, ...",
         "--new-edges FILE": "... and their edges, like --edges",
         "--report PAGE": "also write a self-contained HTML page about the predictions",
         "--force": "replace FILE and PAGE if they exist",
-        **RAW_CELLS,
     }
-    options.add_options(predict, more)
-    options.add_json(predict)
-    predict.set_defaults(run=predict_nodes)
+    options.add_options(predict, told | RAW_CELLS | options.JSON)
 
-
-def _add_find(find: argparse.ArgumentParser) -> None:
-    _add_adapted(find)
+    what = "rank the nodes that are most likely of a new class"
+    find = add_adapting_command(commands, "find", find_nodes, what)
     find.add_argument("--class", dest="label", metavar="NAME", help="the class to find, if the support names several")
-    options.add_options(find, {"--top N": "number of candidates (200; 20 without --out)"}, type=int)
-    files = {
+    told = {
+        "--top N": ("number of candidates (200; 20 without --out)", int),
         "--out FILE": "candidates, .csv or .parquet (default: print them)",
         "--force": "replace FILE if it exists",
-        **RAW_CELLS,
     }
-    options.add_options(find, files)
-    options.add_json(find)
-    find.set_defaults(run=find_nodes)
+    options.add_options(find, told | RAW_CELLS | options.JSON)
 
-
-def _add_explain(explain: argparse.ArgumentParser) -> None:
-    _add_adapted(explain)
+    explain = add_adapting_command(commands, "explain", explain_node, "show why a node gets its class")
     options.add_options(explain, {"--node ID": "the node to explain"}, required=True)
-    options.add_options(explain, {"--neighbours N": "number of edges to try removing (5)"}, type=int, default=5)
-    options.add_json(explain)
-    explain.set_defaults(run=explain_node)
+    options.add_options(explain, {"--neighbours N": ("number of edges to try removing (5)", 5), **options.JSON})
 
-
-def _add_label(label: argparse.ArgumentParser) -> None:
+    label = options.add_command(commands, "label", label_nodes, "label examples of new classes in the browser")
     label.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote; the labels are kept in it")
-    options.add_options(label, {"--port P": "port of the page (0: any free one)"}, type=int, default=0)
-    options.add_options(label, {"--host H": "address to listen on (127.0.0.1)"}, default="127.0.0.1")
-    more = {
+    told = {
+        "--port P": ("port of the page (0: any free one)", 0),
+        "--host H": ("address to listen on (127.0.0.1)", "127.0.0.1"),
         "--support FILE": "examples to start from: id, label",
         "--no-browser": "only print the address",
         "--allow-remote": "let other machines reach the page on --host",
     }
-    options.add_options(label, more)
-    options.add_memory(label)
-    label.set_defaults(run=label_nodes)
+    options.add_options(label, told | options.MEMORY)
 
 
-def _add_adapted(parser: argparse.ArgumentParser) -> None:
+def add_adapting_command(commands: Any, name: str, run: Any, what: str) -> argparse.ArgumentParser:
+    """A command that adapts a saved classifier to a support table."""
+    parser = options.add_command(commands, name, run, what)
     parser.add_argument("folder", metavar="DIR", help="what `fewnode fit --out` wrote")
     options.add_options(parser, {"--support FILE": "examples of new classes: id, label"}, required=True)
     options.add_tables(parser, default=" (default: those of fit)")
     told = "choose among the new classes only; by default (open-set) nodes may be of known classes or none too"
     options.add_options(parser, {"--closed-set": told})
     told = "share of a new class (or other) among the unlabelled nodes; may be repeated"
-    share: dict[str, Any] = {"action": "append", "type": options.number_of_class, "default": []}
-    options.add_options(parser, {"--prior CLASS=SHARE": told}, **share)
+    options.add_options(parser, {"--prior CLASS=SHARE": (told, options.named_number)}, action="append", default=[])
+    return parser
 
 
 def fit_classifier(args: argparse.Namespace) -> int:
@@ -124,15 +103,15 @@ def fit_classifier(args: argparse.Namespace) -> int:
     one_of("method", args.method, names())  # refuses a wrong name before torch is imported
     say("Reading the tables ...")
     from ..classifier.commands import fit_tables
-    from ..classifier.inputs import TableSource as Source
+    from ..classifier.inputs import TableSource
     from ..methods.options import parse_options
 
     method_options = parse_options(find(args.method), options.option_pairs(args.set))
-    reading = ("strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
-    chosen = {name: value for name in reading if (value := getattr(args, name))}
-    columns = options.given_columns(args)
-    source = Source.of(args.edges, args.nodes, args.features, labels=args.labels, **chosen, **columns)
-    shape = {name: getattr(args, name) for name in ("n_way", "k_shot", "min_size", "seed", "device")}
+    reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
+    chosen = {name: value for name, value in options.picked(args, *reading).items() if value}
+    source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
+    settings = options.picked(args, "n_way", "k_shot", "min_size", "seed", "device") | method_options
+    how = options.picked(args, "force", "resume", "method") | options.given_resources(args)
     facts: dict[str, Any] = {}
 
     def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
@@ -142,19 +121,8 @@ def fit_classifier(args: argparse.Namespace) -> int:
 
     try:
         with warnings_as_notes(), StageBar() as learning:
-            fitted = fit_tables(
-                source,
-                args.out,
-                force=args.force,
-                resume=args.resume,
-                method=args.method,
-                settings={**shape, **method_options},
-                understood=understood,
-                training=TrainingBar(),
-                learning=learning,
-                memory=options.given_memory(args),
-                engine=options.given_engine(args),
-            )
+            how |= {"training": TrainingBar(), "learning": learning}
+            fitted = fit_tables(source, args.out, settings=settings, understood=understood, **how)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; --resume continues from the last check") from None
     emit(args, {**facts, **_fitted(fitted, args.out)}, draw_fitted)
@@ -165,16 +133,13 @@ def _understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> d
     """What was read from the tables."""
     from ..graph.graph import summary
 
+    features = "none given (positions in the graph are used)"
+    if graph.features is not None:
+        sparse = graph.features.layout != graph.indptr.layout
+        features = f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
     facts = summary(graph, asdict(split), components=False)
     used = [{**row, "part": row["part"] or "too small"} for row in facts["classes"] if row["nodes"]]
-    return {**facts, "classes": used, "features": _features(graph), "columns": source.roles, "notes": source.notes}
-
-
-def _features(graph: "Graph") -> str:
-    if graph.features is None:
-        return "none given (positions in the graph are used)"
-    sparse = graph.features.layout != graph.indptr.layout
-    return f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
+    return {**facts, "classes": used, "features": features, "columns": source.roles, "notes": source.notes}
 
 
 def draw_understood(facts: dict[str, Any]) -> None:
@@ -185,10 +150,8 @@ def draw_understood(facts: dict[str, Any]) -> None:
     parts = [row["part"] for row in classes]
     counted = ", ".join(f"{parts.count(part)} {part}" for part in ("base", "validation", "too small"))
     show(f"classes: {len(classes)} ({counted})")
-    if classes:
-        show_table({"class": "{name}", ">labelled nodes": "{nodes:,}", "used for": "{part}"}, classes[:30])
-    if len(classes) > 30:
-        show(f"... {len(classes) - 30} smaller ones")
+    columns = {"class": "{name}", ">labelled nodes": "{nodes:,}", "used for": "{part}"}
+    show_table(columns, classes, most=30, rest="smaller ones")
 
 
 def draw_roles(facts: dict[str, Any]) -> None:
@@ -226,8 +189,9 @@ def _fitted(fitted: "FittedTables", folder: str) -> dict[str, Any]:
 
 def draw_fitted(facts: dict[str, Any]) -> None:
     draw_steps(facts)
-    for note in (note for note in facts["notes"] if "edge" in note):
-        show(f"{note[:1].upper()}{note[1:]}.")
+    for note in facts["notes"]:
+        if "edge" in note:
+            show(f"{note[:1].upper()}{note[1:]}.")
     if facts["calibrations"]:
         show("Closed-set accuracy, if every node is of one of the new classes (measured on the validation classes):")
         columns = {">classes": "{n_way}", ">examples each": "{k_shot:.0f}", ">accuracy": "{accuracy:.1%}"}
@@ -244,7 +208,6 @@ def draw_fitted(facts: dict[str, Any]) -> None:
         elif baseline > trained:
             show("Training does not pay here: --method probe --force gives the better model.")
     show("Model in {folder}. Write your examples (columns id,label) to support.csv; next:", facts)
-    show("  {next}", facts, wrap=False)
 
 
 def predict_nodes(args: argparse.Namespace) -> None:
@@ -258,39 +221,29 @@ def predict_nodes(args: argparse.Namespace) -> None:
         check_page(args.report, args.force)
     started = time.perf_counter()
     thresholds = dict(args.threshold)
-    threshold = thresholds.pop("", 0.0)  # of all classes
+    limits = {"threshold": thresholds.pop("", 0.0), "thresholds": thresholds}  # of all classes, of single ones
     names = ("all_probabilities", "nodes_file", "new_nodes", "new_edges", "force", "raw_cells")
-    done = predict_tables(
-        args.folder,
-        args.support,
-        args.out,
-        threshold=threshold,
-        thresholds=thresholds,
-        scoring=NodeBar(),
-        **{name: getattr(args, name) for name in names},
-        **_adapting(args),
-    )
+    how = options.picked(args, *names) | limits | _adapting(args)
+    done = predict_tables(args.folder, args.support, args.out, scoring=NodeBar(), **how)
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which needs all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
-        page = write_predictions_page(done.classifier, done.found, args.report, threshold, thresholds)
-        say(f"Page in {page}")
-    found, classifier, question = done, done.classifier, done.classifier.question
-    kinds = ("new",) * len(classifier.classes_) if question is None else question.kinds
+        say(f"Page in {write_predictions_page(done.classifier, done.found, args.report, **limits)}")
+    question, calibration = done.classifier.question, done.classifier.calibration
+    classes = done.classifier.classes_
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,
-        "threshold": threshold,
-        "thresholds": thresholds,
-        "nodes": found.rows,
-        "closed_set": found.expectation is None,
-        "counts": found.counts,
-        "kinds": dict(zip(classifier.classes_, kinds, strict=True)),
-        "examples": _shots(classifier),
-        "expectation": None if found.expectation is None else found.expectation.to_json(),
-        "calibration": None if classifier.calibration is None else classifier.calibration.to_json(),
+        **limits,
+        "nodes": done.rows,
+        "closed_set": done.expectation is None,
+        "counts": done.counts,
+        "kinds": dict.fromkeys(classes, "new") if question is None else dict(zip(classes, question.kinds, strict=True)),
+        "examples": _shots(done.classifier),
+        "expectation": None if done.expectation is None else done.expectation.to_json(),
+        "calibration": None if calibration is None else calibration.to_json(),
         "seconds": round(time.perf_counter() - started, 3),
-        "next": None if args.new_nodes is not None else _explain_command(args, found.least_sure),
+        "next": None if args.new_nodes is not None else _explain_command(args, done.least_sure),
     }
     emit(args, document, _draw_predicted)
 
@@ -300,14 +253,8 @@ def _adapting(args: argparse.Namespace) -> dict[str, Any]:
     priors = dict(args.prior)
     if "" in priors:
         raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
-    return {
-        **{name: getattr(args, name) for name in ("edges", "nodes", "features")},
-        "among": "new" if args.closed_set else None,
-        "priors": priors,
-        "memory": options.given_memory(args),
-        "engine": options.given_engine(args),
-        "say": say,
-    }
+    found = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    return found | {"among": "new" if args.closed_set else None, "priors": priors, "say": say}
 
 
 def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
@@ -341,8 +288,6 @@ def _draw_predicted(facts: dict[str, Any]) -> None:
         show(line)
     why = " To see why a node got its class:" if facts["next"] else ""
     show("{nodes:,} predictions in {out}." + why, facts, wrap=False)
-    if facts["next"]:
-        show("  {next}", facts, wrap=False)
 
 
 def _shown_counts(facts: dict[str, Any]) -> list[tuple[str, int]]:
@@ -365,19 +310,16 @@ def _interval(estimate: dict[str, float] | None) -> str:
 
 def _open_set_estimates(found: dict[str, Any]) -> list[str]:
     """How many of the predictions are expected to be right, in words."""
-    lines = [
-        f"Expected accuracy: {_interval(found['right'])} of all {found['rows']:,} rows; "
-        f"{_interval(found['known'])} of the nodes of known classes."
-    ]
+    checked = "There are too few known classes to simulate novel ones: these figures are unchecked."
     if found["simulations"]:
-        lines.append(
+        checked = (
             "Precision: share of the nodes predicted as the class that are of it; recall: share of its nodes that are "
             f"found. In brackets: the range of 90 % of {found['simulations']} simulations, in which known classes were "
             "treated as novel."
         )
-    else:
-        lines.append("There are too few known classes to simulate novel ones: these figures are unchecked.")
-    return [*lines, f"Assumed: {'; '.join(found['assumed'])}."]
+    right, known = _interval(found["right"]), _interval(found["known"])
+    expected = f"Expected accuracy: {right} of all {found['rows']:,} rows; {known} of the nodes of known classes."
+    return [expected, checked, f"Assumed: {'; '.join(found['assumed'])}."]
 
 
 def _closed_set_estimate(found: dict[str, Any]) -> str:
@@ -401,8 +343,8 @@ def find_nodes(args: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     top = args.top or (20 if args.out is None else 200)
-    shown = {"label": args.label, "top": top, "force": args.force, "raw_cells": args.raw_cells}
-    classifier, found = find_tables(args.folder, args.support, args.out, **shown, **_adapting(args))
+    how = options.picked(args, "label", "force", "raw_cells") | _adapting(args)
+    classifier, found = find_tables(args.folder, args.support, args.out, top=top, **how)
     listed = [] if args.out is not None else zip(found.names, found.probabilities.tolist(), strict=True)
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
@@ -430,7 +372,6 @@ def _draw_found(facts: dict[str, Any]) -> None:
     if facts["out"]:
         show(f"First: {', '.join(facts['first'])}")
     show("To see why:")
-    show("  {next}", facts, wrap=False)
 
 
 def explain_node(args: argparse.Namespace) -> None:
@@ -452,28 +393,26 @@ def _draw_explanation(facts: dict[str, Any]) -> None:
     if facts["given"] is not None:
         show("it has a label already: {given}", facts)
     classes = [{"name": k, "p": p, "margin": facts["margins"].get(k)} for k, p in facts["probabilities"].items()]
+    shares = {"class": "{name}", ">probability": "{p:.1%}", ">margin": "{margin:.1%}"}
     show("")
-    show_table({"class": "{name}", ">probability": "{p:.1%}", ">margin": "{margin:.1%}"}, classes[:10])
-    if len(classes) > 10:
-        show(f"... {len(classes) - 10} less likely ones")
-    show("")
+    show_table(shares, classes, most=10, rest="less likely ones")
     examples = {"nearest examples": "{node}", "class": "{label}", ">similarity": "{similarity:.3f}"}
+    show("")
     show_table(examples | EFFECTS, facts["examples"][:10])
-    show("" if facts["neighbours"] else "\nno neighbours: only its own features count")
     if facts["neighbours"]:
+        show("")
         rows = [{**row, "from": "label" if row["labelled"] else "prediction"} for row in facts["neighbours"]]
         around = {f"neighbours ({facts['degree']:,})": "{node}", "class": "{label}", "from": "{from}"}
         show_table({**around, ">weight": "{weight:.3f}", **EFFECTS}, rows[:30])
+    else:
+        show("\nno neighbours: only its own features count")
     for title, sign in (("speaks for {label}", 1), ("speaks against {label}", -1)):
-        columns = [
-            {**row, "than": "more" if row["more"] else "less"}
-            for row in sorted(facts["columns"], key=lambda row: -sign * row["evidence"])
-            if sign * row["evidence"] > 0
-        ]
-        if columns:
+        strongest = sorted(facts["columns"], key=lambda row: -sign * row["evidence"])
+        rows = [row | {"than": "more" if row["more"] else "less"} for row in strongest if sign * row["evidence"] > 0]
+        if rows:
             named = {title.format(**facts): "{name}", "than average": "{than}"}
             show("")
-            show_table({**named, **EFFECTS, ">its own features": "{own:+.2f}"}, columns)
+            show_table({**named, **EFFECTS, ">its own features": "{own:+.2f}"}, rows)
     show(
         "\ninfluence: how much the margin over the runner-up would shrink without the example or edge, or with an "
         "average amount of the word; evidence: the same in log odds"
@@ -499,13 +438,5 @@ def _draw_changes(facts: dict[str, Any]) -> None:
 def label_nodes(args: argparse.Namespace) -> None:
     from ..labelling.server import label
 
-    label(
-        args.folder,
-        support=args.support,
-        host=args.host,
-        port=args.port,
-        allow_remote=args.allow_remote,
-        browser=not args.no_browser,
-        memory=options.given_memory(args),
-        say=say,
-    )
+    given = options.picked(args, "support", "host", "port", "allow_remote")
+    label(args.folder, **given, browser=not args.no_browser, memory=options.given_memory(args), say=say)

@@ -11,41 +11,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import add_data_dir, add_engine, add_json, add_options, check_engine
+from .options import DATA_DIR, JSON, add_command, add_engine, add_options, check_engine
 from .output import Bar, clock, emit, percent, say, show, show_table, warnings_as_notes
 
 if TYPE_CHECKING:
-    from ..experiments.grid import Run
     from ..experiments.rows import Row
     from ..experiments.runners import Engine, Plan
     from ..experiments.worker import Event
 
 
 def add_commands(commands: Any) -> None:
-    run = commands.add_parser("run", help="do the runs of a grid; finished ones are skipped")
+    run = add_command(commands, "run", run_grid, "do the runs of a grid; finished ones are skipped")
     run.add_argument("grid", help="a name of `fewnode ls grids`, or a TOML file")
-    add_options(run, {"--datasets A,B": "these data sets instead of the grid's"}, type=_names, default=[])
-    add_options(run, {"--methods A,B": "only these of the grid's methods"}, type=_names, default=[])
-    add_options(run, {"--seeds N": "seeds 0..N-1 instead of the grid's"}, type=int)
-    add_options(run, {"--jobs N": "runs at the same time (1)"}, type=int, default=1)
-    add_options(run, {"--results FILE": "where the rows go (results/GRID.jsonl)"})
-    add_options(run, {"--dry-run": "list the runs and estimate how long they take"})
+    chosen = {
+        "--datasets A,B": ("these data sets instead of the grid's", _names),
+        "--methods A,B": ("only these of the grid's methods", _names),
+        "--seeds N": ("seeds 0..N-1 instead of the grid's", int),
+        "--jobs N": ("runs at the same time (1)", 1),
+        "--results FILE": "where the rows go (results/GRID.jsonl)",
+        "--dry-run": "list the runs and estimate how long they take",
+    }
+    add_options(run, chosen)
     add_engine(run, "run")
-    add_data_dir(run)
-    add_json(run)
-    run.set_defaults(run=run_grid)
+    add_options(run, DATA_DIR | JSON)
 
-    report = commands.add_parser("report", help="turn result rows into one HTML page with tables and figures")
+    report = add_command(commands, "report", make_report, "turn result rows into one HTML page with tables and figures")
     report.add_argument("results", nargs="+", help="files of rows, or folders of them")
-    add_options(report, {"--out FILE": "the page (report.html)"}, default="report.html")
-    add_json(report)
-    report.set_defaults(run=make_report)
+    add_options(report, {"--out FILE": ("the page (report.html)", "report.html"), **JSON})
 
-    compare = commands.add_parser("compare", help="show what changed between two sets of rows")
+    compare = add_command(commands, "compare", compare_results, "show what changed between two sets of rows")
     compare.add_argument("before", help="a file of rows, or a folder")
     compare.add_argument("after", help="another")
-    add_json(compare)
-    compare.set_defaults(run=compare_results)
+    add_options(compare, JSON)
 
 
 def _names(text: str) -> list[str]:
@@ -64,21 +61,21 @@ def run_grid(args: argparse.Namespace) -> int:
 
     with warnings_as_notes():
         rows = read(path) if path.exists() else []
-    runs = grid.runs(datasets=args.datasets, methods=args.methods, seeds=args.seeds)
+    runs = grid.runs(datasets=args.datasets or (), methods=args.methods or (), seeds=args.seeds)
     plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
-    rows += _rows_beside(path)
+    document = _document(plan, [*rows, *_rows_beside(path)], path)
     if args.dry_run:
-        emit(args, _document(plan, rows, path), lambda _: _draw_plan(plan, rows))
+        emit(args, document, _draw_plan)
         return 0
-    for line in _plan_lines(plan, rows, args.jobs):
+    for line in _plan_lines(document, args.jobs):
         say(line)
-    return _perform(args, plan, rows, path)
+    return _perform(args, plan, document)
 
 
 def _check(args: argparse.Namespace) -> None:
     from ..datasets import catalog
 
-    for name in args.datasets:
+    for name in args.datasets or ():
         if not name.endswith(".npz"):
             catalog.entry(name)
     for flag, value in (("--jobs", args.jobs), ("--seeds", args.seeds)):
@@ -99,10 +96,11 @@ def _rows_beside(path: Path) -> "list[Row]":
     return found
 
 
-def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Path) -> int:
+def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -> int:
     from ..experiments.runners import Session
 
-    session = Session(path, plan.todo)
+    path = document["results"]
+    session = Session(Path(path), plan.todo)
     try:
         with RunBar(len(plan.todo)) as bar:
             for event in session.conduct(_engine(args)):
@@ -111,8 +109,7 @@ def _perform(args: argparse.Namespace, plan: "Plan", rows: "list[Row]", path: Pa
         raise KeyboardInterrupt(
             f"stopped; {len(session.done)} new rows are in {path}, the same command continues from there"
         ) from None
-    document = {
-        **_document(plan, rows, path),
+    document |= {
         "done": len(session.done),
         "failed": [{"run": row["run"], "reason": row["reason"]} for row in session.failed],
         "elsewhere": len(session.elsewhere),
@@ -125,7 +122,7 @@ def _engine(args: argparse.Namespace) -> "Engine":
     from ..experiments import runners
 
     if args.engine == "ray":
-        return partial(runners.execute_ray, address=args.address, data_dir=args.data_dir, resources=args.per_run)
+        return partial(runners.execute_ray, address=args.address, data_dir=args.data_dir, resources=args.per_run or {})
     return partial(runners.execute, jobs=min(args.jobs, 4 * (os.cpu_count() or 1)), data_dir=args.data_dir)
 
 
@@ -156,23 +153,31 @@ def _outcome(row: "Row") -> str:
 
 
 def _document(plan: "Plan", rows: "list[Row]", path: Path) -> dict[str, Any]:
-    seconds, unknown = plan.seconds(rows)
+    from ..experiments.runners import Durations
+
+    known = Durations(rows)
+    todo = [{"id": run.id, **run.settings(), "seconds": known.guess(run)} for run in plan.todo]
     return {
         "results": str(path),
-        "todo": [{"id": run.id, **run.settings()} for run in plan.todo],
+        "todo": todo,
         "done_before": len(plan.done),
         "not_run": plan.not_run,
         "not_possible": [{"run": str(run), "reason": reason} for run, reason in plan.not_possible],
-        "seconds": round(seconds, 1),
-        "without_estimate": unknown,
+        "seconds": round(sum(one["seconds"] or 0 for one in todo), 1),
+        "without_estimate": sum(one["seconds"] is None for one in todo),
     }
 
 
-def _plan_lines(plan: "Plan", rows: "list[Row]", jobs: int) -> list[str]:
-    reasons = Counter(reason for _, reason in plan.not_possible)
+def _plan_lines(document: dict[str, Any], jobs: int) -> list[str]:
+    todo, unknown = len(document["todo"]), document["without_estimate"]
+    reasons = Counter(item["reason"] for item in document["not_possible"])
+    about = " There are no earlier rows to estimate the time from." if todo else ""
+    if unknown < todo:
+        rest = f", not counting {_runs(unknown)} of methods without earlier rows" if unknown else ""
+        about = f" About {clock(document['seconds'] / jobs)} with {jobs} at a time, estimated from earlier rows{rest}."
     return [
-        f"{_runs(len(plan.todo))} to do, {len(plan.done)} done before. {_estimate(plan, rows, jobs)}",
-        *(f"not run: {dataset}: {reason}" for dataset, reason in plan.not_run.items()),
+        f"{_runs(todo)} to do, {document['done_before']} done before.{about}",
+        *(f"not run: {dataset}: {reason}" for dataset, reason in document["not_run"].items()),
         *(f"not possible: {_runs(count)}: {reason}" for reason, count in reasons.items()),
     ]
 
@@ -181,33 +186,25 @@ def _runs(number: int) -> str:
     return "1 run" if number == 1 else f"{number} runs"
 
 
-def _estimate(plan: "Plan", rows: "list[Row]", jobs: int) -> str:
-    seconds, unknown = plan.seconds(rows)
-    if not plan.todo or unknown == len(plan.todo):
-        return "There are no earlier rows to estimate the time from." if plan.todo else ""
-    rest = f", not counting {_runs(unknown)} of methods without earlier rows" if unknown else ""
-    return f"About {clock(seconds / jobs)} with {jobs} at a time, estimated from earlier rows{rest}."
-
-
-def _draw_plan(plan: "Plan", rows: "list[Row]") -> None:
-    from ..experiments.runners import Durations
-
-    known = Durations(rows)
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for run in plan.todo:
-        options = " ".join(f"{key}={value}" for key, value in run.options.items())
-        groups.setdefault((run.dataset, f"{run.method} {options}".strip()), []).append(run)
-    records = []
-    for (dataset, method), runs in groups.items():
-        guesses = [known.guess(run) for run in runs]
-        about = "?" if None in guesses else clock(sum(guess or 0 for guess in guesses))
-        settings, seeds = " ".join(dict.fromkeys(run.setting for run in runs)), {run.seed for run in runs}
-        record = {"dataset": dataset, "method": method, "settings": settings, "about": about}
-        records.append({**record, "seeds": len(seeds), "runs": len(runs)})
+def _draw_plan(document: dict[str, Any]) -> None:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in document["todo"]:
+        options = "".join(f" {key}={value}" for key, value in run["options"].items())
+        groups.setdefault((run["dataset"], run["method"] + options), []).append(run)
+    records = [
+        {
+            "dataset": dataset,
+            "method": method,
+            "settings": " ".join(dict.fromkeys("{n_way}w{k_shot}s".format(**run) for run in runs)),
+            "seeds": len({run["seed"] for run in runs}),
+            "runs": len(runs),
+            "about": "?" if None in (seconds := [run["seconds"] for run in runs]) else clock(sum(seconds)),
+        }
+        for (dataset, method), runs in groups.items()
+    ]
     columns = {"data set": "{dataset}", "method": "{method}", "settings": "{settings}"}
-    if records:
-        show_table({**columns, ">seeds": "{seeds}", ">runs": "{runs}", ">about": "{about}"}, records)
-    for line in _plan_lines(plan, rows, 1):
+    show_table({**columns, ">seeds": "{seeds}", ">runs": "{runs}", ">about": "{about}"}, records)
+    for line in _plan_lines(document, 1):
         show(line)
 
 

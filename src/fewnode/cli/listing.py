@@ -5,27 +5,24 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from .options import add_data_dir, add_json, add_options
+from .options import DATA_DIR, JSON, add_command, add_options
 from .output import emit, load_with_bar, show, show_table
 
 
 def add_commands(commands: Any) -> None:
-    ls = commands.add_parser("ls", help="list data sets, methods or grids")
+    ls = add_command(commands, "ls", list_names, "list data sets, methods or grids")
     ls.add_argument("what", choices=("datasets", "methods", "grids"))
-    add_json(ls)
-    ls.set_defaults(run=list_names)
+    add_options(ls, JSON)
 
-    info = commands.add_parser("info", help="describe a data set: counts, class sizes, split, licence, citation")
+    what = "describe a data set: counts, class sizes, split, licence, citation"
+    info = add_command(commands, "info", show_info, what)
     info.add_argument("dataset", help="a name of `fewnode ls datasets`")
-    add_data_dir(info)
-    add_options(info, {"--all": "draw a bar for every class"})
-    add_json(info)
-    info.set_defaults(run=show_info)
+    add_options(info, {**DATA_DIR, "--all": "draw a bar for every class", **JSON})
 
     told = 'Print a completion script. For bash: eval "$(fewnode completion bash)"'
-    completion = commands.add_parser("completion", help="print a completion script for your shell", description=told)
+    what = "print a completion script for your shell"
+    completion = add_command(commands, "completion", print_completion, what, description=told)
     completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    completion.set_defaults(run=print_completion)
 
 
 def list_names(args: argparse.Namespace) -> None:
@@ -54,13 +51,9 @@ def _grids() -> list[dict[str, Any]]:
     import tomllib
     from importlib.resources import files
 
-    found = []
-    for file in sorted((files("fewnode.experiments") / "grids").iterdir(), key=lambda file: file.name):
-        name, _, end = file.name.rpartition(".")
-        if end == "toml":
-            grid = tomllib.loads(file.read_text(encoding="utf-8"))
-            found.append({"name": name, "description": str(grid.get("description", ""))})
-    return found
+    grids = {file.name.removesuffix(".toml"): file for file in (files("fewnode.experiments") / "grids").iterdir()}
+    described = {name: tomllib.loads(file.read_text(encoding="utf-8")) for name, file in sorted(grids.items())}
+    return [{"name": name, "description": grid.get("description", "")} for name, grid in described.items()]
 
 
 def _draw_names(rows: list[dict[str, Any]]) -> None:

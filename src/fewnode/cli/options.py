@@ -1,14 +1,11 @@
 """Options that several commands share, each declared once, and what they parse to."""
 
 import argparse
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..errors import InputError
 from .output import say
-
-if TYPE_CHECKING:
-    from ..store import Engine
 
 COLUMNS = {
     "id_column": "column of node ids",
@@ -24,6 +21,9 @@ NODE_COLUMNS = {
     "number_column": "a number or a date",
     "ignore_column": "of no use",
 }
+JSON = {"--json": "print one JSON document and nothing else"}
+DATA_DIR = {"--data-dir DIR": "where to look for data files first (else $FEWNODE_DATA)"}
+MEMORY = {"--memory SIZE": "memory to use for a store, e.g. 4GB (half of what is free)"}
 TASK_SHAPE = {
     "n_way": ("N", "classes in a task", 5),
     "k_shot": ("K", "examples of each class", 5),
@@ -31,41 +31,48 @@ TASK_SHAPE = {
 }
 
 
-def add_options(parser: argparse.ArgumentParser, options: Mapping[str, str], **how: Any) -> None:
-    """Declare options as ``{"--flag VALUE": help}``, or ``{"--flag": help}`` for one without a value."""
+def add_command(commands: Any, name: str, run: Callable[..., Any], told: str, **more: Any) -> argparse.ArgumentParser:
+    """A new command, which calls ``run`` with its parsed arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=told, **more)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_options(parser: Any, options: Mapping[str, Any], **how: Any) -> None:
+    """Declare options as ``{"--flag VALUE": help}``, or ``{"--flag": help}`` for one without a value.
+
+    Instead of ``help`` there may be a pair: ``(help, default)``, whose type is that of the value; ``(help, type)``; or
+    ``(help, choices)`` with a tuple.
+    """
     for declared, told in options.items():
         flag, _, metavar = declared.partition(" ")
-        kind: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
-        parser.add_argument(flag, help=told, **kind, **how)
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--json": "print one JSON document and nothing else"})
-
-
-def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--data-dir DIR": "where to look for data files first (else $FEWNODE_DATA)"})
-
-
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, {"--memory SIZE": "memory to use for a store, e.g. 4GB (half of what is free)"})
+        text, kind = (told, None) if isinstance(told, str) else told
+        settings: dict[str, Any] = {"help": text, **how} | ({"metavar": metavar} if metavar else {})
+        if isinstance(kind, tuple):
+            settings["choices"] = kind
+        elif callable(kind):
+            settings["type"] = kind
+        elif kind is not None:
+            settings |= {"type": type(kind), "default": kind}
+        elif not metavar:
+            settings["action"] = "store_true"
+        parser.add_argument(flag, **settings)
 
 
 def add_task_shape(parser: argparse.ArgumentParser, *names: str, trained: bool = False) -> None:
     """``--n-way``, ``--k-shot`` and ``--n-query``; of a ``trained`` model they default to those of its training."""
     for name in names:
         metavar, what, value = TASK_SHAPE[name]
-        default = None if trained else value
-        told = f"{what} ({default or 'as trained'})"
-        parser.add_argument(_flag(name), type=int, default=default, metavar=metavar, help=told)
+        told = (f"{what} (as trained)", int) if trained else (f"{what} ({value})", value)
+        add_options(parser, {f"{_flag(name)} {metavar}": told})
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
     """What ``train`` and ``fit`` share."""
-    add_options(parser, {"--seed S": "random seed of initial weights and training tasks (0)"}, type=int, default=0)
     told = "an option of the method or its training; may be repeated"
-    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=told)
-    add_options(parser, {"--device NAME": "cpu, cuda, ... (auto)"}, default="auto")
+    add_options(parser, {"--seed S": ("random seed of initial weights and training tasks (0)", 0)})
+    add_options(parser, {"--set OPTION=VALUE": told}, action="append", default=[])
+    add_options(parser, {"--device NAME": ("cpu, cuda, ... (auto)", "auto")})
     add_options(parser, {"--out DIR": "where to save the model"}, required=True)
     add_options(parser, {"--resume": "continue a training for DIR that was stopped or killed"})
 
@@ -78,7 +85,7 @@ def add_tables(parser: argparse.ArgumentParser, default: str = "") -> None:
     }
     add_options(parser, tables, nargs="+", action="extend")
     add_options(parser, {"--features FILE": "features in a file of their own: a table, .npy, .npz or .parquet"})
-    add_memory(parser)
+    add_options(parser, MEMORY)
     add_engine(parser, "task")
 
 
@@ -87,15 +94,22 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     add_options(parser, {f"{_flag(name)} NAME": what for name, what in COLUMNS.items()})
     several = {f"{_flag(name)} NAME": f"node column: {what}; may be repeated" for name, what in NODE_COLUMNS.items()}
     add_options(parser, several, action="append")
-    add_options(parser, {"--directed": "edges have a direction"})
-    several_labels = "what to do with several labels in a cell"
-    parser.add_argument("--multi-label", choices=("first", "none", "one"), help=several_labels)
-    parser.add_argument("--decimal", choices=(",", "."), help="decimal mark, where it cannot be inferred")
+    more = {
+        "--directed": "edges have a direction",
+        "--multi-label": ("what to do with several labels in a cell", ("first", "none", "one")),
+        "--decimal": ("decimal mark, where it cannot be inferred", (",", ".")),
+    }
+    add_options(parser, more)
+
+
+def picked(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Some of the arguments by name."""
+    return {name: getattr(args, name) for name in names}
 
 
 def given_columns(args: argparse.Namespace) -> dict[str, Any]:
     """The column options that were given."""
-    return {name: value for name in (*COLUMNS, *NODE_COLUMNS) if (value := getattr(args, name)) is not None}
+    return {name: value for name, value in picked(args, *COLUMNS, *NODE_COLUMNS).items() if value is not None}
 
 
 def _flag(name: str) -> str:
@@ -113,13 +127,17 @@ def option_pairs(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def number_of_class(text: str) -> tuple[str, float]:
-    """``CLASS=NUMBER``; a number alone has the empty class."""
+def named_number(text: str) -> tuple[str, float]:
+    """``NAME=NUMBER``; a number alone has the empty name."""
     name, _, value = text.rpartition("=")
     try:
         return name, float(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number, or CLASS=NUMBER for one class") from None
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number, or NAME=NUMBER") from None
+
+
+def _amounts(text: str) -> dict[str, float]:
+    return dict(named_number(part.strip()) for part in text.split(",") if part.strip())
 
 
 def given_memory(args: argparse.Namespace) -> int | None:
@@ -131,31 +149,26 @@ def given_memory(args: argparse.Namespace) -> int | None:
 
 def add_engine(parser: argparse.ArgumentParser, unit: str) -> None:
     """Where the work is done, in pieces called ``unit``."""
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="run here or on Ray (local)")
-    add_options(parser, {"--address HOST:PORT": "Ray cluster (default: a new one on this machine)"})
-    told = f"resources that Ray reserves for a {unit} (cpu=1)"
-    add_options(parser, {f"--per-{unit} cpu=1,..": told}, type=_amounts, default={})
-
-
-def _amounts(text: str) -> dict[str, float]:
-    try:
-        pairs = (part.split("=") for part in text.replace(" ", "").split(",") if part)
-        return {key: float(value) for key, value in pairs}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write cpu=2,memory=4e9") from None
+    engine = {
+        "--engine": ("run here or on Ray (local)", ("local", "ray")),
+        "--address HOST:PORT": "Ray cluster (default: a new one on this machine)",
+        f"--per-{unit} cpu=1,..": (f"resources that Ray reserves for a {unit} (cpu=1)", _amounts),
+    }
+    add_options(parser, engine)
 
 
 def check_engine(args: argparse.Namespace, unit: str) -> None:
-    if args.engine == "local" and (args.address or getattr(args, f"per_{unit}")):
+    if args.engine != "ray" and (args.address or getattr(args, f"per_{unit}")):
         raise InputError(f"--address and --per-{unit} are for --engine ray")
 
 
-def given_engine(args: argparse.Namespace) -> "Engine | None":
-    """What does the work on a store: None for this process."""
+def given_resources(args: argparse.Namespace) -> dict[str, Any]:
+    """The memory for the work on a store, and the engine that does it: None for this process."""
     check_engine(args, "task")
-    if args.engine == "local":
-        return None
-    from ..store import RayPieces
+    memory, engine = given_memory(args), None
+    if args.engine == "ray":
+        from ..store import RayPieces
 
-    say("Connecting to Ray ...")
-    return RayPieces(args.address, given_memory(args), args.per_task)
+        say("Connecting to Ray ...")
+        engine = RayPieces(args.address, memory, args.per_task or {})
+    return {"memory": memory, "engine": engine}

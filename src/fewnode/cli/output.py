@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import math
 import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from string import Formatter
@@ -24,21 +23,16 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 def emit(args: argparse.Namespace, document: Any, draw: Callable[[Any], None]) -> None:
-    """Print ``document`` as JSON if ``--json`` was given, else let ``draw(document)`` show it."""
+    """Print ``document`` as JSON if ``--json`` was given, else let ``draw(document)`` show it,
+    and the command in ``document["next"]``."""
     if not args.json:
         draw(document)
+        if isinstance(document, dict) and document.get("next"):
+            show("  {next}", document, wrap=False)
         return
-    text = json.dumps(_finite(document), ensure_ascii=False, allow_nan=False)
+    finite = json.loads(json.dumps(document), parse_constant=lambda _: None)  # JSON lacks NaN and infinity
+    text = json.dumps(finite, ensure_ascii=False)
     sys.stdout.write(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    """``value`` with None for NaN and infinity, which JSON lacks."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def printable(text: str) -> str:
@@ -58,11 +52,14 @@ def show(text: str, facts: Mapping[str, Any] | None = None, *, wrap: bool = True
     _console().print(printable(filled), soft_wrap=not wrap, style=style)
 
 
-def show_table(columns: Mapping[str, str], records: Iterable[Mapping[str, Any]]) -> None:
+def show_table(
+    columns: Mapping[str, str], records: Sequence[Mapping[str, Any]], most: int | None = None, rest: str = ""
+) -> None:
     """Print a table: its ``columns`` map titles to templates, which are filled in from each record.
 
     A title with a leading ``>`` aligns its column to the right. A narrow terminal wraps the columns that are aligned to
-    the left; elsewhere (a pipe, a file) nothing is wrapped or cut.
+    the left; elsewhere (a pipe, a file) nothing is wrapped or cut. Of more than ``most`` records the others are counted
+    in a last line, which calls them ``rest``.
     """
     from rich.table import Table
 
@@ -71,12 +68,15 @@ def show_table(columns: Mapping[str, str], records: Iterable[Mapping[str, Any]])
         figures = title.startswith(">")
         name = printable(title.removeprefix(">"))
         table.add_column(name, justify="right" if figures else "left", no_wrap=figures)
-    for record in records:
+    for record in records[:most]:
         table.add_row(*(printable(_fill(template, record)) for template in columns.values()))
     console = _console()
     if not console.is_terminal:
         console.width = 1 << 16
-    console.print(table)
+    if records:
+        console.print(table)
+    if most is not None and len(records) > most:
+        show(f"... {len(records) - most} {rest}")
 
 
 class _Filler(Formatter):

@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 from .listing import draw_counts
-from .options import NODE_COLUMNS, add_columns, add_json, add_memory, add_options, given_memory
+from .options import JSON, MEMORY, NODE_COLUMNS, add_columns, add_command, add_options, given_memory
 from .output import StageBar, clock, emit, show
 
 
 def add_commands(commands: Any) -> None:
-    imported = commands.add_parser("import", help="make a store from tables, for a graph larger than memory")
+    imported = add_command(commands, "import", import_graph, "make a store from tables, for a graph larger than memory")
     tables = {
         "--edges FILE": "edge table: source, target",
         "--nodes FILE": "node table: id, label (may be empty), attributes",
@@ -21,18 +21,13 @@ def add_commands(commands: Any) -> None:
     told = "array [nodes, columns] in the order of the node table (.npy), instead of its columns"
     add_options(imported, {"--features FILE": told})
     add_columns(imported)
-    add_memory(imported)
-    add_json(imported)
-    imported.set_defaults(run=import_graph)
+    add_options(imported, MEMORY | JSON)
 
-    planned = commands.add_parser("plan", help="estimate time, memory and disk for a graph larger than memory")
+    planned = add_command(commands, "plan", plan_work, "estimate time, memory and disk for a graph larger than memory")
     counts = {"--nodes N": "for example 111e6", "--edges E": "each counted once", "--columns F": "number of features"}
     add_options(planned, counts, required=True, type=_count)
     add_options(planned, {"--classes C": "number of known classes (40)"}, type=_count, default=40)
-    add_options(planned, {"--labelled SHARE": "share of labelled nodes (0.5)"}, type=float, default=0.5)
-    add_memory(planned)
-    add_json(planned)
-    planned.set_defaults(run=plan_work)
+    add_options(planned, {"--labelled SHARE": ("share of labelled nodes (0.5)", 0.5), **MEMORY, **JSON})
 
 
 def _count(text: str) -> int:
@@ -82,7 +77,6 @@ def _draw_imported(facts: dict[str, Any]) -> None:
     for note in facts["notes"]:
         show(f"note: {note}")
     show(f"Store in {facts['out']}, {format_bytes(facts['bytes'])}; next:", wrap=False)
-    show("  {next}", facts, wrap=False)
 
 
 def plan_work(args: argparse.Namespace) -> None:

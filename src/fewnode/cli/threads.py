@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import median
 
 LOAD = Path("/proc/loadavg")  # its fourth field is "running/all" tasks, this one among the running
-SAMPLES, PAUSE = 5, 0.004
 
 
 def use_free_cores() -> None:
@@ -23,10 +22,10 @@ def free_cores() -> int:
 def _busy() -> int:
     """Other tasks that are running, the median of a few samples; 0 where the system does not tell."""
     seen = []
-    for _ in range(SAMPLES):
-        try:
+    try:
+        for _ in range(5):
             seen.append(int(LOAD.read_text().split()[3].partition("/")[0]) - 1)
-        except (OSError, ValueError, IndexError):
-            return 0
-        time.sleep(PAUSE)
+            time.sleep(0.004)
+    except (OSError, ValueError, IndexError):
+        return 0
     return max(0, round(median(seen)))

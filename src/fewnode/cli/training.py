@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import TASK_SHAPE, add_data_dir, add_json, add_options, add_task_shape, add_training, option_pairs
+from . import options
 from .output import TrainingBar, emit, load_with_bar, say, show, warnings_as_notes
 
 if TYPE_CHECKING:
@@ -18,29 +18,26 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    train = commands.add_parser("train", help="train a method on the base classes of a data set")
+    train = options.add_command(commands, "train", train_method, "train a method on the base classes of a data set")
     train.add_argument("method", help="a name of `fewnode ls methods`")
     train.add_argument("dataset", help="a name of `fewnode ls datasets`")
-    add_task_shape(train, *TASK_SHAPE)
-    add_training(train)
-    add_options(train, {"--inductive": "train without the nodes of the novel classes"})
-    add_options(train, {"--tensorboard DIR": "also write the training curves there (extra [log])"})
-    told = "auto: share the tasks of a step among the processes that torchrun started (1)"
-    train.add_argument("--ranks", choices=("1", "auto"), default="1", help=told)
-    add_data_dir(train)
-    add_json(train)
-    train.set_defaults(run=train_method)
+    options.add_task_shape(train, *options.TASK_SHAPE)
+    options.add_training(train)
+    more = {
+        "--inductive": "train without the nodes of the novel classes",
+        "--tensorboard DIR": "also write the training curves there (extra [log])",
+        "--ranks": ("auto: share the tasks of a step among the processes that torchrun started (1)", ("1", "auto")),
+    }
+    options.add_options(train, more | options.DATA_DIR | options.JSON)
 
-    test = commands.add_parser("evaluate", help="evaluate a model on tasks of classes that it was not trained on")
+    what = "evaluate a model on tasks of classes that it was not trained on"
+    test = options.add_command(commands, "evaluate", evaluate_model, what)
     test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` or `fewnode fit --out` wrote")
-    tasks = test.add_mutually_exclusive_group()
-    tasks.add_argument("--tasks", type=int, default=500, metavar="N", help="number of tasks to draw (500)")
-    tasks.add_argument("--pool", metavar="FILE", help="an .npz of tasks to take instead (Tasks.save)")
-    add_task_shape(test, *TASK_SHAPE, trained=True)
-    add_options(test, {"--seed S": "random seed of the tasks (0)"}, type=int, default=0)
-    add_data_dir(test)
-    add_json(test)
-    test.set_defaults(run=evaluate_model)
+    pool = "an .npz of tasks to take instead (Tasks.save)"
+    tasks = {"--tasks N": ("number of tasks to draw (500)", 500), "--pool FILE": pool}
+    options.add_options(test.add_mutually_exclusive_group(), tasks)
+    options.add_task_shape(test, *options.TASK_SHAPE, trained=True)
+    options.add_options(test, {"--seed S": ("random seed of the tasks (0)", 0), **options.DATA_DIR, **options.JSON})
 
 
 def train_method(args: argparse.Namespace) -> int:
@@ -50,7 +47,7 @@ def train_method(args: argparse.Namespace) -> int:
 
     method = one_of("method", args.method, names())  # refuses wrong names before torch is imported
     dataset = catalog.entry(args.dataset).name
-    given = option_pairs(args.set)
+    given = options.option_pairs(args.set)
     folder = _usable(Path(args.out), args.resume)
     try:
         say(f"Preparing {method} ...")
@@ -58,9 +55,9 @@ def train_method(args: argparse.Namespace) -> int:
         from ..methods.options import parse_options
         from ..training.loop import TensorBoardLog, ranks
 
-        options = parse_options(find(method), given)
+        more = parse_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
-        shape: dict[str, Any] = {name: getattr(args, name) for name in (*TASK_SHAPE, "seed", "inductive", "device")}
+        shape = options.picked(args, *options.TASK_SHAPE, "seed", "inductive", "device")
         with ranks() if args.ranks == "auto" else nullcontext(0) as rank, warnings_as_notes(), TrainingBar() as bar:
             written = None if args.tensorboard is None or rank else TensorBoardLog(args.tensorboard)
 
@@ -69,7 +66,7 @@ def train_method(args: argparse.Namespace) -> int:
                 if written is not None:
                     written(now)
 
-            model = fit(method, graph, split, **shape, callback=None if rank else tell, resume=folder, **options)
+            model = fit(method, graph, split, **shape, callback=None if rank else tell, resume=folder, **more)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; nothing new is kept") from None
     if rank:
@@ -140,7 +137,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         say(f"note: {card.dataset} is not the graph this model was trained on (other edges or features)")
     drawn: dict[str, Any] = {}
     if tasks is None:
-        drawn = {name: getattr(args, name) or getattr(card, name) for name in TASK_SHAPE}
+        drawn = {name: getattr(args, name) or getattr(card, name) for name in options.TASK_SHAPE}
         drawn |= {"n_tasks": args.tasks, "seed": args.seed}
     found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
     more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
@@ -153,8 +150,9 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
 
     if args.pool is not None:
         raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
-    shape = {name: getattr(args, name) for name in TASK_SHAPE}
-    done = evaluate_tables(args.folder, **shape, n_tasks=args.tasks, seed=args.seed, say=say)
+    done = evaluate_tables(
+        args.folder, **options.picked(args, *options.TASK_SHAPE), n_tasks=args.tasks, seed=args.seed, say=say
+    )
     more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
     document = _evaluated(done.classifier.method, None, done.found, **more)
 

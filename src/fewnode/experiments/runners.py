@@ -36,12 +36,6 @@ class Plan:
     not_run: dict[str, str]  # data set -> why it is not here
     not_possible: list[tuple[Run, str]]
 
-    def seconds(self, rows: Iterable[Row]) -> tuple[float, int]:
-        """How long it all takes one after another by earlier rows, and for how many runs there is no such row."""
-        known = Durations(rows)
-        guesses = [known.guess(run) for run in self.todo]
-        return sum(guess or 0.0 for guess in guesses), sum(guess is None for guess in guesses)
-
 
 def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
     """Sort runs into done (a row without failure exists), possible and impossible.
