@@ -56,17 +56,14 @@ class Labels:
         kind = one_of("step", str(step.get("do")), ("class", "label", "take", "skip", "rename", "merge", "remove"))
         if kind == "class":
             return (*self.classes, self._fresh(step.get("name"))), {}
-        if kind in ("label", "take", "skip"):
-            nodes = _nodes(step)
-            if kind == "take":
-                return self.classes, dict.fromkeys(node for node in nodes if node in self.marks)
-            if kind == "skip":
-                return self.classes, {node: SKIPPED for node in nodes if not self.marks.get(node)}
-            name = self._learnable(_text(step.get("class")))
-            if name in (*self.classes, *self.known, self.other):
-                return self.classes, dict.fromkeys(nodes, name)
-            name = self._fresh(name)
-            return (*self.classes, name), dict.fromkeys(nodes, name)
+        if kind == "take":
+            return self.classes, dict.fromkeys(node for node in _nodes(step) if node in self.marks)
+        if kind == "skip":
+            return self.classes, {node: SKIPPED for node in _nodes(step) if not self.marks.get(node)}
+        if kind == "label":
+            nodes, name = _nodes(step), self._learnable(_text(step.get("class")))
+            new = name not in (*self.classes, *self.known, self.other)
+            return (*self.classes, self._fresh(name)) if new else self.classes, dict.fromkeys(nodes, name)
         if not self.classes:
             raise InputError("there is no class of your own yet")
         name = one_of("class of your own", _text(step.get("name")), self.classes)

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..classifier import open_set as opening
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.explain import Explanation
-from ..classifier.inputs import Examples, class_name, find_nodes, node_name, sorted_by_name
+from ..classifier.inputs import Examples, find_nodes, node_name, sorted_by_name
 from ..classifier.predictions import OTHER, Predictions
 from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError
@@ -109,20 +109,20 @@ class LabelSession:
 
     def _check_given(self, nodes: list[str]) -> None:
         """Refuse unknown nodes, and those that the graph labels with a known class."""
-        ids = find_nodes(self.graph, nodes, "nodes")
-        for i in ids[self.graph.y[ids] >= 0].tolist():
-            if (given := class_name(self.graph, int(self.graph.y[i]))) in self.labels.known:
-                name = node_name(self.graph, i)
-                raise InputError(f"node {name!r} is labelled {given!r} in the graph; correct it there if it is wrong")
+        ids = find_nodes(self.graph, nodes, "nodes").cpu()
+        labelled = ids[self.known_y[ids] >= 0]
+        if len(labelled):
+            name, given = node_name(self.graph, int(labelled[0])), self.labels.known[int(self.known_y[labelled[0]])]
+            raise InputError(f"node {name!r} is labelled {given!r} in the graph; correct it there if it is wrong")
 
     def _start_from(self, examples: Examples) -> None:
         if self.labels.done or self.labels.undone:
             self.notes.append("the labels given before are taken up; the support table is not read again")
             return
         steps = []
-        for name, nodes in examples.items():
-            ids = find_nodes(self.graph, nodes, f"class {name!r}").tolist()
-            steps.append({"do": "label", "nodes": [node_name(self.graph, i) for i in ids], "class": name})
+        for name, given in examples.items():
+            nodes = [node_name(self.graph, i) for i in find_nodes(self.graph, given, f"class {name!r}").tolist()]
+            steps.append({"do": "label", "nodes": nodes, "class": name})
         trial = copy.deepcopy(self.labels)
         for step in steps:  # all of it or nothing: half a table in the journal would hide the other half
             trial.apply(self._checked(step, trial))
