@@ -152,40 +152,40 @@ class Session:
 def execute(next_run: NextRun, jobs: int = 1, data_dir: str | None = None) -> Iterator[Event]:
     """Do what ``next_run`` hands out in ``jobs`` processes of this machine. One that dies (out of memory, a crash)
     fails its run, nothing else; all end with the generator."""
-    workers: list[_Worker] = []
+    workers = [_Worker(data_dir) for _ in range(jobs)]
     try:
         while True:
-            idle = [worker for worker in workers if worker.run is None]
-            while (idle or len(workers) < jobs) and (run := next_run()) is not None:
-                if not idle:
-                    idle.append(_Worker(data_dir))
-                    workers.append(idle[0])
-                yield idle.pop().start(run)
+            for worker in workers:
+                if worker.run is None and (run := next_run()) is not None:
+                    yield worker.start(run)
             busy: dict[Any, _Worker] = {worker.pipe: worker for worker in workers if worker.run is not None}
             if not busy:
                 return
             for pipe in wait(list(busy)):
                 yield busy[pipe].listen()
-            workers = [worker for worker in workers if not worker.pipe.closed]
     finally:
         for worker in workers:
             worker.stop()
 
 
 class _Worker:
-    """A process with a bench in it, and the pipe to it. ``run`` is what it is doing."""
+    """A process with a bench in it, started with its first run and again after its death. ``run`` is what it is doing;
+    the ``pipe`` leads to it."""
 
     def __init__(self, data_dir: str | None) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would share torch's threads and locks
-        self.pipe, inner = context.Pipe()
-        self.process = context.Process(target=_work, args=(inner, data_dir), daemon=True)
-        self.process.start()
-        inner.close()
+        self.data_dir = data_dir
+        self.process: Any = None
         self.run: Run | None = None
 
     def start(self, run: Run) -> Event:
+        if self.process is None or not self.process.is_alive():
+            context = multiprocessing.get_context("spawn")  # a fork would share torch's threads and locks
+            self.pipe, inner = context.Pipe()
+            self.process = context.Process(target=_work, args=(inner, self.data_dir), daemon=True)
+            self.process.start()
+            inner.close()
         self.run, self.began = run, time.perf_counter()
-        with suppress(OSError):  # it has died while idle: listening will tell
+        with suppress(OSError):  # it has just died: listening will tell
             self.pipe.send(run)
         return Event(run)
 
@@ -196,18 +196,17 @@ class _Worker:
         try:
             message = self.pipe.recv()
         except (EOFError, OSError):
-            self.pipe.close()
             self.process.join()
-            message = failure(run, _cause(self.process.exitcode or 0), time.perf_counter() - self.began)
+            message = failure(run, _cause(self.process.exitcode), time.perf_counter() - self.began)
         if not isinstance(message, dict):
             return Event(run, *message)
         self.run = None
         return Event(run, row=message)
 
     def stop(self) -> None:
-        self.pipe.close()
-        self.process.kill()  # nothing is lost: rows are written by the listener
-        self.process.join()
+        if self.process is not None:
+            self.process.kill()  # nothing is lost: rows are written by the listener
+            self.process.join()
 
 
 def _cause(code: int) -> str:

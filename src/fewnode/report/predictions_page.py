@@ -71,17 +71,16 @@ class Details:
 
     def __init__(self, classifier: FewShotClassifier) -> None:
         assert classifier.graph is not None
-        self.graph, self.schema, source = classifier.graph, classifier.schema, classifier.source
-        x = self.graph.features
-        self.sparse = x is not None and x.layout == torch.sparse_csr
+        graph, source = classifier.graph, classifier.source
+        self.x: Any = graph.features
+        self.names, self.schema = graph.feature_names, classifier.schema
         self.texts: Sequence[str] = []
-        self.title = ""
         if source is not None and source.text_column and classifier.on_fitted_graph:
-            columns = source.node_columns(self.graph.node_names or (), [source.text_column])
+            columns = source.node_columns(graph.node_names or (), [source.text_column])
             self.texts = columns.get(source.text_column, [])
-        if self.texts:
-            self.title = "text"
-        elif x is not None and self.graph.feature_names is not None:
+        self.sparse = self.x is not None and self.x.layout == torch.sparse_csr
+        self.title = "text" if self.texts else ""
+        if not self.texts and self.x is not None and self.names is not None:
             self.title = "its rarest words or columns" if self.sparse else "its most unusual columns"
 
     def of(self, nodes: Tensor) -> list[str]:
@@ -95,17 +94,15 @@ class Details:
 
     def _rarest(self, nodes: Tensor) -> list[str]:
         """The words or columns with the largest values, weighted by their rarity."""
-        assert self.graph.features is not None and self.graph.feature_names is not None
-        x, names = to_scipy(self.graph.features), self.graph.feature_names
-        rarity = np.log(x.shape[0] / np.bincount(x.indices, minlength=len(names)).clip(1))
+        x, names = to_scipy(self.x), np.array(self.names)
+        rarity = np.log(x.shape[0] / x.getnnz(axis=0).clip(1))
         rows = [x[node] for node in nodes.tolist()]
         orders = [(-row.data * rarity[row.indices]).argsort(kind="stable")[:6] for row in rows]
-        return [", ".join(names[c] for c in row.indices[order]) for row, order in zip(rows, orders, strict=True)]
+        return [", ".join(names[row.indices[order]]) for row, order in zip(rows, orders, strict=True)]
 
     def _most_unusual(self, nodes: Tensor) -> list[str]:
         """The three columns furthest from their mean, in the user's units."""
-        assert self.graph.features is not None and self.graph.feature_names is not None
-        x, names = self.graph.features[nodes].cpu().double(), self.graph.feature_names
+        x, names = self.x[nodes].cpu().double(), self.names or ()
         furthest = x.abs().topk(min(3, x.shape[1]), dim=1).indices
         if self.schema is not None and self.schema.scale is not None and self.schema.centre is not None:
             x = x * torch.tensor(self.schema.scale) + torch.tensor(self.schema.centre)

@@ -45,8 +45,9 @@ class ResultTable:
         return render("table.tex", table=self)
 
 
-def _pivot(texts: Mapping[tuple[Any, Any], str], rows: Iterable[Any], columns: Sequence[Any]) -> list[list[str]]:
+def _pivot(texts: Mapping[tuple[Any, Any], str], columns: Sequence[Any]) -> list[list[str]]:
     """Rows of texts by (row, column), a dash where there is none; the parts of a row's key come first."""
+    rows = dict.fromkeys(row for row, _ in texts)
     return [[*row, *(texts.get((row, column), "–") for column in columns)] for row in rows]
 
 
@@ -88,18 +89,18 @@ def _leaderboard(cells: Sequence[Cell]) -> ResultTable:
 
 def order_titles(cells: Sequence[Cell]) -> list[str]:
     """Titles of methods by their mean rank over the problems they took part in, training-free ones last."""
-    ranks: dict[str, list[float]] = {}
+    ranks = defaultdict(list)
     for found in by_problem(cells).values():
         for place, cell in enumerate(sorted(found, key=lambda cell: -cell.accuracy)):
-            ranks.setdefault(cell.title, []).append(place / len(found))
+            ranks[cell.title].append(place / len(found))
     free = {cell.title for cell in cells if cell.training_free}
     return sorted(ranks, key=lambda name: (name in free, float(np.mean(ranks[name]))))
 
 
 def verdicts(cells: Sequence[Cell]) -> dict[str, str]:
     """The text of each cell of a problem, by its title, with the marks of the tests."""
-    best, baseline = best_of(cells), best_of(cell for cell in cells if cell.training_free)
-    assert best is not None
+    best = max(cells, key=lambda cell: cell.accuracy)
+    baseline = best_of(cell for cell in cells if cell.training_free)
     worse, beaten = below(cells, best), below(cells, baseline) if baseline else set()
     found = {}
     for cell in cells:
@@ -132,8 +133,8 @@ def gains(cells: Sequence[Cell]) -> list[ResultTable]:
         f"Mean gain over the best training-free row, which is chosen on the very tasks it is tested on: {means}. "
         "Inductive: trained without the nodes of novel classes; then the gap to the usual setting."
     )
-    heads = ["data set", "tasks", DEFAULT, "best training-free", "gain", "residual TENT", "best other trained"]
-    heads.append("inductive")
+    others = ("best training-free", "gain", "residual TENT", "best other trained", "inductive")
+    heads = ["data set", "tasks", DEFAULT, *others]
     return [ResultTable("gains", f"{DEFAULT} against training-free baselines", heads, rows, note)] if rows else []
 
 
@@ -143,14 +144,11 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
     reduced = [cell for cell in cells if cell.kind == "ablation"]
     levels = sorted({cell.without for cell in reduced}, key=lambda level: (len(level.split()), level))
     texts: dict[tuple[Any, Any], str] = {}
-    for cell in reduced:
+    for cell in sorted(reduced, key=lambda cell: (cell.whole, cell.problem)):
         if full := whole.get((cell.whole, cell.problem)):
-            texts[(cell.whole, cell.problem), cell.without] = _difference(cell, full)
-    rows = [
-        [dataset_title(key[1].dataset), key[1].setting, key[0], str(whole[key])]
-        + [texts.get((key, level), "–") for level in levels]
-        for key in sorted({key for key, _ in texts})
-    ]
+            where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, str(full))
+            texts[where, cell.without] = _difference(cell, full)
+    rows = _pivot(texts, levels)
     test = TEST.split(",")[0]
     note = f"The change in points without a level of adaptation; ≈: not distinguishable from none ({test}, 5 %)."
     heads = ["data set", "tasks", "method", "whole", *(f"without {level} level" for level in levels)]
@@ -170,7 +168,7 @@ def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:
             where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, cell.kind)
             texts[where, int(cell.options[cell.kind])] = str(cell)
     values = sorted({value for _, value in texts})
-    rows = _pivot(texts, sorted({where for where, _ in texts}), values)
+    rows = _pivot(dict(sorted(texts.items())), values)
     heads = ["data set", "tested on", "method", "varied", *map(str, values)]
     note = "Trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
     return [ResultTable("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
@@ -258,14 +256,13 @@ def _published(source: Mapping[str, Any], dataset: str, measured: str | None, ce
         note += " This data set was not run here."
     elif measured != dataset:
         note += f" Here: a stand-in, {read_names('published.toml')['stand_in'][measured][1]}."
-    rows = _pivot(texts, dict.fromkeys(row for row, _ in texts), heads)
     name, shown = f"published_{source['key']}_{dataset}", f"{dataset_title(dataset)}, {source['short']}"
-    return ResultTable(name, shown, ["method", *heads], rows, note)
+    return ResultTable(name, shown, ["method", *heads], _pivot(texts, heads), note)
 
 
 def every_cell(cells: Sequence[Cell]) -> ResultTable:
     """All numbers, for other programs."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             **asdict(cell.problem),
             "method": cell.method,
@@ -281,6 +278,4 @@ def every_cell(cells: Sequence[Cell]) -> ResultTable:
         }
         for cell in sorted(cells, key=lambda cell: (cell.problem, cell.method, str(cell.options)))
     ]
-    return ResultTable(
-        "cells", "Every cell", list(rows[0]) if rows else [], [[*map(str, row.values())] for row in rows]
-    )
+    return ResultTable("cells", "Every cell", list(rows[0]) if rows else [], [list(row.values()) for row in rows])
