@@ -31,7 +31,7 @@ from torch.nn import functional as F
 import fewnode
 from fewnode.classifier import planning
 from fewnode.classifier.commands import write_predictions
-from fewnode.graph.arrays import STEPS, csr_tensor, leading_eigenvectors, to_scipy
+from fewnode.graph.arrays import csr_tensor, leading_eigenvectors, to_scipy
 from fewnode.graph.edge_types import union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
@@ -263,7 +263,7 @@ def passes(row: dict[str, Any]) -> float:
     """Arcs times columns times passes of the views of a row's graph."""
     rank = planning.rank_of(row["columns"])
     smoothed = rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0])
-    return float(2 * row["edges"] * (smoothed + (rank + planning.SPARE) * (2 * STEPS + 1)))
+    return float(2 * row["edges"] * (smoothed + (rank + planning.SPARE) * (2 * 6 + 1)))  # 6 steps of subspace iteration
 
 
 def table() -> str:
