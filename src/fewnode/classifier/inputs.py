@@ -462,7 +462,11 @@ def read_examples(
     table = table_of(given, "examples") if is_frame(given) else read_columns(given)
     stored = None if graph is None or not isinstance(graph.node_names, StoredNames) else graph.node_names
     nodes: Collection[str] = stored or (() if graph is None else name_index(graph))
-    by, label = pair_roles(table, columns or {}, nodes, "Name the two columns id and label")
+
+    def known_share(values: Sequence[str]) -> float:
+        return sum(value in nodes for value in values) / max(1, len(values))
+
+    by, label = pair_roles(table, columns or {}, known_share, "Name the two columns id and label")
     ids, labels = table.text(by.column, "example nodes"), table.text(label.column, "classes of the examples")
     seen: dict[str, int] = {}
     for row, (node, name) in enumerate(zip(ids, labels, strict=True)):

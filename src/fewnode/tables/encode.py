@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from scipy import sparse as sp
 
@@ -49,12 +50,7 @@ class TableEncoder:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "TableEncoder":
-        def frozen(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {key: frozen(part) for key, part in value.items()}
-            return tuple(value) if isinstance(value, list) else value
-
-        return cls(**{name: frozen(value) for name, value in document.items()})
+        return msgspec.convert(dict(document), cls)
 
 
 class Block(NamedTuple):

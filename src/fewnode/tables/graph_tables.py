@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, combined, encode, fit_encoder
 from .names import FLAGS, flag
 from .read import Files, Table, close_name, read_columns, several
-from .schema import Ids, Role, edge_roles, end_samples, find_id, flagged, node_roles, option_name, pair_roles
+from .schema import Role, edge_roles, end_samples, find_id, flagged, node_roles, option_name, pair_roles
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -95,7 +96,7 @@ def read_graph(
     listed = _add_nodes(ids, schema, file)
     notes = [*schema.notes(), *_told_of_new(schema, ids, listed)]
     given = None if labels is None else read_columns(labels)
-    label_roles = () if given is None else pair_roles(given, columns, Ids(ids, "id"))
+    label_roles = () if given is None else pair_roles(given, columns, partial(ids.share, "id"))
     found: dict[str, Any] = {"num_nodes": len(ids), "node_names": tuple(ids.text("id"))}
     found |= schema.edge_arrays(ids, type_per_file, decimal) | ({"directed": True} if directed else {})
     found |= _labels(schema, given, label_roles, ids, multi_label, notes)
@@ -145,7 +146,7 @@ class Schema:
         columns are taken in the same way."""
         samples = [part for table in edges[:1] for part in end_samples(table, columns)]
         roles = [] if nodes is None else node_roles(nodes, columns, samples, **how)
-        known = () if nodes is None else Ids(nodes, next(role.column for role in roles if role.use == "id"))
+        known = None if nodes is None else partial(nodes.share, _named(roles, "id") or "")
         found: dict[tuple[str, ...], list[Role]] = {}
         for table in edges:
             if tuple(table.columns) not in found:
@@ -154,7 +155,7 @@ class Schema:
 
     def named(self, use: str) -> str | None:
         """The column of the node table for one use."""
-        return next((role.column for role in self.nodes if role.use == use), None)
+        return _named(self.nodes, use)
 
     def notes(self) -> list[str]:
         tables = (*self.edge_tables, *([] if self.node_table is None else [self.node_table]))
@@ -183,18 +184,10 @@ class Schema:
             return Table.of("the edges", {"id": np.array([], dtype=str)})
         table, name = self.node_table, self.named("id") or ""
         _check_given(table, name)
-        text = table.as_text(name)
-        distinct, total = table.one(f"count(distinct {text}), count(*)")
-        if distinct < total:
-            row, first, value = table.run(
-                f"select r, f, v from (select rowid r, min(rowid) over (partition by {text}) f, {text} v "
-                f"from {table.sql}) where r > f order by r limit 1"
-            ).fetchone()
-            raise InputError(
-                f"{table.place(row, name)}: node id {value!r} is already used in row {first + 1} ({total - distinct:,} "
-                f"repeated). Every node needs its own id; if another column holds the ids, name it with {FLAGS['id']}"
-            )
-        return table.selected({"id": text})
+        _check_once(
+            table, name, f"Every node needs its own id; if another column holds the ids, name it with {FLAGS['id']}"
+        )
+        return table.selected({"id": table.as_text(name)})
 
     def check_ends(self, ids: Table) -> None:
         """Refuse edges to nodes that the node table lacks."""
@@ -227,13 +220,25 @@ def _named(roles: Sequence[Role], use: str) -> str | None:
     return next((role.column for role in roles if role.use == use), None)
 
 
-# --- nodes ----------------------------------------------------------------------------------------------------
-
-
 def _check_given(table: Table, name: str) -> None:
     """Refuse a column of node ids of which some are missing."""
     missing = f"{table.as_text(name, 'node ids', FLAGS['id'])} = ''"
     table.refuse(name, missing, lambda *_: "the node id is missing; fill it in or remove the row")
+
+
+def _check_once(table: Table, name: str, remedy: str) -> None:
+    """Refuse a column of node ids that names a node twice."""
+    text = table.as_text(name)
+    distinct, total = table.one(f"count(distinct {text}), count(*)")
+    if distinct < total:
+        row, first, value = table.run(
+            f"select r, f, v from (select rowid r, min(rowid) over (partition by {text}) f, {text} v "
+            f"from {table.sql}) where r > f order by r limit 1"
+        ).fetchone()
+        raise InputError(
+            f"{table.place(row, name)}: node id {value!r} is already used in row {first + 1} ({total - distinct:,} "
+            f"repeated). {remedy}"
+        )
 
 
 def _check_known(table: Table, name: str, ids: Table, known: Table | None) -> None:
@@ -310,9 +315,6 @@ def _told_of_new(schema: Schema, ids: Table, listed: int) -> list[str]:
     ]
 
 
-# --- edges ----------------------------------------------------------------------------------------------------
-
-
 def weight_sql(table: Table, name: str | None, decimal: str | None) -> str:
     """SQL for the weights of edges, numbers above zero; the edges of a file without any count one each."""
     if name is None:
@@ -342,6 +344,7 @@ def _nearest_edges(x: Any, k: int | None, table: Table | None, rank: int = 64) -
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import StandardScaler
 
     if x is None or k is None:
         raise InputError(f"{table and table.path}: --knn compares nodes by their columns, but none is used")
@@ -351,18 +354,12 @@ def _nearest_edges(x: Any, k: int | None, table: Table | None, rank: int = 64) -
     if sp.issparse(x):
         whole = TfidfTransformer(sublinear_tf=True).fit_transform(x) if (x.data == np.round(x.data)).all() else x
     else:
-        spread = x.std(axis=0)
-        whole = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1)
+        whole = StandardScaler().fit_transform(x)
     if x.shape[1] > rank:
         whole = TruncatedSVD(rank, random_state=0).fit_transform(whole)
-    search = NearestNeighbors(n_neighbors=k + 1, metric="cosine", algorithm="brute").fit(whole)
-    found = search.kneighbors(whole, return_distance=False)
-    others = found != np.arange(n)[:, None]
-    others[others.all(axis=1), -1] = False  # equal nodes may hide the node itself
-    return np.stack([np.repeat(np.arange(n), k), found[others]]).astype(np.int64)
-
-
-# --- labels ---------------------------------------------------------------------------------------------------
+    search = NearestNeighbors(n_neighbors=k, metric="cosine", algorithm="brute").fit(whole)
+    others = search.kneighbors(return_distance=False)  # the node itself is none of them
+    return np.stack([np.repeat(np.arange(n), k), others.ravel()]).astype(np.int64)
 
 
 def _labels(
@@ -373,11 +370,8 @@ def _labels(
         table, (by, name) = given, (role.column for role in roles)
         _check_given(table, by)
         _check_known(table, by, ids, schema.node_table)
+        _check_once(table, by, "A node has one label; give each node one row")
         rows = look_up(table, by, ids)
-        order = np.argsort(rows, kind="stable")
-        if len(again := order[1:][np.diff(rows[order]) == 0]):
-            where = table.place(int(again.min()), by)
-            raise InputError(f"{where}: this node has a label already; give each node one row")
     elif schema.node_table is not None and (column := schema.named("label")):
         table, name, rows = schema.node_table, column, np.arange(len(schema.node_table))
     else:
@@ -442,9 +436,6 @@ def _mark(found: set[str]) -> str | None:
         if any(all(cell) and again.issuperset(cell) for cell in several):
             return mark
     return None
-
-
-# --- features in a file of their own --------------------------------------------------------------------------
 
 
 class FeatureFile:
@@ -543,10 +534,9 @@ def _triples(table: Table) -> tuple[Any, tuple[str, ...]]:
 
 def load_array(path: Path) -> np.ndarray:
     """An array of features [nodes, columns] in a .npy file, mapped; refused if it is none."""
+    file = readable(path)
     try:
-        x: np.ndarray = np.load(readable(path), mmap_mode="r", allow_pickle=False)
-    except InputError:
-        raise
+        x: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path} is not a readable .npy array ({error}); write it with numpy.save") from error
     return _check_matrix(path, x)

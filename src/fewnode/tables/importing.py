@@ -5,7 +5,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,9 +83,7 @@ def import_tables(
             shutil.rmtree(work)
             raise
         progress("hashing", 0.0)
-        for path in work.iterdir():
-            if path.suffix != ".npy":
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _clear(path for path in work.iterdir() if path.suffix != ".npy")
         Facts.write(work, facts | {"notes": [*facts["notes"], *([UNTYPED] if typed else [])]})
         work.rename(target)
     progress("done", 1.0)
@@ -110,13 +108,16 @@ def _stats(paths: Any) -> list[tuple[int, int]]:
     return [(one.st_size, one.st_mtime_ns) for one in stats]
 
 
+def _clear(paths: Iterable[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def _begun(work: Path, digest: str) -> dict[str, Any]:
     """What an import of the very same files had finished; anything else there is removed."""
     state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
     if state.get("tables") != digest:
-        for path in work.iterdir():
-            if path.name != "lock":
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _clear(path for path in work.iterdir() if path.name != "lock")
         state = {"tables": digest}
     return state
 

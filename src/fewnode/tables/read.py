@@ -87,10 +87,9 @@ class Table:
     @classmethod
     def of(cls, path: PathLike, columns: Mapping[str, np.ndarray], database: Any = None) -> "Table":
         """A table of arrays: numbers with NaN where they are missing, vectors as rows, anything else as text."""
-        named = {f"c{i}": _registered(column) for i, column in enumerate(columns.values())}
         database = _in_memory(os.getpid()) if database is None else database
         cursor = database.cursor()
-        cursor.register("given", named)
+        cursor.register("given", {f"c{i}": _registered(column) for i, column in enumerate(columns.values())})
         return _stored(database, Path(path), list(columns), "given", cursor)
 
     def selected(self, expressions: Mapping[str, str]) -> "Table":
@@ -156,18 +155,16 @@ class Table:
     def vectors(self, name: str) -> np.ndarray:
         """A column of vectors ``[rows, length]``, NaN where there is none."""
         column = self.column(name, "vectors")
-        cells = self.fetch(f"coalesce({column}, [null::float])").tolist()
-        width = max(map(len, cells))
-        found = np.full((len(cells), width), np.nan, np.float32)
-        for row, cell in enumerate(cells):
-            if len(cell) == width:
-                found[row] = cell
-            elif len(cell) != 1 or np.ma.count(cell):
-                raise InputError(
-                    f"{self.place(row, name)}: a vector of {len(cell)} numbers, but another has {width}; give all "
-                    "vectors the same length"
-                )
-        return found
+        (width,) = self.one(f"coalesce(max(len({column})), 1)")
+        row, length = self.one(f"min(rowid), arg_min(len({column}), rowid)", f"len({column}) <> {width}")
+        if row is not None:
+            remedy = "give all vectors the same length"
+            raise InputError(
+                f"{self.place(row, name)}: a vector of {length} numbers, but another has {width}; {remedy}"
+            )
+        gap = np.full(width, np.nan, np.float32)
+        cells = self.fetch(f"coalesce({column}, [])").tolist()
+        return np.stack([np.ma.filled(cell, np.nan) if len(cell) else gap for cell in cells]).astype(np.float32)
 
     def codes(self, name: str, numbers: Mapping[str, int], rows: slice | None = None) -> np.ndarray:
         """The number of each cell's text, -1 where it has none."""
@@ -203,11 +200,12 @@ class Table:
 
 
 def _registered(column: np.ndarray) -> np.ndarray:
-    if column.ndim == 2:
-        made = np.empty(len(column), dtype=object)
-        made[:] = [None if np.isnan(row).any() else row.tolist() for row in column.astype(np.float32)]
-        return made
-    return column
+    """A column as DuckDB takes it."""
+    if column.ndim == 1:
+        return column
+    made = np.empty(len(column), dtype=object)
+    made[:] = [None if np.isnan(row).any() else row.tolist() for row in column.astype(np.float32)]
+    return made
 
 
 def close_name(name: str, names: Mapping[str, Any] | Sequence[str], likely: int = 500) -> str | None:
@@ -259,9 +257,6 @@ def query_digest(query: str) -> str:
         raise _refused(f'the query "{query}" fails', error, CORRECT) from error
 
 
-# --- One table, in one file or several ----------------------------------------------------------------------
-
-
 def read_columns(paths: Files, database: Any = None, folder: Path | None = None) -> Table:
     """Read a table whose first row names the columns: CSV, TSV, Parquet, Excel, JSON lines, the only table of a
     .duckdb file, or what an SQL query selects.
@@ -288,15 +283,12 @@ def _joined(tables: Sequence[Table]) -> Table:
                 f"{table.path} and {first.path} are read as one table, but not both have {', '.join(sorted(other))}. "
                 "Give every part the same columns"
             )
-    same = {name: len({table.columns[name] for table in tables}) == 1 for name in first.columns}
-    parts = [
-        ", ".join(table.column(name, "values") if same[name] else table.as_text(name) for name in first.columns)
-        for table in tables
-    ]
-    union = " union all ".join(
-        f"(select {part} from {t.sql} order by rowid)" for part, t in zip(parts, tables, strict=True)
-    )
-    found = _stored(first.database, first.path, list(first.columns), f"({union})")
+    same = {name for name in first.columns if len({table.columns[name] for table in tables}) == 1}
+    selected = []
+    for table in tables:
+        cells = [table.column(name) if name in same else table.as_text(name) for name in first.columns]
+        selected.append(f"(select {', '.join(cells)} from {table.sql} order by rowid)")
+    found = _stored(first.database, first.path, list(first.columns), f"({' union all '.join(selected)})")
     found.notes = tuple(note for table in tables for note in table.notes)
     starts = np.cumsum([0, *(len(table) for table in tables[:-1])]).tolist()
     found.parts = tuple(zip([table.path for table in tables], starts, strict=True))
@@ -415,9 +407,6 @@ def _json_kind(cursor: Any, source: str, path: Path, name: str, place: str) -> t
         (others,) = cursor.execute(f"select count(*) from {source} where {unlike}").fetchone()
         return ("VARCHAR[]", f"{place}::varchar[]") if others else ("FLOAT[]", f"try_cast({place} as float[])")
     return "VARCHAR", f"({place} ->> '$')"
-
-
-# --- Text: packed or not, in any common encoding, with any common separator ---------------------------------
 
 
 @dataclass(frozen=True)
@@ -633,9 +622,6 @@ def _rewritten(file: Path, plain: Path, dialect: _Dialect, folder: Path) -> Path
         except InputError as error:
             raise InputError(f"{file}, {error}") from error
     return copy
-
-
-# --- JSON lines, Excel and DataFrames -----------------------------------------------------------------------
 
 
 def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:

@@ -1,6 +1,6 @@
 """What each column of the tables is taken for: by its name, by what is in it, or because the user said so."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,15 +27,7 @@ class Role:
     change: str = ""
 
 
-@dataclass(frozen=True)
-class Ids:
-    """Known node ids: those of a column of a table."""
-
-    table: Table
-    column: str
-
-
-Known = Ids | Collection[str]
+Known = Callable[[Sequence[str]], float] | None  # the share of some values that are known node ids
 
 
 def flagged(options: Mapping[str, Any], use: str) -> tuple[str, ...]:
@@ -59,16 +51,6 @@ def listed(columns: Iterable[str]) -> str:
     return ", ".join(map(repr, columns))
 
 
-def share_known(values: Sequence[str], known: Known) -> float:
-    """The share of values that are among the known ids."""
-    if isinstance(known, Ids):
-        return known.table.share(known.column, values)
-    return sum(value in known for value in values) / len(values) if values else 0.0
-
-
-# --- nodes ----------------------------------------------------------------------------------------------------
-
-
 def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -> tuple[str, str]:
     """The column of node ids, and why it is that one. ``ends`` are samples of columns that may hold node ids."""
     if given:
@@ -77,7 +59,7 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -
     if plain := [name for name in table.columns if names.plain(name) == "id"]:
         return plain[0], "its name"
     unique = [name for name in table.columns if _unique(table, name)]
-    found = [name for name in unique if any(share_known(end, Ids(table, name)) >= 0.5 for end in ends)]
+    found = [name for name in unique if any(table.share(name, end) >= 0.5 for end in ends)]
     named = [name for name in found or unique or table.columns if names.is_id(name)]
     if len(named) == 1:
         return named[0], "its name"
@@ -247,17 +229,14 @@ def _repeats(table: Table, name: str) -> bool:
     return bool(total < 10 or distinct <= total / 2)
 
 
-# --- edges ----------------------------------------------------------------------------------------------------
-
-
 def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[Role]:
     """The two ends, and what else the user asked for; other columns are named with the flag that would use them.
 
     ``known`` are the node ids, if a table has them.
     """
     source, target, why = _find_ends(table, options, known)
-    ids = known or [*table.sample(source), *table.sample(target)]
-    if share_known([source, target], ids) == 1:
+    ends = {source, target}
+    if known([source, target]) == 1 if known else ends <= {*table.sample(source), *table.sample(target)}:
         raise InputError(
             f"{table.path}: its first row, {listed(table.columns)}, names nodes, so it seems to have no column names. "
             "Write a first row with names, for example source,target"
@@ -293,7 +272,7 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     if pair := _named_pair(table):
         return *pair, "its name"
     if known:
-        found = [name for name in rest if share_known(table.sample(name), known) >= 0.5]
+        found = [name for name in rest if known(table.sample(name)) >= 0.5]
         if len(found) > 2:  # the few names of edge types may be names of nodes too
             found = [name for name in found if _many(table, name)] or found
         if len(found) == 1:  # a table of some of the nodes
@@ -330,7 +309,7 @@ def _with_partner(table: Table, one: str, rest: Sequence[str]) -> list[str]:
 def _other_end(table: Table, one: str, rest: Sequence[str], known: Known, use: str) -> str:
     usual = {a if use == "source" else b for a, b in names.PAIRS if names.end_name(one) in (a, b)}
     found = [name for name in rest if names.end_name(name) in usual]
-    found = found or [name for name in rest if known and share_known(table.sample(name), known) >= 0.5]
+    found = found or [name for name in rest if known and known(table.sample(name)) >= 0.5]
     found = found or list(rest)
     if len(found) == 1:
         return found[0]
@@ -357,9 +336,6 @@ def end_samples(table: Table, options: Mapping[str, Any]) -> list[list[str]]:
     return [table.sample(name) for name in columns if table.columns[name] != "vectors"]
 
 
-# --- labels ---------------------------------------------------------------------------------------------------
-
-
 def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
     """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
     do in doubt, where no flag helps."""
@@ -373,7 +349,7 @@ def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: s
 
     given = [name for name in flagged(options, "id") if name in table.columns]
     by = given or [name for name in table.columns if names.plain(name) == "id"]
-    by = by or [name for name in table.columns if share_known(table.sample(name), known) >= 0.5]
+    by = by or [name for name in table.columns if known and known(table.sample(name)) >= 0.5]
     by = by if len(by) == 1 else [name for name in by or table.columns if names.is_id(name)]
     node = only("id", by, "node ids")
     rest = [name for name in table.columns if name != node]
