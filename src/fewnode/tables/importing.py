@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,7 +194,7 @@ class _Importer:
         for rows in table.batches(self.batch):
             self.progress("encoding nodes", rows.start / len(table))
             letters = name_arrays(ids.text("id", rows=rows))
-            files.append("name_ends", letters["name_ends"][1:] + files.rows("name_letters"))
+            files.append("name_ends", letters["name_ends"][1:] + files.rows["name_letters"])
             files.append("name_letters", letters["name_letters"])
             y.append(np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
             x, names, _ = combined(encode(table, schema.nodes, encoder, rows, decimal=self.decimal)[0], encoder)
@@ -324,26 +325,22 @@ class GrowingArrays:
     are."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.files: dict[str, tuple[Any, np.dtype[Any], tuple[int, ...], int]] = {}
-
-    def rows(self, name: str) -> int:
-        return self.files[name][3] if name in self.files else 0
+        self.folder, self.rows = folder, Counter[str]()
+        self.files: dict[str, tuple[Any, np.dtype[Any], tuple[int, ...]]] = {}
 
     def append(self, name: str, values: np.ndarray) -> None:
         if name not in self.files:
-            file = (self.folder / f"{name}.npy").open("wb")
-            self.files[name] = (file, values.dtype, values.shape[1:], 0)
+            self.files[name] = (self.folder / f"{name}.npy").open("wb"), values.dtype, values.shape[1:]
             self._header(name)
-        file, dtype, width, rows = self.files[name]
+        file, dtype, _ = self.files[name]
         np.ascontiguousarray(values, dtype).tofile(file)
-        self.files[name] = (file, dtype, width, rows + len(values))
+        self.rows[name] += len(values)
 
     def append_csr(self, x: Any) -> None:
         """Rows of a sparse matrix."""
         if "x_indptr" not in self.files:
             self.append("x_indptr", np.zeros(1, np.int64))
-        self.append("x_indptr", self.rows("x_indices") + x.indptr[1:].astype(np.int64))
+        self.append("x_indptr", self.rows["x_indices"] + x.indptr[1:].astype(np.int64))
         self.append("x_indices", x.indices.astype(np.int64))
         self.append("x_values", x.data.astype(np.float32))
 
@@ -356,6 +353,6 @@ class GrowingArrays:
 
     def _header(self, name: str) -> None:
         """NumPy leaves room in it for a first axis of any length, so the one written last fits over the first."""
-        file, dtype, width, rows = self.files[name]
-        told = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (rows, *width)}
+        file, dtype, width = self.files[name]
+        told = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (self.rows[name], *width)}
         npy.write_array_header_1_0(file, told)
