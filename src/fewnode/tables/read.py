@@ -714,21 +714,18 @@ def column_of(series: Any) -> np.ndarray:
 
 
 def values_column(values: Sequence[Any]) -> np.ndarray:
-    """Values of any type as one column: numbers with NaN for gaps, vectors of one length, else text."""
-    gaps = [value is None or type(value).__name__ in ("NAType", "NaTType") or _is_nan(value) for value in values]
-    given = [value for value, gap in zip(values, gaps, strict=True) if not gap]
-    if given and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in given):
-        if len(given) == len(values) and all(isinstance(value, int) and abs(value) < 2**63 for value in given):
-            return np.array(values, dtype=np.int64)
-        return np.array([np.nan if gap else value for value, gap in zip(values, gaps, strict=True)], dtype=np.float64)
-    if given and len(given) == len(values) and all(isinstance(value, list | tuple | np.ndarray) for value in given):
-        rows = [np.asarray(value) for value in given]
+    """Values of any type as one column: vectors of one length, else text; what the text says is found out later."""
+    if values and all(isinstance(value, list | tuple | np.ndarray) for value in values):
+        rows = [np.asarray(value) for value in values]
         if len({row.shape for row in rows}) == 1 and all(row.ndim == 1 and row.dtype.kind in "iuf" for row in rows):
             return np.stack(rows)
     found = np.empty(len(values), dtype=object)
-    found[:] = ["" if gap else str(value) for value, gap in zip(values, gaps, strict=True)]
+    found[:] = [value if isinstance(value, str) else _text(value) for value in values]
     return found
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and value != value
+def _text(value: Any) -> str:
+    """A value as text, '' if it is missing; whole numbers have no decimal point."""
+    text = str(value)
+    missing = value is None or text in ("nan", "NaT", "<NA>")
+    return "" if missing else text.removesuffix(".0") if isinstance(value, float) else text
