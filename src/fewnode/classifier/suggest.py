@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -97,12 +98,13 @@ class Suggester:
             return self.found.kinds.index("other")
         return self.found.classes.index(one_of("class", label, self.found.classes))
 
+    @cached_property
     def _centre(self) -> Tensor:
         return self.x[:: max(len(self.x) // 20_000, 1)].float().mean(0)
 
     def _alike(self, a: Tensor, b: Tensor) -> Tensor:
         """How alike nodes are, from 0 to 1: a power of the cosine that only near ones have much of."""
-        left, right = (F.normalize(self.x[nodes].float() - self._centre(), dim=1) for nodes in (a, b))
+        left, right = (F.normalize(self.x[nodes].float() - self._centre, dim=1) for nodes in (a, b))
         return (left @ right.T).clamp(min=0, max=1) ** 4
 
     def _teaching(self, nodes: Tensor, groups: Tensor, shots: Tensor, n: int, done: Tensor) -> Tensor:
@@ -127,7 +129,7 @@ class Suggester:
         from sklearn.cluster import MiniBatchKMeans  # takes a second to import
 
         sample = _shuffled(torch.arange(len(nodes)), seed=0)[:20_000]
-        x = (self.x[nodes[sample.to(nodes.device)]].float() - self._centre())[:, -64:].cpu()  # leading coordinates
+        x = (self.x[nodes[sample.to(nodes.device)]].float() - self._centre)[:, -64:].cpu()  # leading coordinates
         n = min(n, len(sample))
         means = MiniBatchKMeans(n, random_state=0, n_init=3, batch_size=2048)
         region = torch.from_numpy(means.fit_predict(x.numpy(), sample_weight=weight[sample].numpy())).long()
