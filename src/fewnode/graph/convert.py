@@ -102,30 +102,17 @@ def networkx_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
     """The arguments in a NetworkX graph; ``attributes`` as in ``_attribute_arguments``."""
     nodes, edges = list(graph.nodes), list(graph.edges(data=True))
     place = {node: i for i, node in enumerate(nodes)}
-    return {
-        "edge_index": np.array([(place[a], place[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2).T,
-        "directed": bool(graph.is_directed()),
-        **_attribute_arguments(
-            nodes,
-            _columns([graph.nodes[node] for node in nodes]),
-            [(a, b) for a, b, _ in edges],
-            _columns([held for *_, held in edges]),
-            **attributes,
-        ),
-    }
+    columns, carried = _columns([graph.nodes[node] for node in nodes]), _columns([held for *_, held in edges])
+    ends = [(place[a], place[b]) for a, b, _ in edges]
+    return _attribute_arguments(graph, nodes, columns, ends, carried, **attributes)
 
 
 def igraph_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
     """The arguments in an igraph graph; the attribute ``name`` of its vertices, if there is one, names the nodes."""
     columns = {name: list(graph.vs[name]) for name in graph.vs.attributes()}
     nodes = columns.pop("name", None) or list(range(graph.vcount()))
-    ends = graph.get_edgelist()
     carried = {name: list(graph.es[name]) for name in graph.es.attributes()}
-    return {
-        "edge_index": np.array(ends, dtype=np.int64).reshape(-1, 2).T,
-        "directed": bool(graph.is_directed()),
-        **_attribute_arguments(nodes, columns, ends, carried, **attributes),
-    }
+    return _attribute_arguments(graph, nodes, columns, graph.get_edgelist(), carried, **attributes)
 
 
 def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
@@ -151,9 +138,10 @@ def _columns(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
 
 
 def _attribute_arguments(
+    graph: Any,
     nodes: Sequence[Any],
     columns: Mapping[str, Sequence[Any]],
-    ends: Sequence[Any],
+    ends: Sequence[tuple[int, int]],
     carried: Mapping[str, Sequence[Any]],
     *,
     x: str | None = "x",
@@ -161,12 +149,14 @@ def _attribute_arguments(
     weight: str | None = "weight",
     edge_type: str | None = "edge_type",
 ) -> dict[str, Any]:
-    """Names, features, labels, weights and types from the ``columns`` of nodes and what edges have ``carried``.
+    """The arguments in a NetworkX or igraph graph: edges from the positions of their ``ends`` among the ``nodes``;
+    names, features, labels, weights and types from the ``columns`` of nodes and what edges have ``carried``.
 
     Features are the vector ``x``, or where there is none all other attributes, read as the columns of a table; none, if
     ``x`` is None. An edge without a weight weighs one; either all edges have a type or none has.
     """
-    found: dict[str, Any] = {"node_names": [str(node) for node in nodes]}
+    found: dict[str, Any] = {"node_names": [str(node) for node in nodes], "directed": bool(graph.is_directed())}
+    found["edge_index"] = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     label = next((name for name in ("y", "label", "class") if name in columns), None) if y == "y" else y
     if label is not None and label in columns:
         found["y"] = columns[label]
@@ -177,15 +167,16 @@ def _attribute_arguments(
         found |= _table_features(found["node_names"], rest)
     weights = carried.get(weight or "", ())
     if any(value is not None for value in weights):
-        for pair, value in zip(ends, weights, strict=True):
+        for (a, b), value in zip(ends, weights, strict=True):
             if value is not None and not isinstance(value, int | float | np.number):
-                raise InputError(f"the weight of the edge {pair} is {value!r}; a weight is a number above zero")
+                edge = (nodes[a], nodes[b])
+                raise InputError(f"the weight of the edge {edge} is {value!r}; a weight is a number above zero")
         found["edge_weight"] = np.array([1.0 if value is None else value for value in weights], dtype=float)
     types = carried.get(edge_type or "", ())
     if any(value is not None for value in types):
         if None in types:
-            pair = ends[list(types).index(None)]
-            raise InputError(f"the edge {pair} has no edge type but others have; give one to all edges or to none")
+            edge = tuple(nodes[end] for end in ends[list(types).index(None)])
+            raise InputError(f"the edge {edge} has no edge type but others have; give one to all edges or to none")
         found["edge_type"] = np.array([str(value) for value in types])
     return found
 

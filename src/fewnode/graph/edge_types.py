@@ -167,10 +167,8 @@ def union(graph: Graph) -> Graph:
         return graph
 
     def build() -> Graph:
-        if not graph.directed:
-            return replace(graph, edge_types=None, cache=_structure(graph))
         arcs = graph.to_scipy()
-        return _with_matrix(graph, (arcs + arcs.T).tocsr(), directed=False)
+        return _with_matrix(graph, (arcs + arcs.T).tocsr() if graph.directed else arcs, directed=False)
 
     return graph.cache.get(UNION, build)
 
