@@ -183,6 +183,15 @@ def test_bad_feature_tables_are_named(write, features, words):
         assert word in str(caught.value)
 
 
+def test_triples_hold_one_number_each(write):
+    features = write("x.jsonl", '{"id": "a", "feature": "p", "value": [1, 2]}\n')
+    with pytest.raises(InputError, match=r"column 'value': holds vectors, so it cannot be the value of a feature"):
+        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), features)
+    features = write("x.csv", "id,feature,value\na,p,1\nb,p,\n")
+    with pytest.raises(InputError, match=r"row 2 .line 3., column 'value': the value is missing"):
+        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), features)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -528,6 +528,7 @@ def _feature_columns(table: Table, id_column: str) -> tuple[np.ndarray, tuple[st
 def _triples(table: Table) -> tuple[Any, tuple[str, ...]]:
     """A sparse matrix with the one feature that each row of a table of triples names."""
     names, columns = np.unique(np.array(table.text("feature", "feature names"), dtype=object), return_inverse=True)
+    table.as_text("value", "value of a feature")  # vectors are refused
     values, ends = _whole(table, "value")[:, 0].astype(np.float32), np.arange(len(table) + 1)
     return sp.csr_array((values, columns, ends), shape=(len(table), len(names))), tuple(names.tolist())
 
