@@ -4,7 +4,7 @@ After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. IC
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -40,9 +40,6 @@ class Calibration:
     def probabilities(self, scores: Tensor) -> Tensor:
         """Calibrated probabilities for scores [..., N]."""
         return (scores.double() / self.temperature).softmax(-1).float()
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def calibrate(scores: Tensor, tasks: Tasks, source: str) -> Calibration:

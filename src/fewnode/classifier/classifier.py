@@ -454,12 +454,12 @@ class FewShotClassifier:
         if graph.space is not None:
             raise InputError("nodes cannot be appended to a graph in a store; import it again with them")
         model = self.open_set_model(inductive=True)
-        count = None
-        if not isinstance(nodes, Graph):
+        if isinstance(nodes, Graph):
+            count = nodes.num_nodes
+        else:
             (nodes, count), edges = read_new_nodes(self.source, graph, nodes, edges), ()
-        came = NewNodes.of(graph, self._fitted()[1], model, nodes, edges, self.new_nodes, count)
-        count, self.new_nodes = nodes.num_nodes if count is None else count, came
-        return came.predicted(graph, self.question, model, count)
+        self.new_nodes = NewNodes.of(graph, self._fitted()[1], model, nodes, edges, self.new_nodes, count)
+        return self.new_nodes.predicted(graph, self.question, model, count)
 
     def find(self, label: str, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the class ``label``."""

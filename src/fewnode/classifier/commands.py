@@ -163,45 +163,41 @@ def predict_tables(
     support: PathLike,
     out: PathLike,
     *,
-    threshold: float = 0.0,
-    thresholds: Mapping[str, float] | None = None,
-    all_probabilities: bool = False,
     nodes_file: PathLike | None = None,
     new_nodes: PathLike | None = None,
     new_edges: PathLike | None = None,
     force: bool = False,
-    raw_cells: bool = False,
     scoring: AbstractContextManager[NodeProgress] | None = None,
-    **where: Any,
+    adapting: Mapping[str, Any] | None = None,
+    **writing: Any,
 ) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
     Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
-    ``where`` are the arguments of ``load_adapted``; ``scoring`` is entered for the time of the predictions.
+    ``adapting`` are further arguments of ``load_adapted``, ``writing`` those of ``write_predictions``; ``scoring`` is
+    entered for the time of the predictions.
     """
     check_writable(out, force)
     if (new_nodes is None) != (new_edges is None):
         raise InputError("new nodes need both tables: --new-nodes FILE --new-edges FILE")
-    wanted = None
+    wanted: Sequence[str] = ()
     if nodes_file is not None:
         table = read_columns(nodes_file)
         column = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
         wanted = table.text(column, "nodes to predict")
-    classifier = load_adapted(folder, support, **where)
+    classifier = load_adapted(folder, support, wanted=wanted, **(adapting or {}))
     graph = classifier.graph
     assert graph is not None
-    how: dict[str, Any] = {"threshold": threshold, "thresholds": thresholds, "all_probabilities": all_probabilities}
-    how |= {"force": force, "raw_cells": raw_cells}
     if new_nodes is not None:
-        return write_predictions(classifier, [classifier.append(new_nodes, new_edges)], out, **how)
-    if wanted is not None:
-        nodes = find_nodes(graph, wanted, "nodes to predict")
-    else:
+        return write_predictions(classifier, [classifier.append(new_nodes, new_edges)], out, force=force, **writing)
+    nodes: Any = wanted
+    if nodes_file is None:
         nodes = classifier.unlabelled()
         if graph.space is None:  # names on disk are not sorted
             nodes = sorted_by_name(graph, nodes)
     with scoring or nullcontext() as progress:
-        return write_predictions(classifier, classifier.iter_proba(nodes, progress=progress), out, **how)
+        found = classifier.iter_proba(nodes, progress=progress)
+        return write_predictions(classifier, found, out, force=force, **writing)
 
 
 def write_predictions(

@@ -39,7 +39,7 @@ NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 class TableSource:
     """Paths of the tables of a graph and what their columns are, as ``tables.read_graph`` takes them.
 
-    ``options`` are its other options. ``memory`` is what ``infer`` learned of the columns, ``roles`` and ``notes`` say
+    ``options`` are its other options. ``encoder`` is what ``infer`` fitted to the columns, ``roles`` and ``notes`` say
     what it found, ``digest`` is the hash of the files. A model keeps its source, so that ``predict`` needs no tables.
     """
 
@@ -49,7 +49,7 @@ class TableSource:
     columns: dict[str, Any] = field(default_factory=dict)
     labels: Names = None
     options: dict[str, Any] = field(default_factory=dict)
-    memory: dict[str, Any] | None = None
+    encoder: tables.TableEncoder | None = None
     roles: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     digest: str | None = None
@@ -90,7 +90,7 @@ class TableSource:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is about tables, and {self.edges} is a store: say it to `fewnode import`")
         graph, found = self._read(limit, engine, verify=True)
-        source = replace(self, memory={}) if found is None else self.learned(found)
+        source = replace(self, encoder=tables.TableEncoder()) if found is None else self.learned(found)
         return graph, replace(source, digest=source.hash_files())
 
     def _read(self, limit: int | None, engine: Engine | None, verify: bool) -> tuple[Graph, tables.GraphTables | None]:
@@ -106,16 +106,15 @@ class TableSource:
 
     def read_tables(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
         """What such tables hold, read with the columns and options of the source."""
-        encoder = None if self.memory is None else tables.TableEncoder.from_json(self.memory)
         try:
-            return tables.read_graph(edges, nodes, **files, **self.columns, **self.options, encoder=encoder)
+            return tables.read_graph(edges, nodes, **files, **self.columns, **self.options, encoder=self.encoder)
         except TypeError as error:  # a misspelt option
             raise InputError(str(error)) from error
 
     def learned(self, found: tables.GraphTables) -> "TableSource":
         """The source with all that was learned of its tables."""
         roles = [asdict(role) for role in found.roles]
-        return replace(self, columns=found.columns, memory=found.encoder.to_json(), roles=roles, notes=found.notes)
+        return replace(self, columns=found.columns, encoder=found.encoder, roles=roles, notes=found.notes)
 
     def files(self) -> list[str]:
         """All files, in a fixed order."""

@@ -281,7 +281,7 @@ def read_new_nodes(source: TableSource | None, graph: Graph, nodes: Any, edges: 
 
     Columns have the names and the meaning of those of the ``source``; labels may be left out.
     """
-    if source is None or source.memory is None or source.features is not None:
+    if source is None or source.encoder is None or source.features is not None:
         raise InputError(
             "tables of new nodes are read as those of the fitting were, but this model was fitted on no table of nodes "
             "that holds their features. Give a graph of the new nodes, or name the whole tables (--edges, --nodes)"
@@ -291,8 +291,7 @@ def read_new_nodes(source: TableSource | None, graph: Graph, nodes: Any, edges: 
     if columns.get("label_column") not in table.columns:
         columns["label_column"] = ""
     options = {name: value for name, value in source.options.items() if name not in ("strict", "knn")}
-    encoder = tables.TableEncoder.from_json(source.memory)
-    found = tables.read_graph(joined, table, **columns, **options, encoder=encoder)
+    found = tables.read_graph(joined, table, **columns, **options, encoder=source.encoder)
     new = Graph.from_edges(**found.arguments)
     assert new.node_names is not None
     index, listed = name_index(graph), len(table)

@@ -2,8 +2,9 @@
 
 import tempfile
 import time
+import timeit
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,7 @@ class Rates:
 
 def _seconds(work: Callable[[], Any]) -> float:
     """The shortest of three times."""
-    spent = []
-    for _ in range(3):
-        started = time.perf_counter()
-        work()
-        spent.append(time.perf_counter() - started)
-    return min(spent)
+    return min(timeit.repeat(work, timer=time.perf_counter, repeat=3, number=1))
 
 
 @dataclass(frozen=True)
@@ -78,9 +74,6 @@ class Plan:
     disk: int
     disk_while_made: int
     rates: Rates
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def plan(

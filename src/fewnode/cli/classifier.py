@@ -180,7 +180,7 @@ def _fitted(fitted: "FittedTables", folder: str) -> dict[str, Any]:
         "seconds": card.training_seconds,
         "interrupted": classifier.interrupted,
         "notes": classifier.notes,
-        "calibrations": [one.to_json() for one in classifier.calibrations],
+        "calibrations": [asdict(one) for one in classifier.calibrations],
         "beside_probe": None if compared is None else list(compared[:2]),
         "beside_probe_interval": None if compared is None else compared.interval,
         "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
@@ -223,7 +223,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
     thresholds = dict(args.threshold)
     limits = {"threshold": thresholds.pop("", 0.0), "thresholds": thresholds}  # of all classes, of single ones
     names = ("all_probabilities", "nodes_file", "new_nodes", "new_edges", "force", "raw_cells")
-    how = options.picked(args, *names) | limits | _adapting(args)
+    how = options.picked(args, *names) | limits | {"adapting": _adapting(args)}
     done = predict_tables(args.folder, args.support, args.out, scoring=NodeBar(), **how)
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which needs all predictions in memory; those of a store are in --out")
@@ -241,7 +241,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "kinds": dict.fromkeys(classes, "new") if question is None else dict(zip(classes, question.kinds, strict=True)),
         "examples": _shots(done.classifier),
         "expectation": None if done.expectation is None else done.expectation.to_json(),
-        "calibration": None if calibration is None else calibration.to_json(),
+        "calibration": None if calibration is None else asdict(calibration),
         "seconds": round(time.perf_counter() - started, 3),
         "next": None if args.new_nodes is not None else _explain_command(args, done.least_sure),
     }

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import time
+from dataclasses import asdict
 from typing import Any
 
 from .listing import draw_counts
@@ -84,7 +85,7 @@ def plan_work(args: argparse.Namespace) -> None:
 
     shape = (args.nodes, args.edges, args.columns)
     found = plan(*shape, classes=args.classes, labelled=args.labelled, memory=given_memory(args))
-    emit(args, found.to_json(), _draw_plan)
+    emit(args, asdict(found), _draw_plan)
 
 
 def _draw_plan(facts: dict[str, Any]) -> None:

@@ -6,11 +6,10 @@ length on average, times its ``SHARE``, then each row the length one, so that no
 What has to be known of all rows is fitted first, then rows are encoded, some at a time or all at once."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from scipy import sparse as sp
 
@@ -44,13 +43,6 @@ class TableEncoder:
     gaps: tuple[str, ...] = ()
     centre: dict[str, tuple[float, ...]] = field(default_factory=dict)
     scale: dict[str, tuple[float, ...]] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "TableEncoder":
-        return msgspec.convert(dict(document), cls)
 
 
 class Block(NamedTuple):
