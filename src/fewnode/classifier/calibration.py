@@ -111,11 +111,12 @@ def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Task
 
 def left_out_tasks(support: Support) -> Tasks | None:
     """Each example of a class that has others, to be told from the remaining ones; None if no class has two."""
-    out, rest = support.leave_one_out()
+    nodes, y, everyone = support.nodes, support.y, torch.arange(len(support.nodes), device=support.y.device)
+    out = everyone[torch.bincount(y)[y] > 1]
     if not len(out):
         return None
-    parts = support.nodes[rest], support.y[rest], support.nodes[out, None], support.y[out, None]
-    return Tasks(*parts, len(support.classes))
+    rest = everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(nodes) - 1)
+    return Tasks(nodes[rest], y[rest], nodes[out, None], y[out, None], len(support.classes))
 
 
 def nearest(found: Sequence[Calibration], n_way: int, k_shot: float) -> Calibration:

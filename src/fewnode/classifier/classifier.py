@@ -395,24 +395,21 @@ class FewShotClassifier:
         progress: inference.NodeProgress | None = None,
     ) -> Iterator[Predictions]:
         """The same, ``batch_size`` nodes at a time (closed-set ones in batches that a method can score at once)."""
-        support, graph, question = self._support(), self._graph(), self.question
+        graph, question = self._graph(), self.question
         if nodes is None:
             ids = torch.arange(graph.num_nodes, device=graph.device)
         else:
             ids = find_nodes(graph, nodes, "nodes to predict")
         parts: Sequence[Tensor] = ids.split(batch_size)
-        if question is None:
-            classes, kinds = support.classes, None
-            if len(ids):  # a node's neighbours count too
-                parts = [ids[a:b] for a, b in inference.batches(graph.degree[ids] + inference.OVERHEAD)]
-            found: Iterator[Tensor] = map(self._closed_set_probabilities, parts)
-        else:
-            classes, kinds = question.classes, question.kinds
-            found = map(question.probabilities, parts)
-            if graph.space is not None:
-                ask = _without_unused(question).probabilities
-                found = graph.space.results(ask, parts, "predictions, by chunks of rows")
-        done = 0
+        if question is None and len(ids):  # a node's neighbours count too
+            parts = [ids[a:b] for a, b in inference.batches(graph.degree[ids] + inference.OVERHEAD)]
+        ask = self._closed_set_probabilities if question is None else question.probabilities
+        found: Iterable[Tensor] = map(ask, parts)
+        if graph.space is not None and question is not None:
+            found = graph.space.results(
+                _without_unused(question).probabilities, parts, "predictions, by chunks of rows"
+            )
+        classes, kinds, done = self.classes_, None if question is None else question.kinds, 0
         for part, probabilities in zip(parts, found, strict=True):
             done += len(part)
             if progress is not None:

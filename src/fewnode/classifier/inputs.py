@@ -428,14 +428,6 @@ class Support:
         counts: list[int] = torch.bincount(self.y, minlength=len(self.classes)).tolist()
         return counts
 
-    def leave_one_out(self) -> tuple[Tensor, Tensor]:
-        """The positions of the examples whose class has others, [B], and for each the positions of all the rest,
-        [B, S - 1]."""
-        shots = torch.tensor(self.shots(), device=self.y.device)
-        out = (shots[self.y] > 1).nonzero().flatten()
-        everyone = torch.arange(len(self.nodes), device=out.device)
-        return out, everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(everyone) - 1)
-
 
 def read_examples(
     given: Any, *, graph: Graph | None = None, columns: Mapping[str, Any] | None = None, known: Collection[str] = ()
