@@ -435,7 +435,7 @@ def test_folders_that_are_no_models(classifier, tmp_path: Path):
     with pytest.raises(InputError, match="is a file"):
         classifier.save(tmp_path / "notes.txt")
     classifier.save(tmp_path / "m")
-    (tmp_path / "m" / persistence.DOCUMENT).write_text('{"format": 3}')
+    (tmp_path / "m" / persistence.DOCUMENT).write_text('{"format": 4}')
     with pytest.raises(InputError, match=r"classifier\.json is damaged: it has 13 bytes"):
         FewShotClassifier.load(tmp_path / "m")
     Manifest.write(tmp_path / "m")

@@ -49,7 +49,7 @@ from .predictions import Candidates, Predictions
 from .simulation import Expectation, Progress
 from .suggest import Suggester, Suggestions
 
-FORMAT, DOCUMENT = 3, "classifier.json"
+FORMAT, DOCUMENT = 4, "classifier.json"
 
 
 class Document(msgspec.Struct, frozen=True):
