@@ -215,7 +215,7 @@ def later(graph: Graph) -> Graph:
 
 def test_weights_of_edge_types_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
     relations = ("in", "out", "type True")
-    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, types=("False", "True"), length=0.5)
+    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, types=("False", "True"))
     monkeypatch.setattr("fewnode.methods.vantage.choose_edges", lambda *args: (use, []))
     graph = whole("kinds")
     old = graph.subgraph(torch.arange(N) < N - NEW)
