@@ -81,12 +81,9 @@ def number_sql(table: Table, name: str, decimal: str | None = None) -> str:
     key = (name, decimal)
     if key not in table.cache:
         sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name, decimal)
-        remedy = f"write a number, or leave the column out ({flag('ignore', name)})"
-        table.refuse(
-            name,
-            f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38",
-            lambda cell, _: f"{cell} is not a finite number (as float32); {remedy}",
-        )
+        wrong = f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38"
+        remedy = f"; write a number, or leave the column out ({flag('ignore', name)})"
+        table.refuse(name, wrong, "{cell} is not a finite number (as float32)", remedy)
         table.cache[key] = sql
     found: str = table.cache[key]
     return found
@@ -108,9 +105,8 @@ def _parsed(table: Table, name: str, decimal: str | None) -> str:
     years = None if table.one("1", wrong) is None else date_sql(table, name)
     if years is None:
         others = ", ".join(flag(use, name) for use in ("category", "text", "ignore"))
-        remedy = f"Write a number or leave the cell empty; or take the column for something else ({others})"
-        told = "is not a number, as most values of this column are"
-        table.refuse(name, wrong, lambda found, _: f"{found!r} {told}. {remedy}")
+        remedy = f". Write a number or leave the cell empty; or take the column for something else ({others})"
+        table.refuse(name, wrong, "{cell!r} is not a number, as most values of this column are", remedy)
     return years or number
 
 
@@ -127,8 +123,8 @@ def _decimal_mark(table: Table, name: str) -> str:
     if several or not count:
         return "."
     if grouped and not decimals:
-        told = "may be a number with a decimal comma or with its thousands grouped; say which with --decimal , or"
-        table.refuse(name, f"contains({cell}, ',')", lambda found, _: f"{found!r} {told} --decimal .")
+        problem = "{cell!r} may be a number with a decimal comma or with its thousands grouped"
+        table.refuse(name, f"contains({cell}, ',')", problem, "; say which with --decimal , or --decimal .")
     return ","
 
 

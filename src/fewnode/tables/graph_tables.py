@@ -223,7 +223,7 @@ def _named(roles: Sequence[Role], use: str) -> str | None:
 def _check_given(table: Table, name: str) -> None:
     """Refuse a column of node ids of which some are missing."""
     missing = f"{table.as_text(name, 'node ids', FLAGS['id'])} = ''"
-    table.refuse(name, missing, lambda *_: "the node id is missing; fill it in or remove the row")
+    table.refuse(name, missing, "the node id is missing", "; fill it in or remove the row")
 
 
 def _check_once(table: Table, name: str, remedy: str) -> None:
@@ -243,15 +243,15 @@ def _check_once(table: Table, name: str, remedy: str) -> None:
 
 def _check_known(table: Table, name: str, ids: Table, known: Table | None) -> None:
     """Refuse a column of node ids that names a node that is not there."""
-    where = known.path if known else "the node table"
-
-    def told(value: str, count: int) -> str:
+    row, value, count = table.first(name, f"{table.as_text(name)} not in (select c0 from {ids.sql})")
+    if row is not None:
+        where = known.path if known else "the node table"
         close = close_name(value, ids.text("id")) if len(ids) < 10_000 else None
         hint = f" (nearest id: {close!r})" if close else ""
-        remedy = f"Add the node to {where} or remove the row."
-        return f"{name} {value!r} is not in {where}{hint}; {count:,} such rows. {remedy}"
-
-    table.refuse(name, f"{table.as_text(name)} not in (select c0 from {ids.sql})", told)
+        raise InputError(
+            f"{table.place(row, name)}: {name} {value!r} is not in {where}{hint}; {count:,} such rows. Add the node to "
+            f"{where} or remove the row."
+        )
 
 
 def look_up(table: Table, name: str, ids: Table) -> np.ndarray:
@@ -320,13 +320,9 @@ def weight_sql(table: Table, name: str | None, decimal: str | None) -> str:
     if name is None:
         return "1"
     weight = f"({number_sql(table, name, decimal)})"
-    remedy = f"Write one, remove the row, or do without {FLAGS['weight']}"
-    told = f"a weight is a number above zero ({{:,}} such rows). {remedy}"
-    table.refuse(
-        name,
-        f"{weight} is null or {weight} <= 0",
-        lambda cell, count: f"the weight is {cell or 'missing'}; {told.format(count)}",
-    )
+    problem = "the weight is {cell}; a weight is a number above zero ({count:,} such rows)"
+    remedy = f". Write one, remove the row, or do without {FLAGS['weight']}"
+    table.refuse(name, f"{weight} is null or {weight} <= 0", problem, remedy)
     return weight
 
 
@@ -334,8 +330,8 @@ def _edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
     file = table.path.name.split(".")[0]
     if name is None:
         return [file] * len(table)
-    told = f"the edge type is missing; fill it in or do without {FLAGS['edge type']}"
-    table.refuse(name, f"{table.as_text(name, 'edge types')} = ''", lambda *_: told)
+    remedy = f"; fill it in or do without {FLAGS['edge type']}"
+    table.refuse(name, f"{table.as_text(name, 'edge types')} = ''", "the edge type is missing", remedy)
     return [f"{file} {cell}" if per_file else cell for cell in table.text(name)]
 
 
@@ -412,15 +408,11 @@ def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | N
         return cells
     if multi is None:
         remedy = (
-            "say --multi-label first (take the first), --multi-label none (leave these nodes without a label) or "
-            "--multi-label one (it is the name of a class)"
+            ". A node has one class: say --multi-label first (take the first), --multi-label none (leave these nodes "
+            "without a label) or --multi-label one (it is the name of a class)"
         )
-        told = "such rows). A node has one class:"
-        table.refuse(
-            name,
-            f"contains({table.as_text(name)}, '{mark}')",
-            lambda cell, count: f"{cell!r} seems to name several classes ({count:,} {told} {remedy}",
-        )
+        problem = "{cell!r} seems to name several classes ({count:,} such rows)"
+        table.refuse(name, f"contains({table.as_text(name)}, '{mark}')", problem, remedy)
     if multi == "first":
         return [cell.split(mark)[0].strip(" [\"'") if mark in cell else cell for cell in cells]
     return ["" if mark in cell else cell for cell in cells]
