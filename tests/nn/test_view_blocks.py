@@ -62,7 +62,7 @@ def test_links_by_blocks_are_those_of_double_precision(tmp_path):
     words = F.pad(views.features(graph), (0, 24))
     lists = to_scipy(module.neighbour_lists(graph).matrix).astype("float64")
     mean = to_scipy(mean_adjacency(graph).matrix).astype("float64")
-    start = module.RandomFourier.of(words.shape[1], 80)(words).double()
+    start = module.random_fourier(words, 80).double()
     directions = leading_eigenvectors(lambda v: torch.from_numpy(lists.T @ (lists @ v.numpy())), start, 64)[1]
     exact = module.centred(torch.from_numpy(mean @ (mean @ (lists @ directions.numpy()))))
     for one in (graph, open_store(tmp_path / "g.store", least(1500, 25))):

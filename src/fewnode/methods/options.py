@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from ..errors import InputError, one_of
 from .base import Method, Training
 
@@ -16,13 +18,8 @@ CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "edges", "words"}  
 def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
     """The type of every parameter of a method's constructor; what it passes on (``**options``) is its base's."""
     found: dict[str, Any] = {}
-    for owner in kind.__mro__:
-        if "__init__" not in vars(owner):
-            continue
-        hints, parameters = (
-            get_type_hints(vars(owner)["__init__"]),
-            inspect.signature(vars(owner)["__init__"]).parameters,
-        )
+    for init in (vars(owner)["__init__"] for owner in kind.__mro__ if "__init__" in vars(owner)):
+        hints, parameters = get_type_hints(init), inspect.signature(init).parameters
         passed_on = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         found |= {name: hints.get(name, Any) for name in parameters if name not in {"self", *passed_on, *found}}
         if not passed_on:
@@ -61,31 +58,19 @@ def parse_options(kind: type[Method], given: Mapping[str, str]) -> dict[str, Any
 
 def parse_value(name: str, text: str, kind: Any) -> Any:
     """``text`` as a value of type ``kind``; a text that is none is answered with what would be one."""
-    if get_origin(kind) is Literal:
-        return one_of(name, text, get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
         if text.lower() == "none" and type(None) in get_args(kind):
             return None
-        return parse_value(name, text, next(part for part in get_args(kind) if part is not type(None)))
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Literal:
+        return one_of(name, text, get_args(kind))
     if kind is str:
         return text
-    if kind is bool:
-        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if text.lower() in words:
-            return words[text.lower()]
-        raise InputError(f"{name}={text!r}: expected true or false")
     try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = text
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    expected = get_origin(kind) or kind
-    if isinstance(expected, type) and (not isinstance(value, expected) or isinstance(value, bool)):
-        raise InputError(f"{name}={text!r}: expected {_describe(kind)}")
-    return value
-
-
-def _describe(kind: Any) -> str:
-    words = {int: "a whole number", float: "a number"}
-    return words.get(kind, f"a value of type {getattr(kind, '__name__', kind)}")
+        if kind is bool:
+            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[text.lower()]
+        return msgspec.convert(ast.literal_eval(text), kind)
+    except (KeyError, ValueError, SyntaxError) as error:  # msgspec's are ValueErrors
+        words = {int: "a whole number", float: "a number", bool: "true or false"}
+        expected = words.get(kind, f"a value of type {getattr(kind, '__name__', kind)}")
+        raise InputError(f"{name}={text!r}: expected {expected}") from error

@@ -23,7 +23,7 @@ from ..nn.ego import (
     neighbourhoods,
     reads_most,
 )
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, next_to, xavier
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, rows_of, xavier
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_scores
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
@@ -232,16 +232,12 @@ class GIN(GraphEncoder):
             # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
             h = (closed @ inputs.project(graph, self.weight)).add_(self.bias)
             h = closed @ torch.relu_(drop(h, dropout))
-            return self._last(h if nodes is None else h.index_select(0, nodes))
-        x = inputs.unit(graph)
-        sums = graph.cache.get(SUMMED, lambda: closed @ x, source=x).to(self.weight.dtype)
-        if nodes is None:
-            return self._last(closed @ torch.relu_(drop(torch.addmm(self.bias, sums, self.weight), dropout)))
-        near, rows = next_to(closed, nodes)
-        h = torch.relu_(drop(torch.addmm(self.bias, sums[near], self.weight), dropout))
-        return self._last(rows.operator(len(near)) @ h)
-
-    def _last(self, h: Tensor) -> Tensor:
+            h = h if nodes is None else h.index_select(0, nodes)
+        else:
+            x = inputs.unit(graph)
+            sums = graph.cache.get(SUMMED, lambda: closed @ x, source=x).to(self.weight.dtype)
+            near, rows = rows_of(closed, nodes)
+            h = rows @ torch.relu_(drop(torch.addmm(self.bias, sums[near], self.weight), dropout))
         out: Tensor = self.outer(h)
         return out
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..graph import Graph, operators
 from ..nn.ego import EgoGraphs, LocalGNN, Part, neighbourhoods
-from ..nn.graph_layers import GraphEncoder, Inputs, next_to
+from ..nn.graph_layers import GraphEncoder, Inputs, rows_of
 from ..nn.heads import class_means, cosine_scores
 from ..tasks import Tasks
 from .base import Training
@@ -138,10 +138,9 @@ class SmoothingEncoder(GraphEncoder):
         weight, bias, outer = self._kept_units()
         x, smooth = inputs.smoothed(graph), operators.normalized_adjacency(graph)
         assert x is not None  # reduced inputs
-        if nodes is None:
-            return smooth @ (_hidden(x, weight, bias) @ outer) + self.outer.bias
-        near, rows = next_to(smooth, nodes)
-        return rows.operator(len(near)) @ (_hidden(x[near], weight, bias) @ outer) + self.outer.bias
+        near, rows = rows_of(smooth, nodes)
+        hidden = torch.relu_(torch.addmm(bias, x[near].to(weight.dtype), weight))
+        return rows @ (hidden @ outer) + self.outer.bias
 
     def _kept_units(self) -> tuple[Tensor, Tensor, Tensor]:
         """The weight and the bias of the first layer and the weight of the second, without the units dropped now."""
@@ -152,10 +151,6 @@ class SmoothingEncoder(GraphEncoder):
         kept = torch.randperm(units, device=outer.device)[: max(1, round(units * (1 - self.dropout)))]
         share = units / len(kept)
         return self.weight.index_select(1, kept), self.bias[kept], share * outer.index_select(0, kept)
-
-
-def _hidden(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return torch.relu_(torch.addmm(bias, x.to(weight.dtype), weight))
 
 
 class ResidualGNN(LocalGNN):

@@ -156,12 +156,7 @@ def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
 
 
 def random_view(
-    graph: Graph,
-    width: int,
-    dtype: torch.dtype,
-    edge_drop: float,
-    feature_drop: float,
-    nodes: Tensor | None = None,
+    graph: Graph, width: int, dtype: torch.dtype, edge_drop: float, feature_drop: float, nodes: Tensor | None = None
 ) -> AugmentedView:
     """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
 
@@ -201,7 +196,7 @@ def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
     whole = operators.normalized_adjacency(graph)
     indptr, columns, _ = csr_parts(whole.matrix)
     back = graph.cache.get(TRANSPOSITION, lambda: torch.argsort(columns.long(), stable=True))
-    rows = graph.cache.get(ROWS, lambda: _rows(indptr))
+    rows = graph.cache.get(ROWS, lambda: torch.repeat_interleave(indptr.diff().long()))
     loop = rows == columns
     kept = torch.ones(len(columns), device=columns.device)
     kept[~loop] = keep.to(kept.dtype)
@@ -216,8 +211,3 @@ def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
         return operators.Operator(matrix, matrix)
     pointers, sources, _ = csr_parts(whole.transpose)
     return operators.Operator(matrix, csr_tensor(pointers, sources, values[back], whole.shape))
-
-
-def _rows(indptr: Tensor) -> Tensor:
-    counts = (indptr[1:] - indptr[:-1]).long()
-    return torch.repeat_interleave(torch.arange(len(counts), device=indptr.device), counts)

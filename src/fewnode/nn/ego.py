@@ -74,9 +74,8 @@ class EgoGraphs:
         ones = torch.ones(len(self.reads()), 1, dtype=dtype, device=self.node.device)
         if self.summed:
             ones = ones + degrees(graph, self.node)[:, None]
-        if not self.n_virtual:
-            return self.closed_sums(ones)
-        return self.closed_sums(ones, ones.new_ones(self.n_virtual, 1), ones.new_ones(len(self.centre), 1))
+        virtual = ones.new_ones(self.n_virtual, 1) if self.n_virtual else None
+        return self.closed_sums(ones, virtual, ones.new_ones(len(self.centre), 1))
 
     def centre_sums(self, z: Tensor) -> Tensor:
         """Closed sums at the centres and virtual nodes, [C + G, d], from values ``z [R + G, d]`` at the rows."""
@@ -186,7 +185,7 @@ class Part:
 
     def closed_sums(self) -> Tensor:
         """Closed sums of the input at every row, [R + G, d]."""
-        return self.graphs.closed_sums(self.values, self.virtual, None if self.virtual is None else self.centres)
+        return self.graphs.closed_sums(self.values, self.virtual, self.centres)
 
 
 class LocalGNN(nn.Module):

@@ -197,5 +197,13 @@ def next_to(operator: operators.Operator, nodes: Tensor) -> tuple[Tensor, Sparse
     return near, rows._replace(column=position)
 
 
+def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor | slice, operators.Operator]:
+    """The nodes that the rows ``nodes [P]`` of an operator read, by default all; the rows as an operator on them."""
+    if nodes is None:
+        return slice(None), operator
+    near, rows = next_to(operator, nodes)
+    return near, rows.operator(len(near))
+
+
 def _normed(channels: int) -> nn.Module:
     return nn.Sequential(nn.BatchNorm1d(channels), nn.PReLU())

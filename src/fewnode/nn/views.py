@@ -168,12 +168,15 @@ class Work:
         if self.space.folder is None:
             lengths = made.by_rows(lambda rows: (rows - mean).norm(dim=1), what)
             self.space.write(f"length_{name}", torch.cat(list(lengths)) * full)
-        shape = (made.n, made.width)
-        found = self.space.by_rows(name, shape, self.dtype, lambda rows: centred(made.rows(rows), mean), 3 * made.width)
-        if self.space.folder is None:
-            self.space.write(name, found)
+        self.keep(name, made.width, self.dtype, lambda rows: centred(made.rows(rows), mean), 3 * made.width)
         if made is not source:
             made.drop()
+
+    def keep(self, name: str, width: int, dtype: torch.dtype, make: Callable[[slice], Tensor], room: int) -> None:
+        """An array ``[n, width]`` that stays, made by chunks of rows, each of which takes ``room`` numbers to make."""
+        found = self.space.by_rows(name, (self.n, width), dtype, make, room)
+        if self.space.folder is None:
+            self.space.write(name, found)
 
     def moved(self, target: Columns, source: Columns, move: "Move", turn: Tensor | None = None) -> Columns:
         """``target``: the columns of ``source``, or of ``source @ turn``, after a ``move`` along the edges."""
@@ -198,15 +201,9 @@ class Work:
         top = vectors[:, values.abs().argsort(descending=True)[:rank]]
         top = F.pad(top, (0, rank - top.shape[1]))
         directions = turn @ top
-        found = self.space.by_rows(
-            "directions",
-            (self.n, rank),
-            torch.half,
-            lambda rows: (last.rows(rows).double() @ directions).half(),
-            3 * width,
+        self.keep(
+            "directions", rank, torch.half, lambda rows: (last.rows(rows).double() @ directions).half(), 3 * width
         )
-        if self.space.folder is None:
-            self.space.write("directions", found)
         made.fill(lambda rows: (products.rows(rows).double() @ top).float())
         products.drop()
         last.drop()
@@ -217,8 +214,7 @@ class Work:
         steps = [self.columns(f"step{number}", width) for number in range(n_steps + 2)]
         at = max((number for number, step in enumerate(steps) if step.complete()), default=0)
         if at == 0:
-            fourier = RandomFourier.of(words.width, width).to(words.open(0).device)
-            steps[0].fill(lambda rows: fourier(words.rows(rows)))
+            steps[0].fill(lambda rows: random_fourier(words.rows(rows), width))
         for number in range(at + 1, n_steps + 2):
             last = steps[number - 1]
             turn = None if number == 1 else orthonormal(last.gram())
@@ -322,24 +318,13 @@ def neighbour_lists(graph: Graph) -> Operator:
     return Operator.of(graph, replace(arcs, left=lengths, right=idf))
 
 
-@dataclass(frozen=True)
-class RandomFourier:
-    """Random Fourier features of unit rows ``[.., W]``, the same for every graph (Rahimi and Recht, NIPS 2007)."""
-
-    directions: Tensor
-    shift: Tensor
-
-    @classmethod
-    def of(cls, words: int, width: int) -> "RandomFourier":
-        generator = torch.Generator().manual_seed(0)
-        directions = torch.randn(words, width, generator=generator)
-        return cls(directions, 7 * torch.rand(width, generator=generator))
-
-    def to(self, device: torch.device) -> "RandomFourier":
-        return RandomFourier(self.directions.to(device), self.shift.to(device))
-
-    def __call__(self, words: Tensor) -> Tensor:
-        return torch.cos(4 * F.normalize(words, dim=1) @ self.directions + self.shift)
+def random_fourier(words: Tensor, width: int) -> Tensor:
+    """Random Fourier features of the directions of ``words [n, d]``, the same for every graph (Rahimi and Recht, NIPS
+    2007)."""
+    generator = torch.Generator().manual_seed(0)
+    directions = torch.randn(words.shape[1], width, generator=generator).to(words.device)
+    shift = (7 * torch.rand(width, generator=generator)).to(words.device)
+    return torch.cos(4 * F.normalize(words, dim=1) @ directions + shift)
 
 
 def filled(h: Tensor) -> Tensor:

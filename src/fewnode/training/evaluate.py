@@ -14,7 +14,6 @@ from ..methods.base import Method
 from ..nn.graph_layers import renumbered
 from ..tasks import ClassSplit, Tasks, draw_tasks
 
-# --- Scores of tasks and of nodes: one pass over the graph, then everything in batches that fit into memory.
 CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
 ROWS = 1 << 17  # nodes and neighbours that a batch of single nodes may touch
 OVERHEAD = 4  # what a node counts beside its neighbours, so that isolated nodes come in batches too
@@ -50,13 +49,7 @@ def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) ->
 
 @torch.no_grad()
 def score_nodes(
-    model: Method,
-    graph: Graph,
-    state: Any,
-    support: Tensor,
-    support_y: Tensor,
-    n_way: int,
-    nodes: Tensor,
+    model: Method, graph: Graph, state: Any, support: Tensor, support_y: Tensor, n_way: int, nodes: Tensor
 ) -> Tensor:
     """Scores [B, N] of ``nodes [B]`` against the classes of one support: nodes ``support [S]`` of classes
     ``support_y [S]``."""
@@ -99,7 +92,6 @@ def _finite(scores: Tensor) -> Tensor:
     return scores
 
 
-# --- How good a model is: accuracy over one fixed pool of tasks, with its interval.
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """``accuracy`` (0..1), the half-width of its 95 % ``interval`` over tasks, and the accuracy ``per_task [T]``."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import socket
 import sys
@@ -48,7 +49,15 @@ class Episodes:
         if shape is None:
             raise InputError(f"training needs two base classes with at least {asked[1] + 1} labelled nodes")
         self.shape = shape
-        self.pool = self._validation_pool(split, card.n_way, card.k_shot, card.n_query)
+        sampler = TaskSampler(graph.y, split.validation)
+        shape = self._feasible("validation", sampler, card.n_way, card.k_shot, card.n_query)
+        self.pool: Tasks | None = None
+        if shape is None:
+            self._say(
+                "there are no two validation classes large enough: nothing is selected, the last weights are kept"
+            )
+        else:
+            self.pool = draw_tasks(graph.y, split.validation, *shape, n_tasks=100, seed=self.validation_seed)
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
@@ -56,42 +65,29 @@ class Episodes:
     def validate(self, model: Method) -> float | None:
         return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
 
-    def _validation_pool(self, split: ClassSplit, n_way: int, k_shot: int, n_query: int) -> Tasks | None:
-        sampler = TaskSampler(self.graph.y, split.validation)
-        shape = self._feasible("validation", sampler, n_way, k_shot, n_query)
-        if shape is None:
-            self._say(
-                "there are no two validation classes large enough: nothing is selected, the last weights are kept"
-            )
-            return None
-        return draw_tasks(self.graph.y, split.validation, *shape, n_tasks=100, seed=self.validation_seed)
-
     def _feasible(
         self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
     ) -> tuple[int, int, int] | None:
-        """The shape that is possible; a note says if it is not the one asked for."""
-        shape = _possible(sampler, way, shot, query)
-        if shape is not None and shape != (way, shot, query):
-            (ways, _, queries), sizes = shape, sorted(sampler.size.tolist(), reverse=True)
+        """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways. A note says
+        if it is another."""
+        sizes = sorted(sampler.size.tolist(), reverse=True)
+        ways = min(way, sum(size > shot for size in sizes))
+        if ways < 2:
+            return None
+        queries = min(query, sizes[ways - 1] - shot)
+        if (ways, queries) != (way, query):
             kind = "base" if what == "training" else what
             self._say(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
                 f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
                 warn=what == "validation" or ways < self.n_way,  # training with more ways than are tested is optional
             )
-        return shape
+        return ways, shot, queries
 
     def _say(self, note: str, warn: bool = True) -> None:
         self.notes.append(note)
         if warn:
             warnings.warn(note, stacklevel=2)
-
-
-def _possible(sampler: TaskSampler, way: int, shot: int, query: int) -> tuple[int, int, int] | None:
-    """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways."""
-    sizes = sorted(sampler.size.tolist(), reverse=True)
-    ways = min(way, sum(size > shot for size in sizes))
-    return None if ways < 2 else (ways, shot, min(query, sizes[ways - 1] - shot))
 
 
 def mix(seed: int, block: int) -> int:
@@ -431,12 +427,7 @@ def fit(
 
 
 def _train(
-    model: Method,
-    view: Graph,
-    settings: Training,
-    episodes: Episodes,
-    state: TrainingState,
-    callback: Callback | None,
+    model: Method, view: Graph, settings: Training, episodes: Episodes, state: TrainingState, callback: Callback | None
 ) -> None:
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does."""
@@ -484,7 +475,7 @@ def _block(
 def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optimizer, clip: float | None) -> float:
     loss = model.loss(view, share(tasks))
     value = float(loss.detach())
-    if value != value or abs(value) == float("inf"):
+    if not math.isfinite(value):
         raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
