@@ -321,6 +321,7 @@ class OpenSetExplainer(Explainer):
         if task.model.pipeline is None:
             raise InputError("this model keeps nothing to explain its predictions by; fit it again")
         self.task, self.model, self.pipeline = task, task.model, task.model.pipeline
+        self.uncut: Surroundings | None = None
         super().__init__(union(self.model.use.seen(graph)), node, task.classes, task.examples)
 
     def explain(self, n_neighbours: int = 5) -> Explanation:
@@ -343,7 +344,10 @@ class OpenSetExplainer(Explainer):
         return nodes[nodes != self.node]
 
     def without_edges(self, cuts: Sequence[Sequence[int]]) -> Tensor:
-        return self.predicted(self.surroundings(cuts))
+        around = self.surroundings(cuts)
+        if not cuts[0]:  # nothing is cut: what columns are taken from
+            self.uncut = around
+        return self.predicted(around)
 
     def without_examples(self, parts: Sequence[Sequence[int]]) -> Tensor:
         """A class keeps at least one example."""
@@ -404,7 +408,7 @@ class OpenSetExplainer(Explainer):
         node and its surroundings have most beyond or below the average."""
         if not self.graph.has_features:
             return super()._columns()
-        around = self.surroundings([[]])
+        around = self.uncut or self.surroundings([[]])
         unusual = around.columns - self.pipeline.sources.columns()[: len(WORDS)]
 
         def without(parts: Sequence[Sequence[int]], own: bool = False) -> Tensor:
@@ -412,7 +416,7 @@ class OpenSetExplainer(Explainer):
             pairs = [(i, column) for i, part in enumerate(parts) for column in part]
             row, column = torch.tensor(pairs, dtype=torch.long, device=self.at.device).view(-1, 2).T
             gone = around.weights[:, None] * unusual[:1, column] if own else unusual[:, column]
-            words = around.words.repeat(1, len(parts), 1)
+            words = around.words[:, :1].repeat(1, len(parts), 1)
             words.index_add_(1, row, gone[:, :, None] * self.pipeline.sources.words[column], alpha=-1)
             return self.predicted(around.with_words(words))
 

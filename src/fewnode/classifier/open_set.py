@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -161,9 +162,18 @@ class OpenSetModel:
         }  # fmt: skip
         return {name: part.half() for name, part in cached.items()}
 
-    def propagated_predictions(self, walks: Tensor) -> Tensor:
-        """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes, a chunk of rows at a time."""
+    @cached_property
+    def predictions(self) -> Tensor:
+        """Those of all nodes, ``[N, C]``, in memory."""
         assert self.pipeline is not None
+        return self.pipeline.predictions(self.x, self.y)
+
+    def propagated_predictions(self, walks: Tensor) -> Tensor:
+        """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes; of a graph on disk, whose
+        coordinates are in half precision, a chunk of rows at a time."""
+        assert self.pipeline is not None
+        if self.x.dtype == torch.float32:
+            return walks.T @ self.predictions
         total = walks.new_zeros(walks.shape[1], len(self.classes))
         for rows in chunks(len(self.y), 4 * self.x.shape[1]):
             total += walks[rows].T @ self.pipeline.predictions(self.x[rows], self.y[rows])
