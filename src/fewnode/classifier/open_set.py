@@ -232,9 +232,11 @@ class OpenSetTask:
         return torch.cat([self._utilities(self.model.x[at].float(), self.model.features[at]) for at in parts])
 
     def _utilities(self, x: Tensor, features: Tensor) -> Tensor:
-        columns, z = [], x - self.model.moments.mean
-        for direction, model in zip(self.directions.values(), self.novelty, strict=False):
-            own = novelty.class_features(z @ direction.weights, features, direction)
+        weights = torch.cat([x.new_zeros(x.shape[1], 0), *(one.weights for one in self.directions.values())], 1)
+        projections = x @ weights - self.model.moments.mean @ weights  # of all classes at once, without a copy of x
+        columns = []
+        for i, (direction, model) in enumerate(zip(self.directions.values(), self.novelty, strict=False)):
+            own = novelty.class_features(projections[:, 2 * i : 2 * i + 2], features, direction)
             columns.append(model.utilities(features, own[:, None])[:, 1])
         other = self.novelty[-1].utilities(features, features.new_zeros(len(features), 0, novelty.N_CLASS))[:, -1]
         return torch.stack([torch.zeros_like(other), *columns, other], 1)
