@@ -36,7 +36,7 @@ from fewnode.graph.edge_types import union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
-from fewnode.nn.views import COPIES, FAR_STEPS, NEAR_STEPS, VIEWS, RandomFourier, Views, centred, neighbour_lists
+from fewnode.nn.views import COPIES, FAR_STEPS, NEAR_STEPS, VIEWS, Views, centred, neighbour_lists, random_fourier
 from fewnode.store import Facts, Space, format_bytes, matrix, parsed_memory
 from fewnode.tables.importing import GrowingArrays, write_arcs
 from fewnode.tables.read import connect
@@ -228,7 +228,7 @@ def links(name: str, folder: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     save_store(graph, path)
     words = F.pad(views.features(graph), (0, views.rank - views.features.basis.shape[1]))
-    start = RandomFourier.of(words.shape[1], views.rank + 16)(words).double()
+    start = random_fourier(words, views.rank + 16).double()
     lists, mean = neighbour_lists(graph), mean_adjacency(graph)
     left, twice = to_scipy(lists.matrix).astype("float64"), to_scipy(mean.matrix).astype("float64")
     found = leading_eigenvectors(lambda v: torch.from_numpy(left.T @ (left @ v.numpy())), start, views.rank)[1]
