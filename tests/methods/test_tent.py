@@ -130,7 +130,7 @@ def rows(values: list[list[Tensor]]) -> Tensor:
 def close(actual: Tensor, expected: Tensor, size: float = 1.0) -> None:
     """Equal up to rounding, relative to the largest number: small ones may be differences of large ones."""
     size = max(size, float(expected.detach().abs().max()))
-    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-6 * size)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-7 * size)
 
 
 # --- one test per equation ----------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ SWITCHES = [
 @given(data=st.data())
 def test_every_switch_against_the_oracle(options: dict, data: st.DataObject) -> None:
     case = data.draw(cases(**options))
-    # Classes with the same class-ego graph tie. Without normalisation the distances are large there, and so is what
-    # rounding makes of the gradient at a tie, in the oracle as in the method.
+    # Squared distances are not normalised: where they are large, or classes with the same class-ego graph tie, rounding
+    # alone moves the gradient of the softmax, in the oracle as in the method.
     assume(options.get("task_adaptation", True) or prototypes_apart(case))
     same_with_gradients(case, mean_loss(case))
 
@@ -236,8 +236,8 @@ def test_every_switch_against_the_oracle(options: dict, data: st.DataObject) -> 
 def prototypes_apart(case: Case) -> bool:
     with torch.no_grad():
         found = case.model.embed_tasks(case.graph, case.model.embed(case.graph), case.tasks).s
-    least = 1e-6 * torch.linalg.vector_norm(found, dim=-1).max()
-    return all(bool((torch.pdist(classes) > least).all()) for classes in found)
+    largest = torch.linalg.vector_norm(found, dim=-1).max()
+    return bool(largest < 1e3) and all(bool((torch.pdist(classes) > 1e-6 * largest).all()) for classes in found)
 
 
 @settings(max_examples=30, deadline=None)
