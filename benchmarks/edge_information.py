@@ -6,10 +6,10 @@
 *closed*: two trainings of vantage on the same split, with what is known of the edges and without, tested on the same
 500 tasks of novel classes; the interval is that of the difference over tasks. Views have 128 columns instead of 256,
 for speed. *open*: a draw as in open_world.py (two new classes with three examples each, 30 % of the other labels
-blank), the model of the open question with and without, and the share of right rows among all nodes without a label;
+blank), the open-set model with and without, and the share of right rows among all nodes without a label;
 the interval is that of the difference over rows. What is made of the edges is chosen on base classes in both. Where
 nothing is used the two models are one (a test compares their bits), and only one is made.
-How edges are used was chosen on planted graphs with another seed, on draws 1 and 2 of the open question of the other
+How edges are used was chosen on planted graphs with another seed, on draws 1 and 2 of open-set classification on the other
 graphs, and on validation classes of macports and Email-EU.
 """
 
@@ -235,7 +235,10 @@ def table_of(question: str) -> str:
     for row in (row for row in read() if row["question"] == question):
         cells[row["graph"], row["shots"]].append(row)
     of = "splits" if question == "closed" else "draws"
-    lines = [f"| {question} question | examples | {of} | without | with | gain | used in |", f"|---|{'---:|' * 6}"]
+    lines = [
+        f"| {question}-set classification | examples | {of} | without | with | gain | used in |",
+        f"|---|{'---:|' * 6}",
+    ]
     for name in GRAPHS:
         for shots in (*SHOTS, OPEN_SHOTS):
             if rows := cells.get((name, shots)):

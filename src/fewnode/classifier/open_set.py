@@ -54,7 +54,7 @@ class OpenSetModel:
         x, y: coordinates ``[N, d]`` of the nodes, and their known classes ``[N]``, -1 where unknown.
         log_known: ``[N, C]``, log probability of each known class, if the node is of one.
         features: ``[N, 6]``, see ``node_features``.
-        moments, simulated: what directions of new classes are computed from; what simulated novel classes taught.
+        moments, simulated: what directions of new classes are computed from; what simulated novel classes show.
         pipeline: computes rows of x, log_known and features again: for explanations and new nodes.
         cached: rows of the nodes in every smoothing, by name: new nodes are computed from their neighbours' rows.
         use: how edges count. Views of single directions and edge types are not used.

@@ -156,7 +156,7 @@ def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequenc
 
 @dataclass(frozen=True)
 class Simulated:
-    """What ``episodes`` with classes shown by ``shots`` examples taught, and by how much figures missed the truth."""
+    """What ``episodes`` with classes shown by ``shots`` examples teach, and by how much figures missed the truth."""
 
     shots: int
     novelty: NoveltyModel

@@ -238,10 +238,10 @@ class LabelSession:
         self.choice = torch.where(self.given >= 0, self.given, self.choice)
         self.confidence = torch.where(self.given >= 0, torch.ones(n), self.confidence)
 
-    def _measure(self, before: Tensor | None, taught: bool) -> None:
+    def _measure(self, before: Tensor | None, learned: bool) -> None:
         """Keep a point of the learning curve, if there is an example of a new class."""
         free = (self.given < 0).nonzero().flatten()
-        if self.found is None or not len(free) or not taught:
+        if self.found is None or not len(free) or not learned:
             return
         p = self.confidence[free]
         right = float(p.mean())
@@ -286,9 +286,9 @@ class LabelSession:
                 "predicted": self.choice[called],
                 "sure": self.choice[called & (self.confidence >= SURE)],
             }
-            n, taught = len(self.classes), self.examples()
+            n, examples = len(self.classes), self.examples()
             tally = {key: torch.bincount(which.long(), minlength=n).tolist() for key, which in chosen.items()}
-            classes = [{"name": name, "kind": kind, "examples": taught.get(name, [])} for name, kind in self.classes]
+            classes = [{"name": name, "kind": kind, "examples": examples.get(name, [])} for name, kind in self.classes]
             return [{**one, **{key: counted[i] for key, counted in tally.items()}} for i, one in enumerate(classes)]
 
     def predictions_table(self) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class Vantage(Method):
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
-        classes, each whitened by what the other folds taught, as a novel class will be. Without pseudo-supports, for
+        classes, each whitened by what the other folds learned, as a novel class will be. Without pseudo-supports, for
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
         among, across = self._products(self.views(graph), tasks, fold)

@@ -111,7 +111,7 @@ class LDAView(nn.Module):
     @torch.no_grad()
     def fit(self, views: list[Tensor], y: Tensor, base: list[int], fold_of_class: Tensor) -> None:
         """Find the directions from the views and the labels of base classes, and the rows of these classes' nodes in
-        the directions that the other folds taught."""
+        the directions learned from the other folds."""
         classes = torch.tensor(base, device=y.device)
         nodes = sample_per_class(y, classes)
         means, scatter, sizes = class_scatter(self._units(views, nodes), y[nodes], classes, fold_of_class)
@@ -125,7 +125,7 @@ class LDAView(nn.Module):
             self.fold_rows[own] = self._rows(views, self.labelled[own], *self._directions(others, means[fold != f]))
 
     def within_folds(self, nodes: Tensor) -> Tensor:
-        """Rows of labelled ``nodes [...]`` in the directions that the other folds taught."""
+        """Rows of labelled ``nodes [...]`` in the directions learned from the other folds."""
         return self.fold_rows[torch.searchsorted(self.labelled, nodes)]
 
     def forward(self, views: list[Tensor], space: Space | None = None) -> Tensor:
