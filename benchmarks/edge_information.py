@@ -9,7 +9,7 @@ for speed. *open*: a draw as in open_world.py (two new classes with three exampl
 blank), the open-set model with and without, and the share of right rows among all nodes without a label;
 the interval is that of the difference over rows. What is made of the edges is chosen on base classes in both. Where
 nothing is used the two models are one (a test compares their bits), and only one is made.
-How edges are used was chosen on planted graphs with another seed, on draws 1 and 2 of open-set classification on the other
+How edges are used was chosen on planted graphs with another seed, on draws 1 and 2 of the open-set rows of the other
 graphs, and on validation classes of macports and Email-EU.
 """
 
