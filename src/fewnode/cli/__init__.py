@@ -1,7 +1,7 @@
 """The command line: each command parses, calls one library function and prints.
 
-A command is one function in the module of its group, which also declares its arguments; nothing heavy is
-imported before a command runs, so that ``--help`` and completion answer at once.
+``commands.toml`` declares the commands; each is one function in the module of its group. Nothing heavy is imported
+before a command runs, so that ``--help`` and completion answer at once.
 """
 
 import argparse
@@ -10,16 +10,15 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
-from . import classifier, experiments, listing, stores, training
+from .options import add_commands
 from .output import say
 from .threads import use_free_cores
-
-GROUPS = (listing, training, classifier, stores, experiments)  # in the order of --help
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,8 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(parser=parser)  # completion describes the whole of it
     parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in GROUPS:
-        group.add_commands(commands)
+    add_commands(commands)
     return parser
 
 
@@ -54,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parse(argv)
     use_free_cores()
     try:
-        code: int | None = args.run(args)
+        module, _, command = args.run.partition(".")
+        code: int | None = getattr(import_module(f".{module}", __name__), command)(args)
         sys.stdout.flush()
         return code or 0
     except InputError as error:

@@ -11,42 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import DATA_DIR, JSON, add_command, add_engine, add_options, check_engine
+from .options import check_engine
 from .output import Bar, clock, emit, percent, say, show, show_table, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..experiments.rows import Row
     from ..experiments.runners import Engine, Plan
     from ..experiments.worker import Event
-
-
-def add_commands(commands: Any) -> None:
-    run = add_command(commands, "run", run_grid, "do the runs of a grid; finished ones are skipped")
-    run.add_argument("grid", help="a name of `fewnode ls grids`, or a TOML file")
-    chosen = {
-        "--datasets A,B": ("these data sets instead of the grid's", _names),
-        "--methods A,B": ("only these of the grid's methods", _names),
-        "--seeds N": ("seeds 0..N-1 instead of the grid's", int),
-        "--jobs N": ("runs at the same time (1)", 1),
-        "--results FILE": "where the rows go (results/GRID.jsonl)",
-        "--dry-run": "list the runs and estimate how long they take",
-    }
-    add_options(run, chosen)
-    add_engine(run, "run")
-    add_options(run, DATA_DIR | JSON)
-
-    report = add_command(commands, "report", make_report, "turn result rows into one HTML page with tables and figures")
-    report.add_argument("results", nargs="+", help="files of rows, or folders of them")
-    add_options(report, {"--out FILE": ("the page (report.html)", "report.html"), **JSON})
-
-    compare = add_command(commands, "compare", compare_results, "show what changed between two sets of rows")
-    compare.add_argument("before", help="a file of rows, or a folder")
-    compare.add_argument("after", help="another")
-    add_options(compare, JSON)
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.replace(" ", "").split(",") if name]
 
 
 def run_grid(args: argparse.Namespace) -> int:

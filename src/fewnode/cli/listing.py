@@ -5,24 +5,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from .options import DATA_DIR, JSON, add_command, add_options
 from .output import emit, load_with_bar, show, show_table
-
-
-def add_commands(commands: Any) -> None:
-    ls = add_command(commands, "ls", list_names, "list data sets, methods or grids")
-    ls.add_argument("what", choices=("datasets", "methods", "grids"))
-    add_options(ls, JSON)
-
-    what = "describe a data set: counts, class sizes, split, licence, citation"
-    info = add_command(commands, "info", show_info, what)
-    info.add_argument("dataset", help="a name of `fewnode ls datasets`")
-    add_options(info, {**DATA_DIR, "--all": "draw a bar for every class", **JSON})
-
-    told = 'Print a completion script. For bash: eval "$(fewnode completion bash)"'
-    what = "print a completion script for your shell"
-    completion = add_command(commands, "completion", print_completion, what, description=told)
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
 
 
 def list_names(args: argparse.Namespace) -> None:
@@ -48,12 +31,9 @@ def _methods() -> list[dict[str, Any]]:
 
 
 def _grids() -> list[dict[str, Any]]:
-    import tomllib
-    from importlib.resources import files
+    from ..experiments.grid import grid_names, load_grid
 
-    grids = {file.name.removesuffix(".toml"): file for file in (files("fewnode.experiments") / "grids").iterdir()}
-    described = {name: tomllib.loads(file.read_text(encoding="utf-8")) for name, file in sorted(grids.items())}
-    return [{"name": name, "description": grid.get("description", "")} for name, grid in described.items()]
+    return [{"name": name, "description": load_grid(name).description} for name in grid_names()]
 
 
 def _draw_names(rows: list[dict[str, Any]]) -> None:

@@ -1,105 +1,41 @@
-"""Options that several commands share, each declared once, and what they parse to."""
+"""The commands and options of ``commands.toml`` as argparse knows them, and what the values parse to."""
 
 import argparse
-from collections.abc import Callable, Mapping
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from .output import say
 
-COLUMNS = {
-    "id_column": "column of node ids",
-    "label_column": "column of classes ('' if there are no labels)",
-    "source_column": "column of the nodes that edges start from",
-    "target_column": "column of the nodes that edges lead to",
-    "weight_column": "column of edge weights, numbers above zero",
-    "edge_type_column": "column of edge types",
-}
-NODE_COLUMNS = {
-    "text_column": "a text to learn words from",
-    "category_column": "one of a few values",
-    "number_column": "a number or a date",
-    "ignore_column": "of no use",
-}
-JSON = {"--json": "print one JSON document and nothing else"}
-DATA_DIR = {"--data-dir DIR": "where to look for data files first (else $FEWNODE_DATA)"}
-MEMORY = {"--memory SIZE": "memory to use for a store, e.g. 4GB (half of what is free)"}
-TASK_SHAPE = {
-    "n_way": ("N", "classes in a task", 5),
-    "k_shot": ("K", "examples of each class", 5),
-    "n_query": ("Q", "nodes of each class to classify", 10),
-}
+SHAPE = ("n_way", "k_shot", "n_query")
 
 
-def add_command(commands: Any, name: str, run: Callable[..., Any], told: str, **more: Any) -> argparse.ArgumentParser:
-    """A new command, which calls ``run`` with its parsed arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=told, **more)
-    parser.set_defaults(run=run)
-    return parser
+def add_commands(commands: Any) -> None:
+    """Declare every command; ``args.run`` will name its function."""
+    declared = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+    for name, facts in declared["command"].items():
+        parser = commands.add_parser(name, help=facts["help"], description=facts.get("description"))
+        parser.set_defaults(run=facts["run"])
+        _add_arguments(parser, facts["arguments"], declared["group"])
 
 
-def add_options(parser: Any, options: Mapping[str, Any], **how: Any) -> None:
-    """Declare options as ``{"--flag VALUE": help}``, or ``{"--flag": help}`` for one without a value.
-
-    Instead of ``help`` there may be a pair: ``(help, default)``, whose type is that of the value; ``(help, type)``; or
-    ``(help, choices)`` with a tuple.
-    """
-    for declared, told in options.items():
-        flag, _, metavar = declared.partition(" ")
-        text, kind = (told, None) if isinstance(told, str) else told
-        settings: dict[str, Any] = {"help": text, **how} | ({"metavar": metavar} if metavar else {})
-        if isinstance(kind, tuple):
-            settings["choices"] = kind
-        elif callable(kind):
-            settings["type"] = kind
-        elif kind is not None:
-            settings |= {"type": type(kind), "default": kind}
-        elif not metavar:
-            settings["action"] = "store_true"
-        parser.add_argument(flag, **settings)
-
-
-def add_task_shape(parser: argparse.ArgumentParser, *names: str, trained: bool = False) -> None:
-    """``--n-way``, ``--k-shot`` and ``--n-query``; of a ``trained`` model they default to those of its training."""
-    for name in names:
-        metavar, what, value = TASK_SHAPE[name]
-        told = (f"{what} (as trained)", int) if trained else (f"{what} ({value})", value)
-        add_options(parser, {f"{_flag(name)} {metavar}": told})
-
-
-def add_training(parser: argparse.ArgumentParser) -> None:
-    """What ``train`` and ``fit`` share."""
-    told = "an option of the method or its training; may be repeated"
-    add_options(parser, {"--seed S": ("random seed of initial weights and training tasks (0)", 0)})
-    add_options(parser, {"--set OPTION=VALUE": told}, action="append", default=[])
-    add_options(parser, {"--device NAME": ("cpu, cuda, ... (auto)", "auto")})
-    add_options(parser, {"--out DIR": "where to save the model"}, required=True)
-    add_options(parser, {"--resume": "continue a training for DIR that was stopped or killed"})
-
-
-def add_tables(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """Where the graph is."""
-    tables = {
-        "--edges FILE": f"edge table (source, target) in one or more files, or a store{default}",
-        "--nodes FILE": f"node table: id, label (may be empty), attributes{default}",
-    }
-    add_options(parser, tables, nargs="+", action="extend")
-    add_options(parser, {"--features FILE": "features in a file of their own: a table, .npy, .npz or .parquet"})
-    add_options(parser, MEMORY)
-    add_engine(parser, "task")
-
-
-def add_columns(parser: argparse.ArgumentParser) -> None:
-    """What the columns of the tables are, where it cannot be inferred."""
-    add_options(parser, {f"{_flag(name)} NAME": what for name, what in COLUMNS.items()})
-    several = {f"{_flag(name)} NAME": f"node column: {what}; may be repeated" for name, what in NODE_COLUMNS.items()}
-    add_options(parser, several, action="append")
-    more = {
-        "--directed": "edges have a direction",
-        "--multi-label": ("what to do with several labels in a cell", ("first", "none", "one")),
-        "--decimal": ("decimal mark, where it cannot be inferred", (",", ".")),
-    }
-    add_options(parser, more)
+def _add_arguments(parser: Any, arguments: list[Any], groups: dict[str, Any]) -> None:
+    for one in arguments:
+        if isinstance(one, str):
+            _add_arguments(parser, groups[one], groups)
+        elif isinstance(one[0], list):
+            _add_arguments(parser.add_mutually_exclusive_group(), one, groups)
+        else:
+            declared, told, *more = one
+            name, _, metavar = declared.partition(" ")
+            settings: dict[str, Any] = {"help": told or None, **(more[0] if more else {})}
+            if metavar:
+                kind = settings.get("type", type(settings.get("default")).__name__)
+                settings |= {"metavar": metavar} | ({"type": TYPES[kind]} if kind in TYPES else {})
+            elif name.startswith("--") and "choices" not in settings:
+                settings["action"] = "store_true"
+            parser.add_argument(name, **settings)
 
 
 def picked(args: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -109,11 +45,7 @@ def picked(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def given_columns(args: argparse.Namespace) -> dict[str, Any]:
     """The column options that were given."""
-    return {name: value for name, value in picked(args, *COLUMNS, *NODE_COLUMNS).items() if value is not None}
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return {name: value for name, value in vars(args).items() if name.endswith("_column") and value is not None}
 
 
 def option_pairs(texts: list[str]) -> dict[str, str]:
@@ -127,7 +59,7 @@ def option_pairs(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def named_number(text: str) -> tuple[str, float]:
+def _named_number(text: str) -> tuple[str, float]:
     """``NAME=NUMBER``; a number alone has the empty name."""
     name, _, value = text.rpartition("=")
     try:
@@ -137,7 +69,28 @@ def named_number(text: str) -> tuple[str, float]:
 
 
 def _amounts(text: str) -> dict[str, float]:
-    return dict(named_number(part.strip()) for part in text.split(",") if part.strip())
+    return dict(_named_number(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _count(text: str) -> int:
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number, for example 111e6") from None
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.replace(" ", "").split(",") if name]
+
+
+TYPES: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "count": _count,
+    "names": _names,
+    "named_number": _named_number,
+    "amounts": _amounts,
+}
 
 
 def given_memory(args: argparse.Namespace) -> int | None:
@@ -145,16 +98,6 @@ def given_memory(args: argparse.Namespace) -> int | None:
     from ..store import parsed_memory
 
     return None if args.memory is None else parsed_memory(args.memory)
-
-
-def add_engine(parser: argparse.ArgumentParser, unit: str) -> None:
-    """Where the work is done, in pieces called ``unit``."""
-    engine = {
-        "--engine": ("run here or on Ray (local)", ("local", "ray")),
-        "--address HOST:PORT": "Ray cluster (default: a new one on this machine)",
-        f"--per-{unit} cpu=1,..": (f"resources that Ray reserves for a {unit} (cpu=1)", _amounts),
-    }
-    add_options(parser, engine)
 
 
 def check_engine(args: argparse.Namespace, unit: str) -> None:

@@ -7,35 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from .listing import draw_counts
-from .options import JSON, MEMORY, NODE_COLUMNS, add_columns, add_command, add_options, given_memory
+from .options import given_columns, given_memory, picked
 from .output import StageBar, clock, emit, show
-
-
-def add_commands(commands: Any) -> None:
-    imported = add_command(commands, "import", import_graph, "make a store from tables, for a graph larger than memory")
-    tables = {
-        "--edges FILE": "edge table: source, target",
-        "--nodes FILE": "node table: id, label (may be empty), attributes",
-        "--out DIR": "the store, a new folder: graph.store",
-    }
-    add_options(imported, tables, required=True)
-    told = "array [nodes, columns] in the order of the node table (.npy), instead of its columns"
-    add_options(imported, {"--features FILE": told})
-    add_columns(imported)
-    add_options(imported, MEMORY | JSON)
-
-    planned = add_command(commands, "plan", plan_work, "estimate time, memory and disk for a graph larger than memory")
-    counts = {"--nodes N": "for example 111e6", "--edges E": "each counted once", "--columns F": "number of features"}
-    add_options(planned, counts, required=True, type=_count)
-    add_options(planned, {"--classes C": "number of known classes (40)"}, type=_count, default=40)
-    add_options(planned, {"--labelled SHARE": ("share of labelled nodes (0.5)", 0.5), **MEMORY, **JSON})
-
-
-def _count(text: str) -> int:
-    try:
-        return int(float(text))
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number, for example 111e6") from None
 
 
 def import_graph(args: argparse.Namespace) -> None:
@@ -45,12 +18,12 @@ def import_graph(args: argparse.Namespace) -> None:
     from ..tables.importing import import_tables
 
     started = time.perf_counter()
-    named = ("id_column", "label_column", "source_column", "target_column", "weight_column", "decimal", "multi_label")
-    columns: dict[str, Any] = {name: getattr(args, name) for name in named}
-    columns |= {name: getattr(args, name) or () for name in NODE_COLUMNS}
-    columns |= {"features": args.features, "typed": args.directed or args.edge_type_column is not None}
+    columns = given_columns(args)
+    typed = columns.pop("edge_type_column", None) is not None or args.directed
+    columns |= picked(args, "features", "decimal", "multi_label")
     with StageBar() as bar:
-        out = import_tables(args.edges, args.nodes, args.out, **columns, memory=given_memory(args), progress=bar)
+        memory = given_memory(args)
+        out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar, **columns)
     store = Store(out)
     document = {
         "out": str(out),

@@ -17,29 +17,6 @@ if TYPE_CHECKING:
     from ..training.loop import TrainingProgress
 
 
-def add_commands(commands: Any) -> None:
-    train = options.add_command(commands, "train", train_method, "train a method on the base classes of a data set")
-    train.add_argument("method", help="a name of `fewnode ls methods`")
-    train.add_argument("dataset", help="a name of `fewnode ls datasets`")
-    options.add_task_shape(train, *options.TASK_SHAPE)
-    options.add_training(train)
-    more = {
-        "--inductive": "train without the nodes of the novel classes",
-        "--tensorboard DIR": "also write the training curves there (extra [log])",
-        "--ranks": ("auto: share the tasks of a step among the processes that torchrun started (1)", ("1", "auto")),
-    }
-    options.add_options(train, more | options.DATA_DIR | options.JSON)
-
-    what = "evaluate a model on tasks of classes that it was not trained on"
-    test = options.add_command(commands, "evaluate", evaluate_model, what)
-    test.add_argument("folder", metavar="DIR", help="what `fewnode train --out` or `fewnode fit --out` wrote")
-    pool = "an .npz of tasks to take instead (Tasks.save)"
-    tasks = {"--tasks N": ("number of tasks to draw (500)", 500), "--pool FILE": pool}
-    options.add_options(test.add_mutually_exclusive_group(), tasks)
-    options.add_task_shape(test, *options.TASK_SHAPE, trained=True)
-    options.add_options(test, {"--seed S": ("random seed of the tasks (0)", 0), **options.DATA_DIR, **options.JSON})
-
-
 def train_method(args: argparse.Namespace) -> int:
     from ..datasets import catalog
     from ..errors import one_of
@@ -57,7 +34,7 @@ def train_method(args: argparse.Namespace) -> int:
 
         more = parse_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
-        shape = options.picked(args, *options.TASK_SHAPE, "seed", "inductive", "device")
+        shape = options.picked(args, *options.SHAPE, "seed", "inductive", "device")
         with ranks() if args.ranks == "auto" else nullcontext(0) as rank, warnings_as_notes(), TrainingBar() as bar:
             written = None if args.tensorboard is None or rank else TensorBoardLog(args.tensorboard)
 
@@ -137,7 +114,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         say(f"note: {card.dataset} is not the graph this model was trained on (other edges or features)")
     drawn: dict[str, Any] = {}
     if tasks is None:
-        drawn = {name: getattr(args, name) or getattr(card, name) for name in options.TASK_SHAPE}
+        drawn = {name: getattr(args, name) or getattr(card, name) for name in options.SHAPE}
         drawn |= {"n_tasks": args.tasks, "seed": args.seed}
     found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
     more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
@@ -151,7 +128,7 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
     if args.pool is not None:
         raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
     done = evaluate_tables(
-        args.folder, **options.picked(args, *options.TASK_SHAPE), n_tasks=args.tasks, seed=args.seed, say=say
+        args.folder, **options.picked(args, *options.SHAPE), n_tasks=args.tasks, seed=args.seed, say=say
     )
     more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
     document = _evaluated(done.classifier.method, None, done.found, **more)
