@@ -1,6 +1,7 @@
 """TENT and its residual variant, equation by equation, against an oracle that runs layers node by node."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from fewnode.methods.pn import PN
 from fewnode.methods.tent import GIN, TENT, EmbeddedTasks, tau
 from fewnode.methods.tent_released import TENTReleased
 from fewnode.methods.tent_residual import SmoothingEncoder, TENTResidual
-from fewnode.nn.ego import reads_most
+from fewnode.nn.ego import grouped_linear, reads_most
 from fewnode.nn.graph_layers import Inputs
 from fewnode.nn.heads import class_means, cosine_scores
 from fewnode.tasks import Tasks
@@ -268,7 +269,7 @@ def same_with_gradients(case: Case, expected: Tensor, rounding: float = 1.0) -> 
     slow = torch.autograd.grad(expected, parameters, materialize_grads=True)
     for most in (True, False):  # embedding the whole graph, and what is read of it
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fewnode.methods.tent.reads_most", lambda graph, tasks, most=most: most)
+            patch.setattr("fewnode.nn.ego.reads_most", lambda graph, near, most=most: most)
             loss = case.model.loss(case.graph, case.tasks)
         close(loss, expected)
         size = rounding * max(float(gradient.abs().max()) for gradient in slow)
@@ -320,15 +321,14 @@ def test_scoring_in_several_batches_changes_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("fewnode.methods.tent.TENT.rows_at_a_time", 1)
     close(case.model(case.graph, case.tasks), whole)
     monkeypatch.undo()
-    monkeypatch.setattr("fewnode.nn.ego.Blocks.FEW", 0)
+    monkeypatch.setattr("fewnode.nn.ego.grouped_linear", partial(grouped_linear, few=0))
     close(case.model(case.graph, case.tasks), whole)
 
 
 def test_tasks_that_read_little_are_told_from_those_that_read_most() -> None:
     path = Graph.from_edges([list(range(99)), list(range(1, 100))], num_nodes=100)
     star = Graph.from_edges([[0] * 99, list(range(1, 100))], num_nodes=100)
-    tasks = Tasks([[5, 50]], [[0, 1]], [[95]])
-    assert not reads_most(path, tasks) and reads_most(star, tasks)
+    assert not reads_most(path, torch.tensor([4, 5, 6, 50])) and reads_most(star, torch.tensor([0, 5]))
 
 
 def test_training_tasks_may_differ_in_way_shot_and_query() -> None:

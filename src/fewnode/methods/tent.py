@@ -3,6 +3,7 @@
 Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classification. KDD 2022.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -12,25 +13,24 @@ from torch.nn import functional as F
 from ..errors import InputError, one_of
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey
-from ..nn.ego import (
-    EgoGraphs,
-    EmbeddedGraph,
-    LocalGNN,
-    Part,
-    Wanted,
-    degrees,
-    induced_subgraphs,
-    neighbourhoods,
-    reads_most,
-)
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, rows_of, xavier
+from ..nn.ego import LocalGNN, class_ego_graphs, degrees, embed_around, neighbourhoods
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, drop, rows_of, xavier
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_scores
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
 SUMMED = CacheKey[Tensor]("closed sums of inputs")
-# Inputs, widths (hidden layer of GNN_phi, d_h, d_s) and dropout.
-PRESETS: dict[str, tuple[Any, ...]] = {"shared": ("reduced", 256, 128, 128, 0.5), "paper": ("raw", 16, 16, 16, 0.2)}
+PRESETS: dict[str, tuple[Any, ...]] = {  # features, hidden_channels, out_channels, second_channels and dropout
+    "shared": ("reduced", 256, 128, 128, 0.5),
+    "paper": ("raw", 16, 16, 16, 0.2),
+}
+
+
+class EmbeddedGraph(NamedTuple):
+    """First-step embeddings ``h [N, d_h]`` and their closed sums, ``h + A h``."""
+
+    h: Tensor
+    sums: Tensor
 
 
 class EmbeddedTasks(NamedTuple):
@@ -114,6 +114,7 @@ class TENT(Method):
         self.beta = mlp(d_h, adapter_channels, d_theta) if class_adaptation else None
         self.classifier = BaseClassifier(d_h, base_classes)
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
+        self.on_graph = not node_adaptation  # whether supports are also embedded in the original graph
         self.gamma, self.normalize = gamma, normalize
 
     @staticmethod
@@ -134,6 +135,36 @@ class TENT(Method):
         h = self.first_step(graph)
         return EmbeddedGraph(h, h + operators.adjacency(graph) @ h)
 
+    def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
+        """Prototypes, supports and queries; without a state, the nodes that the tasks read are embedded here."""
+        support, query = tasks.support.flatten(), tasks.query.flatten()
+        task, n_classes = torch.arange(len(tasks), device=graph.device), len(tasks) * tasks.n_way
+        classes = (task[:, None] * tasks.n_way + tasks.support_y).flatten()
+        its_task = n_classes + task.repeat_interleave(tasks.query.shape[1])
+        # The class-ego graphs G_i, and around each query all that two layers read of its 2-hop subgraph.
+        in_ego, virtual = (len(support), n_classes) if self.node_adaptation else (0, 0)
+        on_graph = len(support) if self.on_graph else 0
+        ego, ego_rows = class_ego_graphs(graph, support[:in_ego], classes[:in_ego], virtual)
+        centres, group = torch.cat([support[:on_graph], query]), torch.cat([classes[:on_graph], its_task])
+        around, rows = neighbourhoods(graph, centres, group)
+        nodes = torch.cat([support, query, ego.node])
+        if state is None:
+            h, sums = embed_around(graph, self.first_step, nodes, around)
+        else:
+            h, sums = state.h.index_select(0, nodes), state.sums.index_select(0, around)
+        h_s, h_q, h_ego = h.split([len(support), len(query), len(ego.node)])
+        # h_ci = MEAN(h_v | v in S_i)
+        h_support = h_s.unflatten(0, tasks.support.shape)
+        h_c = class_means(h_support, tasks.support_y, tasks.n_way).flatten(0, 1)
+        # theta_i for every class; alpha_q, beta_q and theta_q in the same way from all supports of the task
+        theta = self.adapted(torch.cat([h_c, h_support.mean(1)]))
+        # s_i = Centroid(GNN_theta_i(G_i)), q_i = Centroid(GNN_theta_q(2-hop subgraph of the query))
+        own = torch.cat([h_s[:in_ego], h_c[:virtual], h_s[:on_graph], h_q])
+        sums = torch.cat([ego.closed_sums(torch.cat([h_ego, h_c[:virtual]])), sums])
+        outputs = self.gnn(ego_rows + rows, own, sums, theta).split([in_ego, virtual, on_graph, len(query)])
+        s, s_k = self.prototypes(outputs, tasks)
+        return EmbeddedTasks(h_q.unflatten(0, tasks.query.shape), s, s_k, outputs[3].unflatten(0, tasks.query.shape))
+
     def adapted(self, context: Tensor) -> Tensor:
         """Weights of ``GNN_theta`` for means of supports ``context [G, d_h]``: [G, d_theta]."""
         theta = self.gnn.theta
@@ -145,44 +176,13 @@ class TENT(Method):
         adapted: Tensor = (1 + alpha) * theta + beta
         return adapted
 
-    def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
-        """Prototypes, supports and queries; without a state, the nodes that the tasks read are embedded here."""
-        task = torch.arange(len(tasks), device=graph.device)
-        classes = (task[:, None] * tasks.n_way + tasks.support_y).flatten()
-        # The class-ego graphs G_i, and around each query all that two layers read of its 2-hop subgraph.
-        near = self.support_graphs(graph, tasks.support.flatten(), classes, len(tasks) * tasks.n_way, state is not None)
-        its_task = len(tasks) * tasks.n_way + task.repeat_interleave(tasks.query.shape[1])
-        around = neighbourhoods(graph, tasks.query.flatten(), its_task, summed=state is not None)
-        nodes = [(tasks.support.flatten(), False), (tasks.query.flatten(), False)]
-        wanted = [*nodes, *((part.reads(), part.summed) for part in [*near, around])]
-        h_s, h_q, *values = self._read(graph, state, wanted)
-        h_support = h_s.unflatten(0, tasks.support.shape)
-        # h_ci = MEAN(h_v | v in S_i)
-        h_c = class_means(h_support, tasks.support_y, tasks.n_way).flatten(0, 1)
-        # theta_i for every class; alpha_q, beta_q and theta_q in the same way from all supports of the task
-        theta = self.adapted(torch.cat([h_c, h_support.mean(1)]))
-        # s_i = Centroid(GNN_theta_i(G_i)), q_i = Centroid(GNN_theta_q(2-hop subgraph of the query))
-        parts = [Part(part, x, h_s, h_c if part.n_virtual else None) for part, x in zip(near, values[:-1], strict=True)]
-        *outputs, q = self.gnn(graph, [*parts, Part(around, values[-1], h_q)], theta)
-        s, s_k = self.prototypes(outputs, tasks)
-        return EmbeddedTasks(h_q.unflatten(0, tasks.query.shape), s, s_k, q.unflatten(0, tasks.query.shape))
-
-    def support_graphs(
-        self, graph: Graph, support: Tensor, classes: Tensor, n_classes: int, summed: bool
-    ) -> list[EgoGraphs]:
-        """The graphs that supports are embedded in: class-ego graphs, or (``\\N``) the original graph."""
+    def prototypes(self, outputs: Sequence[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
+        """``s [T, N, d_s]`` and ``s_k [T, S, d_s]`` from outputs at supports and class nodes of the class-ego graphs,
+        and at supports in the original graph."""
         if self.node_adaptation:
-            return [induced_subgraphs(graph, support, classes, n_virtual=n_classes)]
-        return [neighbourhoods(graph, support, classes, summed=summed)]
-
-    def prototypes(self, outputs: list[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
-        """``s [T, N, d_s]`` and ``s_k [T, S, d_s]`` from outputs at the supports, then at the virtual class nodes."""
-        n_support = tasks.support.numel()
-        s_k, s = outputs[0].split([n_support, len(outputs[0]) - n_support])
-        s_k = s_k.unflatten(0, tasks.support.shape)
-        if not self.node_adaptation:
-            return class_means(s_k, tasks.support_y, tasks.n_way), s_k
-        return s.view(len(tasks), tasks.n_way, -1), s_k
+            return outputs[1].view(len(tasks), tasks.n_way, -1), outputs[0].unflatten(0, tasks.support.shape)
+        s_k = outputs[2].unflatten(0, tasks.support.shape)
+        return class_means(s_k, tasks.support_y, tasks.n_way), s_k
 
     def match(self, embedded: EmbeddedTasks, tasks: Tasks) -> Tensor:
         """The scores [T, M, N]; their softmax is ``p(s_j | q_i)``."""
@@ -200,23 +200,13 @@ class TENT(Method):
         return torch.cat([self.match(self.embed_tasks(graph, state, part), part) for part in parts])
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        # Tasks that read little of the graph embed what they read, others the whole.
-        state = EmbeddedGraph(self.first_step(graph), None) if reads_most(graph, tasks) else None
-        embedded = self.embed_tasks(graph, state, tasks)
+        embedded = self.embed_tasks(graph, None, tasks)
         # L_N = -sum_i log p(s'_i | q_i), a mean here
         l_n = cross_entropy(self.match(embedded, tasks), tasks)
         # p_i = Softmax(MLP(h_i)), L_CE = -sum_i sum_j y_ij log p_ij over the base classes, a mean here
         l_ce = self.classifier.loss(embedded.h_q.flatten(0, 1), graph.y[tasks.query.flatten()])
         # L = L_N + gamma L_CE
         return l_n + self.gamma * l_ce
-
-    def _read(self, graph: Graph, state: EmbeddedGraph | None, wanted: list[Wanted]) -> list[Tensor]:
-        """First-step embeddings or closed sums of them; without a state the nodes that are read are embedded now."""
-        if state is not None:
-            return state.read(graph, wanted)
-        nodes, place = torch.unique(torch.cat([part for part, _ in wanted]), return_inverse=True)
-        rows = self.first_step(graph, nodes).index_select(0, place)
-        return list(rows.split([len(part) for part, _ in wanted]))
 
 
 class GIN(GraphEncoder):
@@ -262,14 +252,3 @@ def tau(s: Tensor, s_k: Tensor, y: Tensor) -> Tensor:
     spread = class_means(distance, y, s.shape[1]).squeeze(-1)
     mean = spread.mean(1, keepdim=True)
     return torch.where(mean > 0, spread / torch.where(mean > 0, mean, 1.0), 1.0).clamp(min=0.01)
-
-
-def drop(h: Tensor, rate: float) -> Tensor:
-    """Dropout of all nodes at once, in place, with 16 random bits for each number: a third of torch's time."""
-    if rate == 0.0:
-        return h
-    words = torch.empty((h.numel() + 3) // 4, dtype=torch.int64, device=h.device).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: h.numel()].view(h.shape)
-    # Compared straight into numbers: truth values would take four times as long to make and to multiply.
-    kept = torch.ge(bits, round(rate * 2**16) - 2**15, out=torch.empty(h.shape, dtype=h.dtype, device=h.device))
-    return h.mul_(kept.mul_(1 / (1 - rate)))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..nn.ego import Blocks, Linear, LocalGNN, degrees, induced_subgraphs, neighbourhoods
+from ..nn.ego import Linear, LocalGNN, degrees, grouped_linear, induced_subgraphs
 from ..nn.graph_layers import rows_at
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, logistic_scores
 from ..tasks import Tasks
@@ -81,15 +81,15 @@ class TENTReleased(Method):
         its subgraph take from it.
         """
         nodes = tasks.query.flatten()
-        near = neighbourhoods(graph, nodes, torch.arange(len(nodes), device=graph.device), summed=True)
-        around = induced_subgraphs(graph, near.node, near.group)
-        assert around.inner is not None
-        target, source = around.inner
+        number = torch.arange(len(nodes), device=graph.device)
+        for _ in range(2):
+            owner, neighbour = operators.gather_neighbours(graph, nodes)
+            nodes, number = torch.cat([nodes, neighbour]), torch.cat([number, number[owner]])
+        around = induced_subgraphs(graph, nodes, number)
         share = 1 / (1 + degrees(graph, around.node))[:, None].to(h.dtype)
-        task = around.group // tasks.query.shape[1]
-        z = torch.relu(Blocks(task, len(tasks))(around.closed_sums(h.index_select(0, around.node)) * share, first))
-        taken = share.index_add(0, source, share.index_select(0, target))
-        sums = h.new_zeros(len(nodes), z.shape[1]).index_add(0, around.group, z * taken)
-        sizes = torch.bincount(around.group, minlength=len(nodes))
-        means: Tensor = (sums / sizes[:, None]).unflatten(0, tasks.query.shape)
-        return means
+        means = around.closed_sums(h.index_select(0, around.node)) * share
+        z = torch.relu(grouped_linear(means, around.group // tasks.query.shape[1], first))
+        taken = share.index_add(0, around.source, share.index_select(0, around.target))
+        sums = h.new_zeros(tasks.query.numel(), z.shape[1]).index_add(0, around.group, z * taken)
+        pooled: Tensor = sums / torch.bincount(around.group)[:, None]
+        return pooled.unflatten(0, tasks.query.shape)

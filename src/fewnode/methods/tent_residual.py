@@ -4,12 +4,13 @@ Departs from Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classifica
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ..graph import Graph, operators
-from ..nn.ego import EgoGraphs, LocalGNN, Part, neighbourhoods
+from ..nn.ego import LocalGNN, Rows, grouped_linear
 from ..nn.graph_layers import GraphEncoder, Inputs, rows_of
 from ..nn.heads import class_means, cosine_scores
 from ..tasks import Tasks
@@ -73,7 +74,7 @@ class TENTResidual(TENT):
             adapter_channels=adapter_channels,
             dropout=dropout,
         )
-        self.preset = None
+        self.preset, self.on_graph = None, True
         for adapter in (self.alpha, self.beta):
             if adapter is not None:
                 nn.init.zeros_(adapter[-1].weight)  # type: ignore[arg-type]  # a linear layer's
@@ -90,19 +91,11 @@ class TENTResidual(TENT):
         # The 1e-4 keeps the gradient finite at a node without features and edges.
         return h * (3.0 * (h.square().sum(1, keepdim=True) + 1e-4).rsqrt())
 
-    def support_graphs(
-        self, graph: Graph, support: Tensor, classes: Tensor, n_classes: int, summed: bool
-    ) -> list[EgoGraphs]:
-        """Class-ego graphs and the original graph; only the latter without node adaptation."""
-        graphs = super().support_graphs(graph, support, classes, n_classes, summed)
-        return [*graphs, neighbourhoods(graph, support, classes, summed=summed)] if self.node_adaptation else graphs
-
-    def prototypes(self, outputs: list[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
+    def prototypes(self, outputs: Sequence[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
         s, s_k = super().prototypes(outputs, tasks)
         if self.mix is None:
             return s, s_k
-        plain = outputs[1].unflatten(0, tasks.support.shape)
-        means = class_means(plain, tasks.support_y, tasks.n_way)
+        means = class_means(outputs[2].unflatten(0, tasks.support.shape), tasks.support_y, tasks.n_way)
         return means + PACE * self.mix * (s - means), s_k
 
     def match(self, embedded: EmbeddedTasks, tasks: Tasks) -> Tensor:
@@ -163,15 +156,11 @@ class ResidualGNN(LocalGNN):
             self.theta[(in_channels + 1) * hidden_channels :] = 0
         self.smoothing = nn.Parameter(torch.zeros(1))
 
-    def first_input(self, graph: Graph, parts: list[Part]) -> list[Tensor]:
-        counts = [part.graphs.closed_counts(graph, self.theta.dtype) for part in parts]
-        return [part.closed_sums() / count for part, count in zip(parts, counts, strict=True)]
-
-    def second_input(self, parts: list[Part], values: tuple[Tensor, ...] | list[Tensor]) -> list[Tensor]:
-        pairs = [(part.graphs, z) for part, z in zip(parts, values, strict=True)]
-        return [graphs.centre_sums(z) / graphs.centre_sums(torch.ones_like(z[:, :1])) for graphs, z in pairs]
-
-    def output(self, out: Tensor, parts: list[Part], inputs: list[Tensor]) -> Tensor:
-        own = torch.cat([each for part in parts for each in (part.centres, part.virtual) if each is not None])
-        smoothed = torch.cat(self.second_input(parts, inputs))
+    def forward(self, rows: Rows, own: Tensor, sums: Tensor, theta: Tensor) -> Tensor:
+        first, second = self.unpack(theta)
+        size = 1 + torch.bincount(rows.target, minlength=len(rows.centre))[:, None]
+        means = sums / rows.size[:, None]
+        hidden = torch.relu(grouped_linear(means, rows.group, first))
+        out = grouped_linear(rows.closed_sums(hidden) / size, rows.group[rows.centre], second)
+        smoothed = rows.closed_sums(means) / size
         return out + torch.lerp(own, smoothed, torch.sigmoid(GATE_PACE * self.smoothing))

@@ -163,6 +163,17 @@ class GraphEncoder(nn.Module):
         return out * (self.radius * (out.square().sum(-1, keepdim=True) + 1e-4).rsqrt())
 
 
+def drop(h: Tensor, rate: float) -> Tensor:
+    """Dropout of all nodes at once, in place, with 16 random bits for each number: a third of torch's time."""
+    if rate == 0.0:
+        return h
+    words = torch.empty((h.numel() + 3) // 4, dtype=torch.int64, device=h.device).random_(-(2**63), None)
+    bits = words.view(torch.int16)[: h.numel()].view(h.shape)
+    # Compared straight into numbers: truth values would take four times as long to make and to multiply.
+    kept = torch.ge(bits, round(rate * 2**16) - 2**15, out=torch.empty(h.shape, dtype=h.dtype, device=h.device))
+    return h.mul_(kept.mul_(1 / (1 - rate)))
+
+
 def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
     """The distinct nodes of a batch of tasks, [P], and the tasks with positions in that list in place of nodes.
 
