@@ -4,7 +4,6 @@ import ast
 import inspect
 import types
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -27,20 +26,10 @@ def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
     return found
 
 
-def own_options(kind: type[Method]) -> dict[str, Any]:
-    """The type of every option that a method's constructor has."""
-    return {name: hint for name, hint in constructor_parameters(kind).items() if name not in CONTEXT}
-
-
-def training_options(kind: type[Method]) -> dict[str, Any]:
-    """The type of every option of a method's training; none if there is nothing to train."""
-    hints = get_type_hints(Training)
-    return {} if kind.training_settings is None else {field.name: hints[field.name] for field in fields(Training)}
-
-
 def option_types(kind: type[Method]) -> dict[str, Any]:
-    """The type of every option of a method: those of its training and of its constructor."""
-    return training_options(kind) | own_options(kind)
+    """The type of every option of a method: those of its training, if there is any, and of its constructor."""
+    training = {} if kind.training_settings is None else get_type_hints(Training)
+    return training | {name: hint for name, hint in constructor_parameters(kind).items() if name not in CONTEXT}
 
 
 def check_option(kind: type[Method], name: str) -> None:

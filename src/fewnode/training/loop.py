@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
 from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, unread_edges, versions
-from ..methods.options import check_option, constructor_parameters, own_options
+from ..methods.options import check_option, constructor_parameters
 from ..nn.optimizers import Adam
 from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
 from .evaluate import evaluate
@@ -63,7 +63,16 @@ class Episodes:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
 
     def validate(self, model: Method) -> float | None:
-        return None if self.pool is None else evaluate(model, self.graph, tasks=self.pool).accuracy
+        """The accuracy on the validation tasks; of several processes that of the first, so that all stop at the same
+        step even where their arithmetic differs a little."""
+        if self.pool is None:
+            return None
+        accuracy = evaluate(model, self.graph, tasks=self.pool).accuracy
+        if world() > 1:
+            held = torch.tensor([accuracy], dtype=torch.float64)
+            dist.broadcast(held, src=0)
+            accuracy = float(held)
+        return accuracy
 
     def _feasible(
         self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
@@ -139,27 +148,11 @@ def share(tasks: Tasks) -> Tasks:
 def average_gradients(model: nn.Module) -> None:
     """Make every process's gradients the mean of all: equal shares of tasks give the gradient of them together."""
     n = world()
-    if n == 1:
-        return
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    for weight in weights:
-        if weight.grad is None:
-            weight.grad = torch.zeros_like(weight)
-    joined = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
-    dist.all_reduce(joined)
-    parts = (joined / n).split([weight.numel() for weight in weights])
-    for weight, part in zip(weights, parts, strict=True):
-        weight.grad = part.view_as(weight)
-
-
-def agreed(accuracy: float | None) -> float | None:
-    """The first process's number, so that all stop at the same step even where their arithmetic differs a little."""
-    if world() == 1:
-        return accuracy
-    held = torch.tensor([float("nan") if accuracy is None else accuracy], dtype=torch.float64)
-    dist.broadcast(held, src=0)
-    value = float(held)
-    return None if value != value else value
+    for weight in model.parameters() if n > 1 else ():
+        if weight.requires_grad:
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+            dist.all_reduce(weight.grad)
+            weight.grad /= n
 
 
 @dataclass(frozen=True)
@@ -221,7 +214,7 @@ class TensorBoardLog:
             self.writer.flush()  # a check is what should survive a kill
 
 
-FILE, FORMAT = "training.safetensors", 2
+FILE, FORMAT = "training.safetensors", 3
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -263,18 +256,16 @@ class TrainingState:
         if self.file is not None and is_first():
             self._write(self.file)
 
-    def finish(self) -> None:
-        """Give the model its best weights back."""
-        if self.best_weights:
-            _restore(self.model, self.best_weights)
-
     def _write(self, file: Path) -> None:
-        tensors = {f"weights/{key}": value for key, value in self.model.state_dict().items()}
-        tensors |= {f"best/{key}": value for key, value in self.best_weights.items()}
+        kept = {"weights": self.model.state_dict(), "best": self.best_weights}
         for number, entries in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer/{number}/{key}": torch.as_tensor(value) for key, value in entries.items()}
+            kept[f"optimizer/{number}"] = {key: torch.as_tensor(value) for key, value in entries.items()}
+        tensors = {
+            f"{part}/{key}": value.detach().cpu().contiguous()
+            for part, entries in kept.items()
+            for key, value in entries.items()
+        }
         numbers = {"step": self.step, "waited": self.waited, "best": self.best, "curve": self.curve}
-        tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
         meta = {"format": str(FORMAT), "numbers": json.dumps(numbers), "identity": json.dumps(self.identity)}
         data = to_bytes(tensors, meta | {"sha256": _digest(tensors, meta)})
         with atomic_write(file) as out:
@@ -294,16 +285,17 @@ class TrainingState:
             check_finite(tensors)
             self.step, self.waited, self.best = numbers.step, numbers.waited, numbers.best
             self.curve = list(numbers.curve)
-            _restore(self.model, _under("weights/", tensors))
-            self.best_weights = _under("best/", tensors)
-            self._restore_optimizer(_under("optimizer/", tensors))
-
-    def _restore_optimizer(self, tensors: dict[str, Tensor]) -> None:
-        state: dict[int, dict[str, Tensor]] = {}
-        for path, value in tensors.items():
-            number, key = path.split("/")
-            state.setdefault(int(number), {})[key] = value
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+            kept: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimizer": {}}
+            for path, value in tensors.items():
+                part, _, key = path.partition("/")
+                kept[part][key] = value
+            _restore(self.model, kept["weights"])
+            self.best_weights = kept["best"]
+            state: dict[int, dict[str, Tensor]] = {}
+            for path, value in kept["optimizer"].items():
+                number, key = path.split("/")
+                state.setdefault(int(number), {})[key] = value
+            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
 
 
 def _content(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -322,12 +314,7 @@ def _content(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _digest(tensors: dict[str, Tensor], meta: dict[str, str]) -> str:
-    sha = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
-    for key in sorted(tensors):
-        part = tensors[key]
-        sha.update(f"{key} {part.dtype} {tuple(part.shape)}".encode())
-        sha.update(part.reshape(-1).view(torch.uint8).numpy().data)
-    return sha.hexdigest()
+    return hashlib.sha256(to_bytes(tensors) + json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
 @torch.no_grad()
@@ -344,10 +331,6 @@ def optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
     each = not settings.fused  # all weights in one call: the same as one after the other, to the bit
     rate, decay = settings.learning_rate, settings.weight_decay
     return Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
 def fit(
@@ -394,33 +377,46 @@ def fit(
         ('pn', 0)
     """
     kind = methods.find(method) if isinstance(method, str) else method
-    build, overrides = _sort_options(kind, options)
+    for name in options:
+        check_option(kind, name)
+    own = constructor_parameters(kind)
+    build = {name: value for name, value in options.items() if name in own}
     if split is None and kind.training_settings is not None:
         raise InputError(f"{kind.__name__} learns from base classes: give a split, for example random_split(graph.y)")
+    if split is None and inductive:
+        raise InputError("inductive training leaves the novel classes' nodes out: it needs a split that names them")
     graph = graph.to(_device(device))
-    seen = _training_graph(graph, split, inductive)
-    shape: dict[str, Any] = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed, "inductive": inductive}
+    if split is not None and inductive:
+        graph = graph.subgraph(~torch.isin(graph.y, torch.tensor(split.novel, device=graph.device)))
+    view = graph if split is None else training_view(graph, split)
+    base = () if split is None else split.base
+    known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        context, notes = _context(kind, seen, split, n_way, k_shot, build)
+        found, notes = kind.context(view, build)
+        context = {name: value for name, value in {**known, **found}.items() if name in own}
         model = kind(**context, **build).to(graph.device)
         model.card = ModelCard(
             kind.key(),
             build if model.preset is None else build | {"preset": model.preset},
             context,
-            seen.fingerprint,
-            **shape,
-            feature_names=seen.feature_names,
+            graph.fingerprint,
+            n_way,
+            k_shot,
+            n_query,
+            seed,
+            feature_names=graph.feature_names,
             split=None if split is None else asdict(split),
+            inductive=inductive,
             versions=versions(),
-            notes=(*unread_edges(kind, seen), *notes),
+            notes=(*unread_edges(kind, graph), *notes),
         )
-        view = seen if split is None else training_view(seen, split)
         model.prepare(view)
         if model.training_settings is not None and split is not None:
+            overrides = {name: value for name, value in options.items() if name not in own}
             settings = replace(model.training_settings, **overrides)
             model.card = replace(model.card, training=asdict(settings))
-            episodes = Episodes(model.card, settings, view, seen, split)
+            episodes = Episodes(model.card, settings, view, graph, split)
             with shown(callback) as told:
                 _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
     return model.eval()
@@ -432,22 +428,30 @@ def _train(
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does."""
     started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
+    per_step = settings.tasks_per_step
     try:
         if not state.curve:  # what training has to beat is where it starts
-            state.check(agreed(episodes.validate(model)))
+            state.check(episodes.validate(model))
         while state.step < settings.steps and state.waited < settings.patience:
-            block = min(settings.check_every, settings.steps - state.step)
-            for loss, steps_done in _block(model, view, settings, episodes, state, block):
-                accuracy = None
-                if steps_done == block:
-                    accuracy = agreed(episodes.validate(model))
+            number, steps = state.step // settings.check_every, min(settings.check_every, settings.steps - state.step)
+            tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
+            torch.manual_seed(
+                int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1
+            )  # dropout and what else is drawn
+            model.train()
+            for at in range(0, len(tasks), per_step):
+                loss, accuracy = _step(model, view, tasks[at : at + per_step], state.optimizer, settings.clip), None
+                state.step += 1
+                if at + per_step == len(tasks):
+                    accuracy = episodes.validate(model)
                     state.check(accuracy)
                 if callback is not None:
                     speed = (state.step - first) / (time.perf_counter() - started)
                     callback(TrainingProgress(state.step, settings.steps, loss, accuracy, state.best, speed))
     except KeyboardInterrupt:
         notes.append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
-    state.finish()
+    if state.best_weights:
+        _restore(model, state.best_weights)
     model.card = replace(
         model.card,
         notes=tuple(notes),
@@ -456,20 +460,6 @@ def _train(
         stopped_at=state.step,
         training_seconds=round(time.perf_counter() - started, 3),
     )
-
-
-def _block(
-    model: Method, view: Graph, settings: Training, episodes: Episodes, state: TrainingState, steps: int
-) -> Iterator[tuple[float, int]]:
-    number = state.step // settings.check_every
-    tasks = episodes.training_tasks(number, steps * settings.tasks_per_step).to(view.device)
-    torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)  # dropout and what else is drawn
-    model.train()
-    for step in range(steps):
-        at = step * settings.tasks_per_step
-        loss = _step(model, view, tasks[at : at + settings.tasks_per_step], state.optimizer, settings.clip)
-        state.step += 1
-        yield loss, step + 1
 
 
 def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optimizer, clip: float | None) -> float:
@@ -484,34 +474,6 @@ def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optim
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
     return value
-
-
-def _sort_options(kind: type[Method], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the constructor, and of the training; an unknown one is answered with the closest."""
-    own = own_options(kind)
-    for name in options:
-        check_option(kind, name)
-    build = {name: value for name, value in options.items() if name in own}
-    return build, {name: value for name, value in options.items() if name not in own}
-
-
-def _training_graph(graph: Graph, split: ClassSplit | None, inductive: bool) -> Graph:
-    if not inductive:
-        return graph
-    if split is None:
-        raise InputError("inductive training leaves the novel classes' nodes out: it needs a split that names them")
-    novel = torch.tensor(split.novel, device=graph.device)
-    return graph.subgraph(~torch.isin(graph.y, novel))
-
-
-def _context(
-    kind: type[Method], graph: Graph, split: ClassSplit | None, n_way: int, k_shot: int, options: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    """The facts about the problem that a constructor's signature asks for, and notes on them."""
-    base, wanted = split.base if split is not None else (), constructor_parameters(kind)
-    known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
-    found, notes = kind.context(graph if split is None else training_view(graph, split), options)
-    return {name: value for name, value in {**known, **found}.items() if name in wanted}, notes
 
 
 def _device(name: str) -> torch.device:
