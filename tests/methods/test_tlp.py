@@ -44,7 +44,7 @@ def test_nothing_dropped_is_the_graph_itself():
     graph, model = gcn.small_graph(), make().eval()
     view = random_view(graph, 12, torch.float32, 0.0, 0.0)
     chosen = torch.tensor([5, 0, 17])
-    seen = model.encoder.around(read_around(model.inputs, graph, view, chosen))
+    seen = model.encoder.around(*read_around(model.inputs, graph, view, chosen))
     torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[chosen])
 
 
@@ -61,7 +61,7 @@ def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
     x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * view.columns
     h = encoder.middle(smooth @ x @ encoder.weight + encoder.bias)
     expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
-    seen = encoder.around(read_around(model.inputs, graph, view, chosen))
+    seen = encoder.around(*read_around(model.inputs, graph, view, chosen))
     torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-6)
     gradients = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
     for one, two in zip(*gradients, strict=True):
@@ -89,7 +89,7 @@ def test_a_cut_around_a_whole_component_is_embedded_as_in_the_graph():
     assert len(nodes) == 8
     view = random_view(part, 12, torch.float32, 0.0, 0.0, nodes)
     whole = model.encoder(model.inputs, graph)
-    seen = model.encoder.around(read_around(model.inputs, graph, view, torch.arange(len(nodes))))
+    seen = model.encoder.around(*read_around(model.inputs, graph, view, torch.arange(len(nodes))))
     torch.testing.assert_close(seen, whole[nodes])
 
 

@@ -15,7 +15,7 @@ from ..graph import Graph
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
 from ..nn.heads import class_means, euclidean_scores, one_hot
-from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, adapt, for_each_task
+from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
 from ..tasks import Tasks
 
 
@@ -269,14 +269,21 @@ class EncoderMethod(Method):
         return cross_entropy(self.score(graph, self.embed(graph, nodes), local), local)
 
 
-class MetaLearner(Method):
-    """A method whose start weights take gradient steps on the supports of each task.
+class InnerLoopMethod(Method):
+    """A method whose start weights take gradient steps on the supports of each task, all tasks in one batch.
+
+    ``embed`` leaves a state whose ``rows(nodes)`` are the ``TaskRows`` of a batch of nodes, ``counts [N]`` of each; a
+    task's loss and scores are functions of weights and rows, in which ``target [S, N]`` holds the supports' classes,
+    one-hot.
 
     Args:
         inner_steps, inner_rate: gradient steps on the supports, and their size.
         first_order: leave second derivatives out.
         features: what reduces the features, if they are reduced.
     """
+
+    rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
+    queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory, whatever is asked
 
     def __init__(
         self, inner_steps: int, inner_rate: float, first_order: bool, features: ReducedFeatures | None
@@ -289,30 +296,19 @@ class MetaLearner(Method):
         if self.features is not None:
             self.features.fit(graph)
 
-
-class InnerLoopMethod(MetaLearner):
-    """A meta-learner whose networks run on rows of neighbourhoods, all tasks in one batch.
-
-    ``embed`` leaves the rows of every node; a task's loss and scores are functions of weights and rows, in which
-    ``target [S, N]`` holds the supports' classes, one-hot. See ``nn.inner_loop`` for what rows are.
-    """
-
-    rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
-    queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory, whatever is asked
-
     def start(self, n_way: int) -> Weights:
         """The weights before the first step, by name."""
         raise NotImplementedError
 
-    def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
-        """The loss of one task's supports, which the inner loop lowers."""
+    def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
+        """The loss of one task's supports, ``inputs, pool, target``, which the inner loop lowers."""
         raise NotImplementedError
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         """Scores [M, N] of one task, given ``inputs, pool, target`` of the supports and ``inputs, pool`` of queries."""
         raise NotImplementedError
 
-    def score(self, graph: Graph, state: Neighbourhoods, tasks: Tasks) -> Tensor:
+    def score(self, graph: Graph, state: Any, tasks: Tasks) -> Tensor:
         start = self.start(tasks.n_way)
         sizes = state.counts[tasks.support].sum(1) + state.counts[tasks.query[:, : self.queries_at_a_time]].sum(1)
         order = torch.argsort(sizes, stable=True)
@@ -320,7 +316,7 @@ class InnerLoopMethod(MetaLearner):
         parts = order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist())
         return torch.cat([self._score(state, start, tasks, part) for part in parts])[torch.argsort(order)]
 
-    def _score(self, state: Neighbourhoods, start: Weights, tasks: Tasks, part: Tensor) -> Tensor:
+    def _score(self, state: Any, start: Weights, tasks: Tasks, part: Tensor) -> Tensor:
         """Scores of the tasks whose numbers are in ``part``."""
         inputs, pool = state.rows(tasks.support[part])
         known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))

@@ -15,7 +15,7 @@ from ..graph.arrays import CacheKey, csr_tensor, gather_rows
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
-from ..nn.inner_loop import Neighbourhoods, TaskRows, Weights, pack, unit, unit_features, weights_of
+from ..nn.inner_loop import TaskRows, Weights, pack, unit, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
 
@@ -67,7 +67,8 @@ class GMeta(InnerLoopMethod):
     def start(self, n_way: int) -> Weights:
         return weights_of(self.encoder)
 
-    def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
+    def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
+        inputs, pool, target = data
         z = functional_call(self.encoder, weights, (inputs, pool))
         return F.cross_entropy(nearest(z, target, z), target)
 
@@ -115,7 +116,7 @@ class Subgraphs:
     value: Tensor
 
 
-class SubgraphRows(Neighbourhoods):
+class SubgraphRows:
     """The rows of a network that runs, for every node, on that node's own subgraph.
 
     Args:

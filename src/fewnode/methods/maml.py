@@ -14,10 +14,10 @@ from ..graph.arrays import CacheKey, csr_parts, gather_rows
 from ..graph.operators import Operator, normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
-from ..nn.inner_loop import Neighbourhoods, TaskHead, TaskRows, Weights, head_scores, pack, unit_features, weights_of
+from ..nn.inner_loop import TaskHead, TaskRows, Weights, head_scores, pack, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
-GCN_ROWS = CacheKey[Neighbourhoods]("neighbourhoods of the whole graph")
+GCN_ROWS = CacheKey["WholeGraph"]("neighbourhoods of the whole graph")
 
 
 class MAML(InnerLoopMethod):
@@ -60,7 +60,7 @@ class MAML(InnerLoopMethod):
         self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if use_graph else Own(in_channels, width)
         self.head = TaskHead(width, n_way, head)
 
-    def embed(self, graph: Graph) -> Neighbourhoods:
+    def embed(self, graph: Graph) -> "WholeGraph | Alone":
         if self.features is None:
             return Alone(graph, next(self.parameters()).dtype)
         x = unit_features(self.features, graph, self.encoder)
@@ -70,7 +70,8 @@ class MAML(InnerLoopMethod):
         weights = weights_of(self.encoder)
         return weights | self.head.start(n_way, next(iter(weights.values())))
 
-    def task_loss(self, weights: Weights, inputs: Tensor, pool: Tensor, target: Tensor) -> Tensor:
+    def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
+        inputs, pool, target = data
         return F.cross_entropy(head_scores(self.encoder, weights, inputs, pool), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
@@ -103,7 +104,7 @@ class Own(nn.Module):
         return out
 
 
-class WholeGraph(Neighbourhoods):
+class WholeGraph:
     """The rows of a network whose two layers aggregate by the same operator ``S`` over the whole graph.
 
     Args:
@@ -121,7 +122,7 @@ class WholeGraph(Neighbourhoods):
         return pack(owner, self.values[at], self.smoothed[self.indices[at].long()], (len(nodes), nodes.shape[1]))
 
 
-class Alone(Neighbourhoods):
+class Alone:
     """Every node by itself: its row is its raw features, made dense for the nodes asked for only."""
 
     def __init__(self, graph: Graph, dtype: torch.dtype) -> None:

@@ -18,7 +18,7 @@ from ..nn.graph_layers import xavier
 from ..nn.heads import one_hot
 from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task, head_scores, unit, unit_features, weights_of
 from ..tasks import Tasks
-from .base import MetaLearner, Training
+from .base import InnerLoopMethod, Training
 
 PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
@@ -33,7 +33,7 @@ class LocationState(NamedTuple):
     is_hub: Tensor
 
 
-class RALE(MetaLearner):
+class RALE(InnerLoopMethod):
     """Attention over the nodes of paths to the supports and to hubs gives each node a location, which a head reads.
 
     Location network and head take one gradient step on the supports; the start is what is trained. The walks are
@@ -100,27 +100,29 @@ class RALE(MetaLearner):
         queries = min(tasks.query.shape[1], QUERIES)
         per_task = tasks.support.shape[1] * (tasks.support.shape[1] + queries) * self.n_paths
         size = max(1, PATHS // per_task)
-        return torch.cat([self._score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)])
+        return torch.cat([self._located(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)])
 
-    def _score(self, graph: Graph, state: LocationState, tasks: Tasks) -> Tensor:
+    def _located(self, graph: Graph, state: LocationState, tasks: Tasks) -> Tensor:
         target = one_hot(tasks.support_y, tasks.n_way, state.x.dtype)
         supports = self._reach(graph, tasks.support)
         known = (target, *self._view(state, tasks.support, supports, supports, target))
-        start = weights_of(self.locations) | self.head.start(tasks.n_way, target)
-        weights = adapt(self.task_loss, start, known, **self.inner)
-        parts = []
-        for query in tasks.query.split(QUERIES, dim=1):
-            view = self._view(state, query, self._reach(graph, query), supports, target)
-            parts.append(for_each_task(self.task_scores, weights, *view))
-        return torch.cat(parts, 1)
+        weights = adapt(self.task_loss, self.start(tasks.n_way), known, **self.inner)
+        groups = tasks.query.split(QUERIES, dim=1)
+        views = (self._view(state, query, self._reach(graph, query), supports, target) for query in groups)
+        return torch.cat([for_each_task(self.task_scores, weights, *view) for view in views], 1)
 
-    def task_loss(self, weights: Weights, target: Tensor, *view: Tensor) -> Tensor:
-        """The loss of one task's supports, which the inner loop lowers."""
+    def start(self, n_way: int) -> Weights:
+        weights = weights_of(self.locations)
+        return weights | self.head.start(n_way, next(iter(weights.values())))
+
+    def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
+        """The loss of one task's supports, their ``target`` and view, which the inner loop lowers."""
+        target, *view = data
         return F.cross_entropy(self.task_scores(weights, *view), target)
 
-    def task_scores(self, weights: Weights, *view: Tensor) -> Tensor:
+    def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         """Scores [M, N] of nodes of one task; see ``Locations`` for what a view is."""
-        return F.elu(head_scores(self.locations, weights, *view))
+        return F.elu(head_scores(self.locations, weights, *data))
 
     def _reach(self, graph: Graph, nodes: Tensor) -> "Reach":
         return reach(graph, nodes, self.n_walks, self.walk_steps)

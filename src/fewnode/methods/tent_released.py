@@ -87,9 +87,9 @@ class TENTReleased(Method):
             nodes, number = torch.cat([nodes, neighbour]), torch.cat([number, number[owner]])
         around = induced_subgraphs(graph, nodes, number)
         share = 1 / (1 + degrees(graph, around.node))[:, None].to(h.dtype)
-        means = around.closed_sums(h.index_select(0, around.node)) * share
-        z = torch.relu(grouped_linear(means, around.group // tasks.query.shape[1], first))
+        inputs = around.closed_sums(h.index_select(0, around.node)) * share
+        z = torch.relu(grouped_linear(inputs, around.group // tasks.query.shape[1], first))
         taken = share.index_add(0, around.source, share.index_select(0, around.target))
         sums = h.new_zeros(tasks.query.numel(), z.shape[1]).index_add(0, around.group, z * taken)
-        pooled: Tensor = sums / torch.bincount(around.group)[:, None]
-        return pooled.unflatten(0, tasks.query.shape)
+        means: Tensor = (sums / torch.bincount(around.group)[:, None]).unflatten(0, tasks.query.shape)
+        return means

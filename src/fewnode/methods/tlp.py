@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ..errors import one_of
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
-from ..nn.graph_layers import Around, Features, GraphEncoder, Inputs, SparseRows, next_to, take_rows
+from ..nn.graph_layers import Features, First, GraphEncoder, Inputs, SparseRows, next_to, take_rows
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import Method, Training
@@ -89,16 +89,16 @@ class TLP(Method):
         """The self-supervised loss of two fresh views; the tasks are not looked at."""
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
         one, two = self._views(graph, chosen)
-        first, second = (self.predictor(self.encoder.around(view)) for view in (one, two))
+        first, second = (self.predictor(self.encoder.around(*view)) for view in (one, two))
         if self.objective == "grace":
             return contrast(first, second, self.temperature)
         if self.training:
             self.follow()
         with torch.no_grad():
-            goals = [self.target.around(view) for view in (two, one)]
+            goals = [self.target.around(*view) for view in (two, one)]
         return disagreement(first, goals[0]) + disagreement(second, goals[1])
 
-    def _views(self, graph: Graph, chosen: Tensor) -> list[Around]:
+    def _views(self, graph: Graph, chosen: Tensor) -> list[tuple[First, SparseRows]]:
         """What the encoders read around the nodes ``chosen [P]`` in each of two random views."""
         dtype = self.encoder.weight.dtype
         part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
@@ -168,7 +168,7 @@ def random_view(
     return AugmentedView(dropped_adjacency(graph, kept), columns, nodes)
 
 
-def read_around(inputs: Inputs, graph: Graph, view: AugmentedView, chosen: Tensor) -> Around:
+def read_around(inputs: Inputs, graph: Graph, view: AugmentedView, chosen: Tensor) -> tuple[First, SparseRows]:
     """What an encoder reads in a view to embed the nodes ``chosen [P]``, positions in the view.
 
     Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
@@ -176,9 +176,9 @@ def read_around(inputs: Inputs, graph: Graph, view: AugmentedView, chosen: Tenso
     near, rows = next_to(view.smooth, chosen)
     first = take_rows(view.smooth, near)
     if inputs.reduced is None:
-        return Around(lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows)
+        return lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows
     x = _gathered(first, inputs.unit(graph), view.nodes) * view.columns
-    return Around(x.__matmul__, rows)
+    return x.__matmul__, rows
 
 
 def _gathered(rows: SparseRows, x: Tensor, nodes: Tensor | None) -> Tensor:

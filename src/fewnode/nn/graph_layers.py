@@ -1,7 +1,6 @@
 """The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -47,13 +46,7 @@ class SparseRows(NamedTuple):
         return operators.Operator(csr_tensor(indptr, self.column, self.share, (self.size, columns)))
 
 
-@dataclass(frozen=True)
-class Around:
-    """What two convolutions read to embed some nodes: ``first`` takes the first weight ``[width, d]`` to what the first
-    convolution has at the nodes next to them, [near, d]; ``rows`` then collects from these."""
-
-    first: Callable[[Tensor], Tensor]
-    rows: SparseRows
+First = Callable[[Tensor], Tensor]  # takes the first weight [width, d] to what the first convolution has at some nodes
 
 
 class Inputs(nn.Module):
@@ -145,11 +138,11 @@ class GraphEncoder(nn.Module):
             out = self._end(smooth @ self._middle(h))
             return out if nodes is None else out[nodes]
         near, rows = next_to(smooth, nodes)
-        return self.around(Around(x[near].to(self.weight.dtype).__matmul__, rows))
+        return self.around(x[near].to(self.weight.dtype).__matmul__, rows)
 
-    def around(self, read: Around) -> Tensor:
-        """Embed the nodes that are read around: [P, out_channels]."""
-        return self._end(read.rows @ self._middle(read.first(self.weight)))
+    def around(self, first: First, rows: SparseRows) -> Tensor:
+        """Embed the P nodes that ``rows`` collects for, from what ``first`` has next to them: [P, out_channels]."""
+        return self._end(rows @ self._middle(first(self.weight)))
 
     def _middle(self, h: Tensor) -> Tensor:
         h = F.dropout(self.middle(h + self.bias), self.dropout, self.training)

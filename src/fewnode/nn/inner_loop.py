@@ -140,15 +140,3 @@ def pack(owner: Tensor, value: Tensor, inputs: Tensor, shape: tuple[int, ...]) -
     rows[task, place] = inputs
     pool[task, owner % nodes, place] = value.to(inputs.dtype)
     return TaskRows(rows, pool)
-
-
-class Neighbourhoods:
-    """The neighbours of every node with their weights in the second layer, and the first layer's inputs there.
-
-    ``rows`` looks up those of a batch of nodes; ``counts [N]`` says how many rows each node has.
-    """
-
-    counts: Tensor
-
-    def rows(self, nodes: Tensor) -> TaskRows:
-        raise NotImplementedError

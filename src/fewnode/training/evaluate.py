@@ -37,7 +37,11 @@ def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) ->
     model.eval()
     try:
         tasks = tasks.to(graph.device)
-        state, tasks = _embedded(model, graph, tasks) if state is None else (state, tasks)
+        if state is None and model.local:  # over the nodes of the tasks alone, where it is much less
+            nodes, renamed = renumbered(tasks)
+            if 2 * int(graph.degree[nodes].sum()) < graph.num_nodes:
+                state, tasks = model.embed(graph, nodes), renamed  # type: ignore[call-arg]  # what being local means
+        state = model.embed(graph) if state is None else state
         width = max((p.shape[-1] for p in model.parameters() if p.ndim), default=256)
         per_task = (tasks.query.shape[1] + tasks.support.shape[1]) * max(width, tasks.n_way, 256)
         size = max(1, CELLS // per_task)
@@ -73,15 +77,6 @@ def batches(load: Tensor, room: int = ROWS) -> list[tuple[int, int]]:
     number = (load.cumsum(0) - load) // room
     starts = (number.diff(prepend=number[:1] - 1) != 0).nonzero().flatten().tolist()
     return list(zip(starts, [*starts[1:], len(load)], strict=True))
-
-
-def _embedded(model: Method, graph: Graph, tasks: Tasks) -> tuple[Any, Tasks]:
-    """The pass over the graph and the tasks to score; over the nodes of the tasks alone, where it is much less."""
-    if model.local:
-        nodes, renamed = renumbered(tasks)
-        if 2 * int(graph.degree[nodes].sum()) < graph.num_nodes:
-            return model.embed(graph, nodes), renamed  # type: ignore[call-arg]  # that is what being local means
-    return model.embed(graph), tasks
 
 
 def _finite(scores: Tensor) -> Tensor:
