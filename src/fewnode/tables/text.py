@@ -1,0 +1,419 @@
+"""Texts as vectors: pretrained encoders, read from local folders, and a file of the vectors they have made.
+
+A *static* encoder (model2vec's format) averages the vectors of a text's tokens, and is fast. A *transformer* (ONNX)
+reads the tokens in their context. A name that is no folder goes to ``sentence-transformers`` or ``fastembed``,
+whichever is installed; only these download models, and only one that the user has named.
+"""
+
+import hashlib
+import os
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+from scipy import sparse as sp
+
+from ..errors import InputError
+from ..files import PathLike, cache_dir, lock, parse_json, readable, reading, sha256
+from ..store import full_disk
+
+Progress = Callable[[int, int], None]  # told how many texts are done, and of how many
+REMEDY = "fetch the encoder again"
+BATCH = 1024  # texts encoded together, and lost if the work is killed
+TOKENS_PER_RUN = 1024  # of a transformer: short texts are run together, long ones a few at a time
+
+
+class Encoder(ABC):
+    """Gives a vector to each text.
+
+    Attributes:
+        name: what the user calls it.
+        sha256: of the files that determine its vectors.
+        dim: columns of the vectors.
+        max_tokens: where longer texts are cut.
+    """
+
+    name: str
+    sha256: str
+    dim: int
+    max_tokens: int
+    tokenizer: Any = None
+
+    def encode(self, texts: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+        """Vectors ``[n, dim]`` of the texts, float32; those of blank texts are zero.
+
+        Args:
+            texts: any number; they are encoded in batches.
+            progress: told how many texts are done, and of how many.
+        """
+        out = np.zeros((len(texts), self.dim), np.float32)
+        for start in range(0, len(texts), BATCH):
+            batch = [self._readable(text) for text in texts[start : start + BATCH]]
+            filled = [i for i, text in enumerate(batch) if text.strip()]
+            if filled:
+                out[start + np.array(filled)] = self._vectors([batch[i] for i in filled])
+            if progress is not None:
+                progress(start + len(batch), len(texts))
+        if not np.isfinite(out).all():
+            raise InputError(f"the encoder {self.name} gave NaN or infinity; {REMEDY}")
+        return out
+
+    def unknown_share(self, texts: Sequence[str], *, sample: int = 1000) -> float:
+        """The share of letters that the encoder has no token for, or spells letter by letter.
+
+        Args:
+            texts: in the language in question.
+            sample: how many of them, evenly spaced, are looked at.
+        """
+        if self.tokenizer is None or not len(texts):
+            return 0.0
+        chosen = [self._readable(texts[i]) for i in range(0, len(texts), max(1, len(texts) // sample))]
+        found = self.tokenizer.encode_batch(chosen, add_special_tokens=False)
+        unknown = unknown_token(self.tokenizer)
+        counts = [_letters(text, encoding, unknown) for text, encoding in zip(chosen, found, strict=True)]
+        letters, strange = np.sum(counts, axis=0)
+        return float(strange / max(letters, 1))
+
+    def language_warning(self, texts: Sequence[str], *, most: float = 0.5) -> str | None:
+        """What to tell the user if the encoder does not know ``most`` of the texts."""
+        share = self.unknown_share(texts)
+        if share <= most:
+            return None
+        return (
+            f"{100 * share:.0f} % of the letters of the texts are unknown to the encoder {self.name}: it was not made "
+            "for their language. Their words are better evidence; or choose a multilingual encoder"
+        )
+
+    def _readable(self, text: str) -> str:
+        """A text without what cannot be written as UTF-8, cut long before its tokens are counted."""
+        if not isinstance(text, str):
+            raise InputError(f"{text!r} is not a text; give strings, an empty one where there is none")
+        return text[: 24 * self.max_tokens].encode("utf-8", "replace").decode()
+
+    @abstractmethod
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        """Of a batch of texts, none of them blank."""
+
+
+def _letters(text: str, encoding: Any, unknown: int | None) -> tuple[int, int]:
+    """Letters of a text, and those of unknown tokens or of words spelt letter by letter (other than ideograms)."""
+    letters = strange = 0
+    for token, name, (start, end) in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True):
+        piece = text[start:end].strip()
+        if not any(map(str.isalpha, piece)):
+            continue
+        spelt = len(piece) == 1 and ord(piece) < 0x2E80 and (text[:start][-1:] + text[end : end + 1]).isalpha()
+        letters += len(piece)
+        strange += len(piece) * (token == unknown or name.startswith("<0x") or spelt)
+    return letters, strange
+
+
+def unknown_token(tokenizer: Any) -> int | None:
+    """The id of the token that stands for what has none."""
+    model = parse_json(tokenizer.to_str().encode(), dict[str, Any], "the tokenizer")["model"]
+    name = model.get("unk_token")
+    found: int | None = model.get("unk_id") if name is None else tokenizer.token_to_id(name)
+    return found
+
+
+class StaticEncoder(Encoder):
+    """The mean of the vectors of a text's tokens, in model2vec's format and with its conventions.
+
+    Args:
+        name: what the user calls it.
+        weights: safetensors with ``embeddings [vocabulary, dim]``; ``mapping`` and ``weights`` for each token, if any.
+        tokenizer: of the library ``tokenizers``.
+        config: JSON with ``normalize`` and ``max_length``; None for unit length and 512 tokens.
+    """
+
+    def __init__(self, name: str, weights: Path, tokenizer: Path, config: Path | None = None) -> None:
+        self.name, self.tokenizer = name, _tokenizer(tokenizer)
+        self.sha256 = _hashed(sha256(readable(file)) for file in (weights, tokenizer, config) if file is not None)
+        known = {} if config is None else parse_json(readable(config).read_bytes(), dict[str, Any], str(config))
+        self.normalize = config is None or bool(known.get("normalize", False))
+        self.max_tokens = int(known.get("max_length") or 512)
+        self.tokenizer.enable_truncation(self.max_tokens)
+        with reading(weights, REMEDY):
+            held = load_file(weights)
+            table = next((held[part] for part in ("embeddings", "embedding.weight") if part in held), None)
+            if table is None:
+                raise InputError("it holds no token vectors; an encoder of this kind has a tensor 'embeddings'")
+            self.table = table.astype(np.float32)
+            tokens = 1 + max(self.tokenizer.get_vocab().values())
+            self.rows = held.get("mapping", np.arange(len(self.table))).astype(np.int64)
+            self.weights = held.get("weights", np.ones(len(self.rows))).astype(np.float32)
+            if self.table.ndim != 2 or not 0 <= self.rows.min() <= self.rows.max() < len(self.table):
+                raise InputError(f"its vectors are {self.table.shape}, not one for each token; {REMEDY}")
+            if min(len(self.rows), len(self.weights)) < tokens:
+                raise InputError(f"it has vectors of {len(self.rows):,} tokens, {tokenizer} has {tokens:,}; {REMEDY}")
+        self.dim, self.unknown = self.table.shape[1], unknown_token(self.tokenizer)
+        # model2vec cuts texts there, before it looks at their tokens.
+        self.cut = self.max_tokens * int(np.median([len(token) for token in self.tokenizer.get_vocab()]))
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        found = self.tokenizer.encode_batch_fast([text[: self.cut] for text in texts], add_special_tokens=False)
+        lists = [encoding.ids for encoding in found]
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        tokens = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
+        known = tokens != (-1 if self.unknown is None else self.unknown)
+        rows, tokens = np.repeat(np.arange(len(texts)), lengths)[known], tokens[known]
+        counts = np.bincount(rows, minlength=len(texts))
+        each = self.weights[tokens], self.rows[tokens], np.concatenate([[0], counts.cumsum()])
+        sums = sp.csr_array(each, shape=(len(texts), len(self.table))) @ self.table
+        means = sums / np.maximum(counts, 1)[:, None].astype(np.float32)
+        return _unit(means) if self.normalize else means
+
+
+class TransformerEncoder(Encoder):
+    """A sentence transformer in ONNX: the mean of its tokens' states (or the first, if it was made so), of unit length.
+
+    Args:
+        name: what the user calls it.
+        folder: with ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json``.
+        threads: that one run uses.
+        max_tokens: where longer texts are cut.
+    """
+
+    def __init__(self, name: str, folder: Path, *, threads: int = 1, max_tokens: int = 256) -> None:
+        self.name, self.max_tokens = name, max_tokens
+        weights = _onnx(folder) or folder / "model.onnx"
+        self.tokenizer = _tokenizer(folder / "tokenizer.json")
+        self.tokenizer.enable_truncation(max_tokens)
+        pooling = folder / "1_Pooling" / "config.json"
+        files = [*sorted(weights.parent.glob(f"{weights.name}*")), folder / "tokenizer.json"]
+        self.sha256 = _hashed(sha256(file) for file in [*files, pooling] if file.exists())
+        known = parse_json(pooling.read_bytes(), dict[str, Any], str(pooling)) if pooling.exists() else {}
+        self.first = bool(known.get("pooling_mode_cls_token", False))
+        runtime = _package("onnxruntime", extra="text-onnx")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
+        with reading(weights, REMEDY):
+            self.session = runtime.InferenceSession(readable(weights), options, providers=["CPUExecutionProvider"])
+        self.inputs = {part.name for part in self.session.get_inputs()}
+        if not {"input_ids", "attention_mask"} <= self.inputs <= {"input_ids", "attention_mask", "token_type_ids"}:
+            raise InputError(
+                f"{weights} takes {', '.join(sorted(self.inputs))}; an encoder of texts takes input_ids and "
+                "attention_mask. Export the encoder part of a sentence transformer"
+            )
+        with reading(weights, REMEDY):
+            self.dim = self._run([self.tokenizer.encode("a").ids]).shape[1]
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
+        order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
+        out, done = np.empty((len(texts), self.dim), np.float32), 0
+        while done < len(order):  # by length, so that little is padding
+            together = max(1, TOKENS_PER_RUN // max(1, len(tokens[order[done]])))
+            part = order[done : done + together]
+            out[part] = self._run([tokens[i] for i in part])
+            done += len(part)
+        return out
+
+    def _run(self, tokens: list[list[int]]) -> np.ndarray:
+        width = max(1, *map(len, tokens))
+        ids = np.array([row + [0] * (width - len(row)) for row in tokens], np.int64)
+        mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in tokens], np.int64)
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        states = self.session.run(None, {name: part for name, part in given.items() if name in self.inputs})[0]
+        if states.ndim == 3:
+            weight = mask[:, :, None].astype(np.float32)
+            states = states[:, 0] if self.first else (states * weight).sum(1) / np.maximum(weight.sum(1), 1)
+        if states.ndim != 2 or len(states) != len(tokens):
+            raise InputError(f"it gives {states.shape} numbers for {len(tokens)} texts, not a vector for each")
+        return _unit(states.astype(np.float32))
+
+
+class LibraryEncoder(Encoder):
+    """A model that ``sentence-transformers`` or ``fastembed`` knows by name, of unit length."""
+
+    max_tokens = 8192  # the library cuts texts where its model needs it
+    _encode: Callable[[list[str]], Any]
+
+    def __init__(self, name: str, *, threads: int = 1) -> None:
+        self.name = name
+        library = next((part for part in ("sentence_transformers", "fastembed") if find_spec(part)), None)
+        if library is None:
+            raise InputError(
+                f"there is no folder {name!r}, and no library that knows a model of this name: give the folder of an "
+                "encoder, or pip install sentence-transformers (or fastembed)"
+            )
+        try:
+            parts = getattr(self, f"_load_{library}")(import_module(library), threads)
+            self.dim = self._vectors(["a"]).shape[1]
+        except Exception as error:  # each library has its own for a name unknown, a network away, a damaged file
+            reason = (str(error).splitlines() or [""])[0][:200]
+            raise InputError(
+                f"{library} cannot load {name!r} ({type(error).__name__}: {reason}). Without a network, fetch it on "
+                f"another machine (hf download {name} --local-dir FOLDER) and give the folder"
+            ) from error
+        self.sha256 = _hashed(parts)
+
+    def _load_sentence_transformers(self, library: Any, threads: int) -> Iterable[str]:
+        model = library.SentenceTransformer(self.name, device="cpu")
+        self.tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
+        self._encode = lambda texts: model.encode(texts, show_progress_bar=False)
+        weights = (part.cpu().float().numpy() for _, part in sorted(model.state_dict().items()))
+        return (hashlib.sha256(part.tobytes()).hexdigest() for part in weights)
+
+    def _load_fastembed(self, library: Any, threads: int) -> Iterable[str]:
+        model = library.TextEmbedding(self.name, threads=threads)
+        self.tokenizer = getattr(model.model, "tokenizer", None)
+        self._encode = lambda texts: list(model.embed(texts))
+        return (sha256(path) for path in sorted(Path(model.model._model_dir).rglob("*")) if path.is_file())
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        return _unit(np.asarray(self._encode(texts), np.float32))
+
+
+def load_encoder(name: PathLike, *, threads: int = 1) -> Encoder:
+    """The text encoder in a folder, or of a name.
+
+    Args:
+        name: a folder (``model.safetensors`` or ``model.onnx``, with ``tokenizer.json``), or one in the ``encoders`` of
+            fewnode's cache; ``wordllama`` if that package is installed; or what a library knows by that name.
+        threads: that a transformer uses.
+    """
+    text = str(name)
+    if not text.strip() or not text.isprintable():
+        raise InputError(f"{text!r} is not the name of an encoder, nor a folder")
+    for folder in (Path(name).expanduser(), cache_dir() / "encoders" / text):
+        if folder.is_dir():
+            return _from_folder(folder, threads)
+    if text == "wordllama":
+        return _wordllama()
+    if Path(name).exists():
+        raise InputError(f"{name} is a file; give the folder of the encoder")
+    if text.startswith((".", "~", os.sep)) or text.count("/") > 1:
+        raise InputError(f"there is no folder {text!r} with an encoder")
+    return LibraryEncoder(text, threads=threads)
+
+
+def _from_folder(folder: Path, threads: int) -> Encoder:
+    name = folder.resolve().name
+    tokenizer, weights = folder / "tokenizer.json", folder / "model.safetensors"
+    if not tokenizer.exists():
+        raise InputError(
+            f"{folder} has no tokenizer.json: it is not the folder of an encoder, or was not fetched whole"
+        )
+    if _onnx(folder) is not None:
+        return TransformerEncoder(name, folder, threads=threads)
+    if not weights.exists():
+        raise InputError(f"{folder} has neither model.safetensors nor model.onnx; {REMEDY}")
+    config = folder / "config.json"
+    return StaticEncoder(name, weights, tokenizer, config if config.exists() else None)
+
+
+def _onnx(folder: Path) -> Path | None:
+    return next((path for path in (folder / "model.onnx", folder / "onnx" / "model.onnx") if path.exists()), None)
+
+
+def _wordllama() -> Encoder:
+    """The vectors in the wheel of ``wordllama``, whose own loader would look for them elsewhere."""
+    found = find_spec("wordllama")
+    if found is None or not found.submodule_search_locations:
+        raise InputError("the package wordllama is not installed: pip install wordllama")
+    folder = Path(found.submodule_search_locations[0])
+    files = folder / "weights" / "l2_supercat_256.safetensors", folder / "tokenizers/l2_supercat_tokenizer_config.json"
+    return StaticEncoder("wordllama", *files)
+
+
+def _tokenizer(path: Path) -> Any:
+    package = _package("tokenizers")
+    with reading(path, REMEDY):
+        found = package.Tokenizer.from_file(str(readable(path)))
+    found.no_padding()
+    return found
+
+
+def _package(name: str, extra: str = "text") -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise InputError(f"text encoders need the package {name}: pip install 'fewnode[{extra}]'") from error
+
+
+def _hashed(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    made: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return made
+
+
+def encode_cached(
+    encoder: Encoder, texts: Sequence[str], folder: PathLike | None = None, *, progress: Progress | None = None
+) -> np.ndarray:
+    """Vectors ``[n, dim]`` of the texts, of which only those are made that are not on disk yet.
+
+    The file of an encoder only grows, by whole batches: what a killed run has made is there for the next one. A second
+    process that finds the file in use makes its vectors without keeping them.
+
+    Args:
+        encoder: makes the vectors.
+        texts: any number; equal ones are encoded once.
+        folder: of the file; by default in fewnode's cache.
+        progress: told how many texts have a vector, and of how many.
+    """
+    place = cache_dir() / "vectors" if folder is None else Path(folder)
+    path = place / f"{encoder.sha256}-{encoder.max_tokens}.vectors"
+    kind = np.dtype([("key", "S16"), ("check", "<u4"), ("vector", "<f4", (encoder.dim,))])
+    keys = np.array([_key(text) for text in texts], "S16")
+    out = np.zeros((len(texts), encoder.dim), np.float32)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); set FEWNODE_CACHE to another folder") from error
+    with file, full_disk(place, len(texts) * kind.itemsize):
+        ours, whole = lock(file.fileno()), path.stat().st_size // kind.itemsize
+        if ours:
+            file.truncate(whole * kind.itemsize)  # the rest of a record that a killed run began
+        missing = np.flatnonzero(~_read(path, kind, whole, keys, out))
+        _, first, group = np.unique(keys[missing], return_index=True, return_inverse=True)
+        left = np.sort(missing[first])
+        for start in range(0, len(left), BATCH):
+            rows = left[start : start + BATCH]
+            out[rows] = encoder.encode([texts[i] for i in rows])
+            if ours:
+                file.write(_records(keys[rows], out[rows], kind))
+                file.flush()
+            if progress is not None:
+                progress(len(texts) - len(left) + start + len(rows), len(texts))
+    twice = missing[first][group] != missing
+    out[missing[twice]] = out[missing[first][group][twice]]
+    return out
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _records(keys: np.ndarray, vectors: np.ndarray, kind: np.dtype[Any]) -> bytes:
+    made = np.empty(len(keys), kind)
+    made["key"], made["vector"] = keys, vectors
+    made["check"] = [zlib.crc32(vector.tobytes(), zlib.crc32(key)) for key, vector in zip(keys, vectors, strict=True)]
+    return made.tobytes()
+
+
+def _read(path: Path, kind: np.dtype[Any], whole: int, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Fill the rows of ``out`` whose keys are in the file, and say which; the last record of a key counts."""
+    found = np.zeros(len(keys), bool)
+    if not whole:
+        return found
+    records = np.memmap(path, kind, "r", shape=(whole,))
+    order = np.argsort(records["key"], kind="stable")
+    known = records["key"][order]
+    at = np.searchsorted(known, keys, side="right") - 1
+    for i in np.flatnonzero((at >= 0) & (known[at] == keys)):
+        record = records[order[at[i]]]
+        if record["check"] == zlib.crc32(record["vector"].tobytes(), zlib.crc32(keys[i])):
+            out[i], found[i] = record["vector"], True
+    return found
