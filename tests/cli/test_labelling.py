@@ -67,7 +67,9 @@ def test_a_folder_without_a_model_and_a_damaged_journal(run, folder, tmp_path):
 def test_other_machines_are_let_in_only_when_it_is_said(run, folder):
     code, err, session = run(folder, "--host", "0.0.0.0")
     assert code == 2 and "--allow-remote" in err and session is None
-    assert run(folder, "--host", "0.0.0.0", "--allow-remote")[0] == 0
+    code, err, _ = run(folder, "--host", "0.0.0.0", "--allow-remote")
+    assert code == 0 and "plain HTTP" in err
+    assert "plain HTTP" not in run(folder)[1]
 
 
 def test_a_port_that_is_taken(run, folder):

@@ -3,7 +3,8 @@
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.labelling.labels import Labels
+from fewnode.files import convert
+from fewnode.labelling.labels import Labels, Step
 
 
 @pytest.fixture
@@ -12,7 +13,7 @@ def labels():
 
 
 def do(labels, kind, **step):
-    labels.apply(labels.change({"do": kind, **step}), kind)
+    labels.apply(labels.change(convert({"do": kind, **step}, Step, "the step")), kind)
 
 
 def test_nodes_are_given_to_classes_and_taken_back(labels):
@@ -66,9 +67,9 @@ def test_undo_and_redo_have_no_end_and_lead_to_the_same_places(labels):
     ("step", "message"),
     [
         ({"do": "dance"}, "unknown step 'dance'"),
-        ({}, "unknown step 'None'"),
+        ({}, "unknown step ''"),
         ({"do": "class", "name": "  "}, "without a name"),
-        ({"do": "class", "name": 7}, "names are text"),
+        ({"do": "class", "name": 7}, "name: Expected `str`"),
         ({"do": "class", "name": "MULE"}, "there is a class 'mule' already"),
         ({"do": "class", "name": "baker"}, "there is a class 'baker' already"),
         ({"do": "class", "name": "Other"}, "'other' already"),
@@ -76,8 +77,8 @@ def test_undo_and_redo_have_no_end_and_lead_to_the_same_places(labels):
         ({"do": "class", "name": "a\nb"}, "in one line"),
         ({"do": "class", "name": "x" * 201}, "at most 200 letters"),
         ({"do": "label", "nodes": [], "class": "mule"}, "no node is selected"),
-        ({"do": "label", "nodes": "n1", "class": "mule"}, "no node is selected"),
-        ({"do": "label", "nodes": [1], "class": "mule"}, "no node is selected"),
+        ({"do": "label", "nodes": "n1", "class": "mule"}, "nodes: Expected `array`"),
+        ({"do": "label", "nodes": [1], "class": "mule"}, "Expected `str`"),
         ({"do": "label", "nodes": ["a"], "class": "mule"}, "changes nothing"),
         ({"do": "take", "nodes": ["z"]}, "changes nothing"),
         ({"do": "rename", "name": "baker", "to": "b"}, "unknown class of your own 'baker'"),
@@ -88,7 +89,7 @@ def test_undo_and_redo_have_no_end_and_lead_to_the_same_places(labels):
 def test_wrong_steps_are_refused_and_change_nothing(labels, step, message):
     do(labels, "label", nodes=["a"], **{"class": "mule"})
     with pytest.raises(InputError, match=message):
-        labels.change(step)
+        labels.change(convert(step, Step, "the step"))
     assert labels.classes == ("mule",) and labels.marks == {"a": "mule"}
 
 
@@ -97,11 +98,11 @@ def test_names_keep_strange_letters(labels):
         do(labels, "label", nodes=[name], **{"class": name})
         assert labels.examples()[name] == [name]
     with pytest.raises(InputError, match="no class of your own"):
-        Labels().change({"do": "remove", "name": "x"})
+        Labels().change(Step("remove", name="x"))
 
 
 def test_a_class_with_too_few_labels_is_given_no_more():
     labels = Labels(known=("baker", "barber"), small=("barber",))
     with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to learn from"):
-        labels.change({"do": "label", "nodes": ["n1"], "class": "barber"})
-    assert labels.change({"do": "label", "nodes": ["n1"], "class": "baker"}).marks == {"n1": "baker"}
+        labels.change(Step("label", ["n1"], label="barber"))
+    assert labels.change(Step("label", ["n1"], label="baker")).marks == {"n1": "baker"}

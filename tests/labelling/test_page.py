@@ -326,3 +326,28 @@ def test_dark_and_light_and_a_tablet(window, served, scheme, width, height):
     for part in ("#points", "#classes", "#node", "#words"):
         box = page.locator(part).bounding_box()
         assert box["width"] > 150 and box["x"] + box["width"] <= width + 1
+
+
+def test_what_is_typed_wins_over_a_class_it_is_a_part_of(window, serve, folder):
+    page = window(serve(folder).url)
+    find(page, members(0)[0])
+    name_class(page, "arb")  # a part of "barber"
+    assert examples(page) == {"arb": 1}
+    find(page, members(0)[1])
+    name_class(page, "ARB")
+    assert examples(page) == {"arb": 2}
+    page.keyboard.press("Escape")
+    find(page, members(0)[2])
+    page.keyboard.press("c")
+    page.locator("#dialog input").fill("arbe")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert examples(page) == {"arb": 2, "barber": 1} and page.problems == []
+
+
+def test_no_stray_words_where_several_nodes_are_selected(window, served):
+    page = window(served)
+    find(page, members(0)[0])
+    page.keyboard.press("m")
+    page.wait_for_function("() => fewnode.rows.length > 1")
+    assert "false" not in page.locator("body").inner_text()

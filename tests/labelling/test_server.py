@@ -1,7 +1,9 @@
 """The server without a browser: what it answers, whom it refuses, and what it never does."""
 
 import json
+import socket
 import struct
+import threading
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import own_graph
 from labelling_data import members
 
 pytest.importorskip("starlette", reason="the extra `label` is not installed")
+import uvicorn
 from starlette.testclient import TestClient
 
 from fewnode.classifier.inputs import find_nodes
@@ -102,6 +105,8 @@ def test_wrong_questions_are_answered_with_a_sentence(client):
         ("/api/rows?ids=1,-2", "not '1,-2'"),
         ("/api/suggest?by=luck", "unknown way to suggest"),
         ("/api/suggest?n=0", "ask for 1 to 200"),
+        (f"/api/suggest?n={'9' * 5000}", "ask for 1 to 200"),
+        (f"/api/node?id={'9' * 5000}", "by their numbers"),
         ("/api/suggest?by=sure&class=no", "unknown class 'no'"),
     ):
         answer = client.get(path)
@@ -124,6 +129,26 @@ def test_wrong_steps_change_nothing(client, folder, monkeypatch):
     assert (folder / JOURNAL).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"do": "class", "name": "x", "nodes": {"n6": 1}}',
+        '{"do": "class", "name": "x", "asked": 1e999}',
+        '{"do": "class", "name": NaN}',
+        '{"do": "class", "name": "x", "asked": ' + "[" * 3000 + "]" * 3000 + "}",
+        '{"do": "label", "class": "x", "ids": [' + "9" * 5000 + "]}",
+        '{"do": "label", "class": "x", "ids": [true]}',
+        '{"do": "label", "class": "x", "ids": {"0": 1}}',
+        '{"do": ["undo"]}',
+    ],
+)
+def test_a_step_of_wrong_types_is_refused_before_it_is_kept(client, folder, body):
+    before = (folder / JOURNAL).read_bytes()
+    answer = client.post("/api/step", content=body, headers={"origin": ORIGIN, "content-type": "application/json"})
+    assert answer.status_code == 400 and answer.json()["error"]
+    assert (folder / JOURNAL).read_bytes() == before and client.get("/api/state").json()["version"] == 1
+
+
 def test_a_full_disk_is_said_and_nothing_is_changed(client, served, monkeypatch):
     def full(entry, sync=True):
         raise OSError(28, "No space left on device")
@@ -142,6 +167,32 @@ def test_only_the_token_opens_the_page(stranger):
     opened = stranger.get("/?token=secret")
     assert opened.headers["location"] == "/" and "httponly" in opened.headers["set-cookie"].lower()
     assert "samesite=strict" in opened.headers["set-cookie"].lower() and stranger.get("/").status_code == 200
+
+
+def test_the_token_leads_nowhere_else(stranger):
+    for path in ("//evil.example/?token=secret", "/%2Fevil.example/?token=secret", "/nowhere?token=secret"):
+        assert stranger.get(f"{ORIGIN}{path}").headers["location"] == "/"
+
+
+def test_a_request_that_is_half_sent_does_not_wait_for_ever(served, monkeypatch):
+    monkeypatch.setattr(server_module.Connection, "patience", 0.3)
+    app, listening = served.app(), socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, http=server_module.Connection, log_level="critical"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        for sent in (
+            b"",
+            b"GET / HTTP/1.1\r\nHost: 127",
+            b"POST /api/step HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+        ):
+            with socket.create_connection(listening.getsockname(), timeout=30) as half:
+                half.sendall(sent)
+                while half.recv(1 << 16):  # an empty answer: the other side has hung up
+                    pass
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def test_other_hosts_are_refused(client):

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+import msgspec
 
 from ..classifier.predictions import UNKNOWN
 from ..errors import InputError, one_of
@@ -12,11 +13,31 @@ SKIPPED = ""  # the mark of a node that was skipped; no class has an empty name
 _DIRECTIONS = "\u200c\u200d\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a person does, as the page sends it and the journal keeps it; ``do`` says which of the rest count.
+
+    Nodes are given by name, or in ``ids`` by number; ``asked`` is the question that the step answers.
+    """
+
+    do: str = ""
+    nodes: list[str] = []
+    ids: list[int] = []
+    label: str = msgspec.field(name="class", default="")
+    name: str = ""
+    to: str = ""
+    into: str = ""
+    asked: str | None = None
+
+    def __str__(self) -> str:
+        what = f"{len(self.nodes)} nodes" if len(self.nodes) > 1 else "".join(self.nodes) or self.name
+        return " ".join(part for part in (self.do, what, self.label or self.to or self.into) if part)
+
+
 @dataclass(frozen=True)
 class Change:
     """What the step ``step`` makes of the labels: the new ``classes``, and the ``marks`` of nodes (None: no mark)."""
 
-    step: Mapping[str, Any]
+    step: Step
     classes: tuple[str, ...]
     marks: Mapping[str, str | None]
 
@@ -38,12 +59,12 @@ class Labels:
     done: list[Change] = field(default_factory=list)
     undone: list[Change] = field(default_factory=list)
 
-    def change(self, step: Mapping[str, Any]) -> Change:
+    def change(self, step: Step) -> Change:
         """What a step would change; a wrong step is refused with the reason."""
-        if (kind := step.get("do")) in ("undo", "redo"):
-            changes = self.done if kind == "undo" else self.undone
+        if step.do in ("undo", "redo"):
+            changes = self.done if step.do == "undo" else self.undone
             if not changes:
-                raise InputError(f"there is nothing to {kind}")
+                raise InputError(f"there is nothing to {step.do}")
             return changes[-1]
         classes, marks = self._outcome(step)
         changed = {node: mark for node, mark in marks.items() if self.marks.get(node) != mark}
@@ -51,30 +72,32 @@ class Labels:
             raise InputError("that changes nothing: it is so already")
         return Change(step, classes, changed)
 
-    def _outcome(self, step: Mapping[str, Any]) -> tuple[tuple[str, ...], Mapping[str, str | None]]:
+    def _outcome(self, step: Step) -> tuple[tuple[str, ...], Mapping[str, str | None]]:
         """Classes and marks after a step."""
-        kind = one_of("step", str(step.get("do")), ("class", "label", "take", "skip", "rename", "merge", "remove"))
-        if kind == "class":
-            return (*self.classes, self._fresh(step.get("name"))), {}
-        if kind == "take":
-            return self.classes, dict.fromkeys(node for node in _nodes(step) if node in self.marks)
-        if kind == "skip":
-            return self.classes, {node: SKIPPED for node in _nodes(step) if not self.marks.get(node)}
-        if kind == "label":
-            nodes, name = _nodes(step), self._learnable(_text(step.get("class")))
+        one_of("step", step.do, ("class", "label", "take", "skip", "rename", "merge", "remove"))
+        if step.do == "class":
+            return (*self.classes, self._fresh(step.name)), {}
+        if step.do in ("take", "skip", "label"):
+            if not step.nodes:
+                raise InputError("no node is selected; choose one or more first")
+            if step.do == "take":
+                return self.classes, dict.fromkeys(node for node in step.nodes if node in self.marks)
+            if step.do == "skip":
+                return self.classes, {node: SKIPPED for node in step.nodes if not self.marks.get(node)}
+            name = self._learnable(step.label.strip())
             new = name not in (*self.classes, *self.known, self.other)
-            return (*self.classes, self._fresh(name)) if new else self.classes, dict.fromkeys(nodes, name)
+            return (*self.classes, self._fresh(name)) if new else self.classes, dict.fromkeys(step.nodes, name)
         if not self.classes:
             raise InputError("there is no class of your own yet")
-        name = one_of("class of your own", _text(step.get("name")), self.classes)
+        name = one_of("class of your own", step.name.strip(), self.classes)
         members = [node for node, mark in self.marks.items() if mark == name]
-        if kind == "rename":
-            to = self._fresh(step.get("to"), besides=name)
+        if step.do == "rename":
+            to = self._fresh(step.to, besides=name)
             return tuple(to if c == name else c for c in self.classes), dict.fromkeys(members, to)
         left = tuple(c for c in self.classes if c != name)
-        if kind == "remove":
+        if step.do == "remove":
             return left, dict.fromkeys(members)
-        into = one_of("class", _text(step.get("into")), (*left, *self.known, self.other))
+        into = one_of("class", step.into.strip(), (*left, *self.known, self.other))
         return left, dict.fromkeys(members, self._learnable(into))
 
     def _learnable(self, name: str) -> str:
@@ -85,9 +108,9 @@ class Labels:
             )
         return name
 
-    def _fresh(self, given: Any, besides: str = "") -> str:
+    def _fresh(self, given: str, besides: str = "") -> str:
         """A name that no other class has."""
-        name = _text(given)
+        name = given.strip()
         if not name:
             raise InputError("a class without a name; give it one")
         if len(name) > 200 or not all(letter.isprintable() or letter in _DIRECTIONS for letter in name):
@@ -119,17 +142,4 @@ class Labels:
 
     def answers(self) -> int:
         """The number of steps that gave nodes to a class."""
-        return sum(change.step["do"] == "label" for change in self.done)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{value!r} is no name; names are text")
-    return value.strip()
-
-
-def _nodes(step: Mapping[str, Any]) -> list[str]:
-    nodes = step.get("nodes")
-    if not isinstance(nodes, list | tuple) or not nodes or not all(isinstance(node, str) for node in nodes):
-        raise InputError("no node is selected; choose one or more first")
-    return list(nodes)
+        return sum(change.step.do == "label" for change in self.done)

@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,17 +21,18 @@ from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say, load_attached
 from ..classifier.inputs import find_nodes
 from ..errors import InputError
-from ..files import PathLike
+from ..files import Count, PathLike, parse_json
 from ..graph import Graph
 from ..store import format_bytes
 from ..tables import write_columns
 from .journal import Journal
-from .labels import Change
+from .labels import Change, Step
 from .layout import kept_layout
 from .search import Browser
 from .session import LabelSession
 
 try:
+    import h11
     import uvicorn
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -41,6 +42,7 @@ try:
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
 
@@ -117,7 +119,7 @@ class Guard:
             return PlainTextResponse("Only the page of this server may ask that.\n", 403)
         token = request.query_params.get("token")
         if self.knows_token(token):  # exchanged for a cookie, so that it does not stay in the address bar
-            entry = RedirectResponse(request.url.path, 303)
+            entry = RedirectResponse("/", 303)
             entry.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
             return entry
         if token is None and self.knows_token(request.cookies.get(self.cookie)):
@@ -203,8 +205,8 @@ class LabelServer:
                 "classes": [self._class(one) for one in session.counts()],
                 "answers": session.labels.answers(),
                 "skipped": session.skipped(),
-                "undo": _described(session.labels.done),
-                "redo": _described(session.labels.undone),
+                "undo": _last_step(session.labels.done),
+                "redo": _last_step(session.labels.undone),
                 "points": [asdict(point) for point in session.points],
                 "settled": session.settled(),
                 "checked": session.checked(),
@@ -257,12 +259,9 @@ class LabelServer:
 
     def step(self, body: bytes) -> dict[str, Any]:
         """Do the step in a JSON text; the state after it."""
-        try:
-            step = msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise InputError(f"a step is sent as a JSON object ({error})") from error
-        if isinstance(ids := step.get("ids"), list):  # a lasso: points by number
-            step = {**step, "nodes": [self.browser.name(i) for i in self._checked(ids)]}
+        step = parse_json(body, Step, "the step")
+        if step.ids:  # a lasso: points by number
+            step = msgspec.structs.replace(step, ids=[], nodes=[self.browser.name(i) for i in self._checked(step.ids)])
         self.session.do(step)
         return self.state()
 
@@ -283,19 +282,16 @@ class LabelServer:
 
     # --- single nodes -----------------------------------------------------------------------------------
 
-    def _checked(self, ids: list[Any]) -> list[int]:
+    def _checked(self, ids: list[int]) -> list[int]:
         n = self.session.graph.num_nodes
-        for i in ids:
-            if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < n:
-                raise InputError(f"there is no node {i!r}; they are numbered from 0 to {n - 1}")
+        if wrong := [i for i in ids if not 0 <= i < n]:
+            raise InputError(f"there is no node {wrong[0]}; they are numbered from 0 to {n - 1}")
         return ids
 
     def _numbers(self, given: str | None) -> list[int]:
         """Nodes from a text of at most 100 numbers with commas."""
         parts = (given or "").split(",")[:100]
-        if not all(part.isdecimal() for part in parts):
-            raise InputError(f"nodes are asked for by their numbers, not {given!r}")
-        return self._checked([int(part) for part in parts])
+        return self._checked(_parsed(parts, list[Count], f"nodes are asked for by their numbers, not {given!r:.80}"))
 
     def _rows(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """A few words about each node."""
@@ -344,10 +340,9 @@ class LabelServer:
         return {key: value for key, value in found.to_json().items() if key not in ("probabilities", "margins")}
 
     def suggest(self, query: Query) -> list[dict[str, Any]]:
-        n = query.get("n", "10")
-        if not n.isdecimal() or not 1 <= int(n) <= 200:
-            raise InputError(f"{n!r} suggestions; ask for 1 to 200")
-        found = self.session.suggest(int(n), query.get("by", "teach"), query.get("class"))
+        given = query.get("n", "10")
+        n = _parsed(given, Annotated[int, msgspec.Meta(ge=1, le=200)], f"{given!r:.80} suggestions; ask for 1 to 200")
+        found = self.session.suggest(n, query.get("by", "teach"), query.get("class"))
         return self._rows(found.nodes.tolist())
 
     def more(self, query: Query) -> list[dict[str, Any]]:
@@ -374,15 +369,17 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
-def _described(changes: list[Change]) -> str | None:
+def _parsed(text: Any, kind: Any, wrong: str) -> Any:
+    """What a part of a query means; if it means nothing, the error says what is ``wrong``."""
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(wrong) from error
+
+
+def _last_step(changes: list[Change]) -> str | None:
     """The step that undo or redo would turn, in a few words."""
-    if not changes:
-        return None
-    step = changes[-1].step
-    nodes = step.get("nodes", ())
-    what = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else step.get("name", "")
-    target = step.get("class") or step.get("to") or step.get("into") or ""
-    return " ".join(str(part) for part in (step["do"], what, target) if part)
+    return str(changes[-1].step) if changes else None
 
 
 def _failed(request: Request, error: Exception) -> Response:
@@ -462,6 +459,8 @@ def label(
         raise InputError(
             f"--host {host} lets other machines in; say so with --allow-remote, or leave it out to stay on this one"
         )
+    if not is_loopback(host):
+        say("note: the page is served over plain HTTP: whoever can read the network between can read it and its token")
     listening = _listening(host, port)
     try:
         session = open_session(classifier, support, say, memory)
@@ -470,6 +469,22 @@ def label(
     finally:
         listening.close()
     return session
+
+
+class Connection(H11Protocol):
+    """A connection that is closed if a request is only half sent after ``patience`` seconds."""
+
+    patience = 30.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(self.patience, self._close_half_sent)
+
+    def _close_half_sent(self) -> None:
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(self.patience, self._close_half_sent)
 
 
 def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser: bool, say: Say) -> None:
@@ -484,9 +499,8 @@ def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser:
     say("Every step is kept; stop with Ctrl-C.")
     if browser:
         webbrowser.open(guard.url())
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
-    )
+    quiet = {"log_level": "warning", "access_log": False, "server_header": False}
+    config = uvicorn.Config(app, http=Connection, timeout_graceful_shutdown=1, **quiet)
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,8 +18,9 @@ from ..classifier.inputs import Examples, find_nodes, node_name, sorted_by_name
 from ..classifier.predictions import OTHER, Predictions
 from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError
+from ..files import convert
 from .journal import Journal
-from .labels import SKIPPED, Change, Labels
+from .labels import SKIPPED, Change, Labels, Step
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,11 @@ class LabelSession:
                 if "do" not in entry:
                     self._keep_point(Point(**entry))
                 else:
-                    self.labels.apply(self.labels.change(entry), entry["do"])
+                    step = convert(entry, Step, "the step")
+                    self.labels.apply(self.labels.change(step), step.do)
             except (InputError, TypeError) as error:  # an empty step in its place: undo must meet the right ones
                 self.notes.append(f"a step of the journal no longer fits and is left out ({error})")
-                self.labels.apply(Change({"do": "none"}, self.labels.classes, {}))
+                self.labels.apply(Change(Step("none"), self.labels.classes, {}))
         gone = [node for node in self.labels.marks if not self._unlabelled(node)]
         if gone:
             self.notes.append(
@@ -122,7 +125,7 @@ class LabelSession:
         steps = []
         for name, given in examples.items():
             nodes = [node_name(self.graph, i) for i in find_nodes(self.graph, given, f"class {name!r}").tolist()]
-            steps.append({"do": "label", "nodes": nodes, "class": name})
+            steps.append(Step("label", nodes, label=name))
         trial = copy.deepcopy(self.labels)
         for step in steps:  # all of it or nothing: half a table in the journal would hide the other half
             trial.apply(self._checked(step, trial))
@@ -132,7 +135,7 @@ class LabelSession:
 
     # --- steps ------------------------------------------------------------------------------------------
 
-    def do(self, step: Mapping[str, Any]) -> None:
+    def do(self, given: Mapping[str, Any] | Step) -> None:
         """Do one step; it is in the journal before anything else happens.
 
         Steps are ``{"do": "class", "name"}``, ``{"do": "label", "nodes", "class"}``, ``{"do": "take", "nodes"}``,
@@ -140,11 +143,11 @@ class LabelSession:
         ``{"do": "remove", "name"}``, ``{"do": "undo"}`` and ``{"do": "redo"}``; nodes are given by name. ``asked`` says
         which question a step answers.
         """
-        kept = {key: step[key] for key in ("do", "nodes", "class", "name", "to", "into", "asked") if key in step}
+        step = convert(given, Step, "the step")
         with self.lock:
-            change = self._checked(kept, self.labels)
-            self._write(kept)
-            self.labels.apply(change, kept["do"])
+            change = self._checked(step, self.labels)
+            self._write(step)
+            self.labels.apply(change, step.do)
             self._learn()
         for listener in list(self._listeners):
             listener(self.version)
@@ -157,16 +160,16 @@ class LabelSession:
         """Do the step again that was undone last."""
         self.do({"do": "redo"})
 
-    def _checked(self, step: Mapping[str, Any], labels: Labels) -> Change:
+    def _checked(self, step: Step, labels: Labels) -> Change:
         change = labels.change(step)
-        if step["do"] not in ("undo", "redo"):
+        if step.do not in ("undo", "redo"):
             find_nodes(self.graph, list(change.marks), "nodes")  # refuses unknown ones
             self._check_given([node for node, mark in change.marks.items() if mark])
         return change
 
-    def _write(self, entry: dict[str, Any]) -> None:
+    def _write(self, step: Step) -> None:
         if self.journal is not None:
-            self.journal.append(entry)
+            self.journal.append(msgspec.to_builtins(step))
 
     def listen(self, listener: Callable[[int], object]) -> Callable[[], None]:
         """Call ``listener`` with the version after every step; call what is returned to end that."""
@@ -189,10 +192,10 @@ class LabelSession:
         """Of each class: how many answers to "sure" questions about it there were, and how many of these agreed."""
         found: dict[str, tuple[int, int]] = {}
         for change in self.labels.done:
-            asked = str(change.step.get("asked") or "")
-            if change.step["do"] == "label" and asked.startswith("sure "):
-                n, right = found.get(asked[5:], (0, 0))
-                found[asked[5:]] = (n + 1, right + (change.step["class"] == asked[5:]))
+            question, _, name = (change.step.asked or "").partition(" ")
+            if change.step.do == "label" and question == "sure":
+                n, right = found.get(name, (0, 0))
+                found[name] = (n + 1, right + (change.step.label == name))
         return found
 
     def support_table(self) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ const close = () => place().close();
 
 function show(...children) {
   const dialog = place();
-  dialog.replaceChildren(...children, el("div", { class: "line" }, el("button", { onclick: close }, "Close ", el("kbd", {}, "Esc"))));
+  dialog.replaceChildren(...children.filter(Boolean), el("div", { class: "line" }, el("button", { onclick: close }, "Close ", el("kbd", {}, "Esc"))));
   if (!dialog.open) dialog.showModal();
   dialog.querySelector("input, button")?.focus();
 }
@@ -22,8 +22,10 @@ export function chooseClass(state, title, chosen) { // any class by typing; a na
   const take = (name) => { close(); chosen(name); };
   const draw = () => {
     const words = input.value.trim(), folded = words.toLowerCase();
-    picks = state.classes.map((one, index) => ({ ...one, index })).filter((one) => one.name.toLowerCase().includes(folded)).slice(0, 50);
-    if (words && !state.classes.some((one) => one.name.toLowerCase() === folded)) picks.push({ name: words, fresh: true });
+    const like = state.classes.map((one, index) => ({ ...one, index })).filter((one) => one.name.toLowerCase().includes(folded));
+    const same = like.filter((one) => one.name.toLowerCase() === folded);
+    const first = same.length || !words ? same : [{ name: words, fresh: true }]; // what was typed, not what it is a part of
+    picks = [...first, ...like.filter((one) => !same.includes(one))].slice(0, 50);
     at = Math.min(at, Math.max(picks.length - 1, 0));
     list.replaceChildren(...picks.map((one, i) => el("li", { role: "option", "aria-selected": String(i === at), onclick: () => take(one.name) },
       one.fresh ? "New class: " : el("span", { class: "swatch", color: colourOf(state.classes, one.index) }), user(one.name))));

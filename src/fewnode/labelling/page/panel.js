@@ -7,8 +7,9 @@ import { get } from "./api.js";
 const BUTTONS = 12; // classes with a button of their own
 
 export function drawPanel(place, state, { rows, node, asking, acts }) {
-  if (!rows.length) { place.replaceChildren(...nothing(state, asking, acts)); return; }
-  place.replaceChildren(...(rows.length > 1 ? several(state, rows, acts) : single(state, rows[0], node, asking, acts)));
+  const parts = !rows.length ? nothing(state, asking, acts)
+    : rows.length > 1 ? several(state, rows, acts) : single(state, rows[0], node, asking, acts);
+  place.replaceChildren(...parts.filter(Boolean));
 }
 
 function nothing(state, asking, acts) {
