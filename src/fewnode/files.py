@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import json
+import mmap
 import os
 import re
 import shutil
@@ -214,6 +215,34 @@ def check_place(target: Path) -> None:
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         why = "may not be written to" if place.is_dir() else "is a file, not a folder"
         raise InputError(f"{target} cannot be written: {place} {why}; choose another place")
+
+
+def append_line(path: PathLike, text: str, sync: bool = True) -> None:
+    """Add a line to a file in one write, under a lock; when this returns it is on the disk (with ``sync``).
+
+    What a killed writer left of a line is removed first; a full disk leaves the file as it was.
+    """
+    file, line = Path(path), f"{text}\n".encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists() and not file.is_file():
+        raise InputError(f"{file} is not a file; lines cannot be kept there")
+    with file.open("ab+", buffering=0) as out:
+        if fcntl is not None:
+            fcntl.flock(out, fcntl.LOCK_EX)
+        end = 0
+        if os.fstat(out.fileno()).st_size:
+            with mmap.mmap(out.fileno(), 0, access=mmap.ACCESS_READ) as held:
+                end = held.rfind(b"\n") + 1
+        out.truncate(end)
+        try:
+            written = os.write(out.fileno(), line)
+            if written != len(line):
+                raise OSError(f"{path}: only {written} of {len(line)} bytes could be written; is the disk full?")
+            if sync:
+                os.fsync(out.fileno())
+        except OSError:
+            out.truncate(end)
+            raise
 
 
 def write_npz(path: PathLike, arrays: Mapping[str, np.ndarray], compress: bool = True) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import mmap
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ..errors import InputError
-from ..files import Count, Positive, Share, fcntl, plain, readable
+from ..files import Count, Positive, Share, append_line, fcntl, plain, readable
 from .grid import Run
 
 FORMAT = 1
@@ -88,37 +87,8 @@ def parse_row(line: bytes) -> Row:
 
 
 def append(path: str | os.PathLike[str], row: Row) -> None:
-    """Add one line, in one write, under a lock: other processes may append to the same file at the same time.
-
-    What a killed writer left of a line is removed first; a full disk leaves the file as it was.
-    """
-    line = (json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n").encode()
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    if Path(path).exists() and not Path(path).is_file():
-        raise InputError(f"{path} is not a file; rows cannot be kept there")
-    with Path(path).open("ab+", buffering=0) as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        end = _repair(file.fileno())
-        try:
-            written = os.write(file.fileno(), line)
-            if written != len(line):
-                raise OSError(f"{path}: only {written} of {len(line)} bytes could be written; is the disk full?")
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(end)
-            raise
-
-
-def _repair(handle: int) -> int:
-    """Cut off what follows the last line end (nobody is writing: the lock is ours); returns the file's new size."""
-    size = end = os.fstat(handle).st_size
-    if size:
-        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as text:
-            end = text.rfind(b"\n") + 1
-    if end != size:
-        os.ftruncate(handle, end)
-    return end
+    """Add a row; other processes may append to the same file at the same time."""
+    append_line(path, json.dumps(row, allow_nan=False, separators=(",", ":")))
 
 
 def read(path: str | os.PathLike[str]) -> list[Row]:

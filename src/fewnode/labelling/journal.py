@@ -2,12 +2,11 @@
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import InputError
-from ..files import lock
+from ..files import append_line, lock
 
 JOURNAL, LOCK, CUT = "labels.jsonl", "labels.lock", "labels.jsonl.cut"
 
@@ -25,11 +24,10 @@ class Journal:
         self.announce(None)
         try:
             self.entries = self._read(folder / CUT)
-            self._file = self.path.open("ab")
         except BaseException:
             self._lock.close()
             raise
-        if not self.entries and not self._file.tell():
+        if not self.path.exists() or not self.path.stat().st_size:
             self.append({"fewnode": "labels", "format": 1, "graph": graph})
         elif self.entries and self.entries[0].get("graph", graph) != graph:
             self.notes.append("the graph has changed since these labels were given; they are kept by the nodes' names")
@@ -37,19 +35,7 @@ class Journal:
 
     def append(self, entry: dict[str, Any], sync: bool = True) -> None:
         """Write one line; when this returns it is on the disk, and if it fails nothing of it stays."""
-        line = json.dumps(entry, ensure_ascii=True, allow_nan=False).encode() + b"\n"
-        start = self._file.tell()
-        try:
-            self._file.write(line)
-            self._file.flush()
-            if sync:
-                os.fsync(self._file.fileno())
-        except OSError:
-            with suppress(OSError):  # the disk is full: what was buffered cannot be written either
-                self._file.close()
-            os.truncate(self.path, start)
-            self._file = self.path.open("ab")
-            raise
+        append_line(self.path, json.dumps(entry, allow_nan=False), sync)
 
     def announce(self, url: str | None) -> None:
         """Write down where the session can be seen, for whoever tries to open it again."""
@@ -59,7 +45,6 @@ class Journal:
         self._lock.flush()
 
     def close(self) -> None:
-        self._file.close()
         self._lock.close()
 
     def _read(self, cut: Path) -> list[dict[str, Any]]:
