@@ -3,12 +3,12 @@
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from scipy import io
 from scipy import sparse as sp
 

@@ -2,10 +2,11 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from ..errors import one_of
 
@@ -18,8 +19,7 @@ class Parts(NamedTuple):
     novel: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class File:
+class File(msgspec.Struct, frozen=True):
     """One original file: its name, its address (None: not fetched by this package), and its content checks.
 
     ``blob`` is the git blob id, the SHA-1 of ``b"blob <size>\\0"`` followed by the content.
@@ -31,8 +31,7 @@ class File:
     sha256: str | None = None
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """What a whole copy holds. ``stored`` counts the node pairs in the original files, ``edges`` the
     undirected edges they make; either may vouch for the structure."""
 
@@ -43,8 +42,7 @@ class Counts:
     stored: int | None = None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A data set. ``reader`` names a function of ``readers.py``; ``note`` says what a stand-in lacks;
     ``folders`` are names under which the files may lie unpacked; ``planted`` are the arguments of ``planted``
     for one that is generated instead of read."""
@@ -60,7 +58,7 @@ class Entry:
     note: str = ""
     folders: tuple[str, ...] = ()
     bundled: bool = False
-    planted: Mapping[str, Any] = field(default_factory=dict)
+    planted: Mapping[str, Any] = {}
 
     @property
     def stand_in(self) -> bool:
@@ -72,17 +70,11 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """All data sets by name, the bundled one first."""
     document = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-    splits = {name: Parts(*map(tuple, parts.values())) for name, parts in document["splits"].items()}
-    found = {}
-    for name, facts in document["datasets"].items():
-        typed = {
-            "files": tuple(File(**file) for file in facts["files"]),
-            "counts": Counts(**facts["counts"]),
-            "split": splits[facts["split"]],
-            "folders": tuple(facts.get("folders", ())),
-        }
-        found[name] = Entry(name, **{**facts, **typed})
-    return found
+    splits = {name: list(parts.values()) for name, parts in document["splits"].items()}
+    found = {
+        name: {"name": name, **facts, "split": splits[facts["split"]]} for name, facts in document["datasets"].items()
+    }
+    return msgspec.convert(found, dict[str, Entry])
 
 
 def names() -> list[str]:

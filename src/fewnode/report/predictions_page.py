@@ -16,12 +16,11 @@ from ..errors import InputError
 from ..files import PathLike, atomic_write
 from ..graph.arrays import to_scipy
 from ..tables.write import check_writable
-from .templating import environment, render, short
+from .templating import render, short
 
 
 def check_page(path: PathLike, force: bool = False) -> Path:
     """``path`` if a page may be written there: to be called before the work that fills it."""
-    environment()  # refuses where Jinja is not installed
     return check_writable(path, force, "page", (".html", ".htm"))
 
 

@@ -4,7 +4,7 @@ import unicodedata
 from functools import cache
 from typing import Any
 
-from ..errors import InputError
+import jinja2
 
 _MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "|*_\\`[]#!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _LATEX = str.maketrans({
@@ -15,12 +15,8 @@ _LATEX = str.maketrans({
 
 
 @cache
-def environment() -> Any:
+def environment() -> jinja2.Environment:
     """Jinja's environment with the templates and filters of this package; HTML is escaped by itself."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise InputError("a page needs jinja2: pip install 'fewnode[report]'") from error
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("fewnode.report"),
         autoescape=jinja2.select_autoescape(),
@@ -43,8 +39,7 @@ def environment() -> Any:
 
 def render(template: str, **values: Any) -> str:
     """The template of that name, filled in."""
-    text: str = environment().get_template(template).render(**values)
-    return text
+    return environment().get_template(template).render(**values)
 
 
 def clean(text: str) -> str:
