@@ -499,8 +499,8 @@ def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser:
     say("Every step is kept; stop with Ctrl-C.")
     if browser:
         webbrowser.open(guard.url())
-    quiet = {"log_level": "warning", "access_log": False, "server_header": False}
-    config = uvicorn.Config(app, http=Connection, timeout_graceful_shutdown=1, **quiet)
+    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, server_header=False)
+    config.timeout_graceful_shutdown = 1
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
