@@ -24,10 +24,11 @@ from fewnode.files import (
     check_aside,
     guarded,
     parse_json,
-    parse_toml,
+    read_toml,
     readable,
     unguarded,
     whole_folder,
+    work_folder,
     write_tensors,
 )
 
@@ -53,7 +54,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.json'"):
         files.write_json(file, {"a": 2})
     assert json.loads(file.read_text()) == {"a": 1}
     assert list(tmp_path.iterdir()) == [file]
@@ -168,9 +169,72 @@ def test_without_the_exchange_the_old_folder_steps_aside_and_is_found_again(tmp_
     monkeypatch.setattr(files, "_exchange", lambda *_: False)
     write(target, "new")
     assert content(target) == "new" and [path.name for path in tmp_path.iterdir()] == ["model"]
-    target.rename(tmp_path / ".model.old")  # as a kill between the two steps leaves it
-    with pytest.raises(InputError, match=r"rename .*\.model\.old to .*model"):
+    target.rename(tmp_path / ".model.fewnode-abc.old")  # as a kill between the two steps leaves it
+    with pytest.raises(InputError, match=r"rename .*\.model\.fewnode-abc\.old to .*model"):
         check_aside(target)
+
+
+def test_without_the_exchange_a_folder_of_somebody_else_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    for name in (".model.old", ".model.thesis.new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.txt").write_text("mine")
+    for text in ("old", "new"):
+        write(tmp_path / "model", text)
+    assert content(tmp_path / "model") == "new"
+    assert len(list(tmp_path.glob(".model.*/thesis.txt"))) == 2 and len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_replaced_folder_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_path):
+    write(tmp_path / "model", "old")
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~files._umask()
+    (tmp_path / "model").chmod(0o700)
+    write(tmp_path / "model", "new")
+    assert content(tmp_path / "model") == "new" and (tmp_path / "model").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_work_folder_is_ours_by_its_mark(tmp_path):
+    work = tmp_path / "model.training"
+    assert not work_folder(work, begin=False) and not work.exists()
+    assert not work_folder(work) and work_folder(work) and work_folder(work, begin=False)
+
+
+@pytest.mark.parametrize("case", ["no mark", "a file", "a link", "a link inside", "a pipe inside"])
+def test_a_work_folder_that_is_not_ours_is_refused_and_left_alone(tmp_path, case):
+    work, other = tmp_path / "model.training", tmp_path / "other"
+    work_folder(other)
+    (other / "thesis.txt").write_text("mine")
+    if case == "no mark":
+        work.mkdir()
+        (work / "thesis.txt").write_text("mine")
+    elif case == "a file":
+        work.write_text("mine")
+    elif case == "a link":
+        work.symlink_to(other)
+    else:
+        work_folder(work)
+        (work / "y.npy").symlink_to(other / "thesis.txt") if case == "a link inside" else os.mkfifo(work / "y.npy")
+    for begin in (True, False):
+        with pytest.raises(InputError, match=r"model\.training is in the way: .* Rename it"):
+            work_folder(work, begin)
+    assert work.exists() and (other / "thesis.txt").read_text() == "mine"
+
+
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(tmp_path):
+    target, tries = tmp_path / "model", []
+    write(target, "old")
+
+    def read() -> str:
+        manifest = Manifest.read(target)
+        if not tries:
+            write(target, "newer")
+        tries.append(1)
+        return manifest.read_bytes(target, "a").decode()
+
+    assert files.unchanged(target, read) == "newer" and len(tries) == 2
+    (target / "a").write_text("other")
+    with pytest.raises(InputError, match="is damaged"):
+        files.unchanged(target, lambda: Manifest.read(target).read_bytes(target, "a"))
 
 
 def test_two_writers_at_once_do_not_sweep_each_other_away(tmp_path):
@@ -199,11 +263,11 @@ def test_the_folder_behind_a_link_is_replaced_not_the_link(tmp_path):
 
 
 def test_what_a_killed_writer_of_a_file_left_is_swept(tmp_path):
-    (tmp_path / ".a.txt.xyz.new").write_text("half")
-    (tmp_path / ".b.txt.xyz.new").write_text("another's")
+    (tmp_path / ".a.txt.fewnode-xyz.new").write_text("half")
+    (tmp_path / ".b.txt.fewnode-xyz.new").write_text("another's")
     with atomic_write(tmp_path / "a.txt", "w") as file:
         file.write("whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.txt.xyz.new", "a.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".b.txt.fewnode-xyz.new", "a.txt"]
 
 
 def test_an_archive_that_unpacks_to_far_too_much_is_refused_with_the_bound(tmp_path, monkeypatch):
@@ -297,9 +361,10 @@ def test_brackets_in_texts_do_not_count_as_nesting():
 
 
 @pytest.mark.parametrize("data", [b"a = ", b"\xff\xfe", b"a = " + b"[" * 100_000, b"a = 1\na = 2"])
-def test_toml_that_is_none_is_named(data):
+def test_toml_that_is_none_is_named(tmp_path, data):
+    (tmp_path / "grid.toml").write_bytes(data)
     with pytest.raises(InputError, match=r"grid\.toml is not a TOML file"):
-        parse_toml(data, "grid.toml")
+        read_toml(tmp_path / "grid.toml")
 
 
 @pytest.mark.parametrize("text", ["=1+1", "@sum(A1)", "-2+3+cmd|' /C calc'!D2", "+A1", "\t=1", "'=1"])

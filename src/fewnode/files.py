@@ -1,17 +1,18 @@
 """Files and folders: written whole or not at all, checked when they are read, never executed."""
 
 import ctypes
+import errno
 import hashlib
 import json
 import mmap
 import os
 import re
 import shutil
-import sys
+import stat
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -32,6 +33,7 @@ with suppress(ImportError):
 
 PathLike = str | os.PathLike[str]
 NAME, FORMAT = "manifest.json", 1  # of the manifest of a folder
+OURS, MARK = "fewnode-", ".fewnode"  # in the names of temporary files and folders; in a folder of unfinished work
 
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -61,93 +63,118 @@ def atomic_path(path: PathLike, durable: bool = True) -> Iterator[Path]:
     the same time, here or on other machines; the last one stays. If ``durable``, it is on the disk before it has its
     name."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    sweep(target)
-    temporary, handle = _neighbour(target)
-    try:
+    with _neighbour(target, tempfile.mkstemp) as temporary:
         yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp is private; a result file need not be
         if durable:
             with temporary.open("rb") as written:  # not by the handle: a writer may have put another file in its place
                 os.fsync(written.fileno())
         temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(handle)
 
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
     """A new folder to write files into; when that is done it gets a manifest and takes the place of ``target``.
 
-    At every instant ``target`` is the old folder or the new one. What others put into the old
-    folder is kept. What killed writers left beside it is removed.
+    At every instant ``target`` is the old folder or the new one. What others put into the old folder is kept, and its
+    mode. What killed writers left beside it is removed.
     """
     target = target.resolve()  # the folder a link leads to is replaced, not the link
-    target.parent.mkdir(parents=True, exist_ok=True)
-    sweep(target)
-    fresh, handle = _neighbour(target, folder=True)
-    try:
+    with _neighbour(target, tempfile.mkdtemp) as fresh:
         yield fresh
         Manifest.write(fresh)
-        fresh.chmod(0o755)  # mkdtemp is private; a model need not be
-        if handle >= 0:
-            with suppress(OSError):  # not every file system can
-                os.fsync(handle)
+        # mkdtemp is private; a model need not be
+        fresh.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_umask())
         _put_in_place(fresh, target)
+
+
+@contextmanager
+def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[Path]:
+    """A new file or folder beside ``target``, locked: as long as its writer lives nobody sweeps it. Whatever is under
+    its name at the end is removed. If the disk is full, the error names the target."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sweep(target)
+    while True:
+        made = make(".new", f".{target.name}.{OURS}", target.parent)
+        try:  # Windows cannot open folders
+            handle, name = made if isinstance(made, tuple) else (os.open(made, os.O_RDONLY) if fcntl else -1, made)
+        except FileNotFoundError:  # swept before it could be opened
+            continue
+        if handle < 0 or (lock(handle) and Path(name).exists()):
+            break
+        os.close(handle)  # swept before it could be locked
+    path = Path(name)
+    try:
+        yield path
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            error.filename = str(target)
+        raise
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)  # what is under this name now: the old folder, or half a new one
+        _remove(path)
         if handle >= 0:
             os.close(handle)
 
 
-def _neighbour(target: Path, folder: bool = False) -> tuple[Path, int]:
-    """A new file or folder beside ``target``, locked: as long as its writer lives nobody sweeps it."""
-    names: tuple[str, str, str] = ".new", f".{target.name}.", str(target.parent)
-    while True:
-        if folder:
-            name = tempfile.mkdtemp(*names)
-            if os.name != "posix":
-                return Path(name), -1
-            try:
-                handle = os.open(name, os.O_RDONLY)
-            except FileNotFoundError:  # swept before it could be opened
-                continue
-        else:
-            handle, name = tempfile.mkstemp(*names)
-        if lock(handle) and Path(name).exists():  # else it was swept before it could be locked
-            return Path(name), handle
-        os.close(handle)
+def _remove(path: Path) -> None:
+    """Remove a file or a folder with all that is in it; a link goes, what it leads to stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def lock(handle: int) -> bool:
     """Lock an open file or folder until it is closed or its holder dies; False if another process has it."""
     if fcntl is None:
         return True
-    try:
+    with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def sweep(target: Path) -> None:
-    """Remove what killed writers of ``target`` left beside it: temporary files and folders that nobody holds."""
-    if fcntl is None:
-        return
-    for name in os.listdir(target.parent):  # noqa: PTH208 - a glob would read the name as a pattern
-        if not (name.startswith(f".{target.name}.") and name.endswith(".new")):
-            continue
-        path = target.parent / name
+    """Remove what killed writers of ``target`` left beside it: temporary files and folders that nobody holds. Their
+    names say that they are ours."""
+    for path in _ours(target, ".new") if fcntl else ():
         with suppress(OSError):  # gone already, or not ours to open or to remove
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             try:
                 if lock(handle):
-                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                    _remove(path)
             finally:
                 os.close(handle)
+
+
+def _ours(target: Path, ending: str) -> list[Path]:
+    """What writers of ``target`` left beside it, by its name. A glob would read the target's name as a pattern."""
+    beside = target.parent.iterdir() if target.parent.exists() else ()
+    return [path for path in beside if path.name.startswith(f".{target.name}.{OURS}") and path.suffix == ending]
+
+
+def work_folder(path: Path, begin: bool = True) -> bool:
+    """Whether unfinished work is in the folder ``path``, which is made if it is not there and work is to ``begin``.
+
+    A folder that we did not make, one with a link or a pipe in it, or anything else under that name is refused: work
+    folders are emptied and removed, others never.
+    """
+    with suppress(FileExistsError):
+        if begin:
+            path.mkdir(parents=True)
+            (path / MARK).touch()
+            return False
+    if not path.exists() and not path.is_symlink():
+        return False
+    plain = path.is_dir() and all(
+        stat.S_ISREG(mode) or stat.S_ISDIR(mode) for mode in (part.lstat().st_mode for part in (path, *path.rglob("*")))
+    )
+    if not plain or not (path / MARK).is_file():
+        raise InputError(
+            f"{path} is in the way: fewnode keeps unfinished work under that name, but did not make what is there, and "
+            "leaves it as it is. Rename it, or choose another place for the result"
+        )
+    return True
 
 
 def _umask() -> int:
@@ -171,8 +198,7 @@ def _put_in_place(fresh: Path, target: Path) -> None:
             except OSError:  # a file system without links
                 shutil.copy2(path, fresh / path.name)
     if not _exchange(fresh, target):
-        aside = _aside(target)
-        shutil.rmtree(aside, ignore_errors=True)
+        aside = fresh.with_suffix(".old")
         target.rename(aside)
         fresh.rename(target)
         aside.rename(fresh)  # the caller removes it
@@ -183,8 +209,6 @@ def _put_in_place(fresh: Path, target: Path) -> None:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Swap two folders in one step; False where the system cannot."""
-    if sys.platform != "linux":
-        return False
     here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux's renameat2
     with suppress(OSError, AttributeError):
         rename = ctypes.CDLL(None, use_errno=True).renameat2
@@ -192,18 +216,30 @@ def _exchange(one: Path, other: Path) -> bool:
     return False
 
 
-def _aside(folder: Path) -> Path:
-    """Where the old folder steps, if folders cannot be swapped."""
-    return folder.with_name(f".{folder.name}.old")
-
-
 def check_aside(folder: Path) -> None:
     """Say where a folder is that stepped aside for a writer who was then killed."""
-    if not folder.exists() and _aside(folder).exists():
+    for aside in () if folder.exists() else _ours(folder, ".old"):
         raise InputError(
-            f"{folder} was being replaced when its writer was killed; the old one is whole: rename {_aside(folder)} "
-            f"to {folder}"
+            f"{folder} was being replaced when its writer was killed; the old one is whole: rename {aside} to {folder}"
         )
+
+
+def unchanged(folder: Path, read: Callable[[], T]) -> T:
+    """What ``read`` makes of a folder; if it fails because another process replaced the folder meanwhile, once more."""
+    while True:
+        before = _generation(folder)
+        try:
+            return read()
+        except InputError:
+            if _generation(folder) == before:
+                raise
+
+
+def _generation(folder: Path) -> tuple[int, ...]:
+    with suppress(OSError):
+        found = folder.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    return ()
 
 
 def check_place(target: Path) -> None:
@@ -293,20 +329,19 @@ def readable(path: PathLike) -> Path:
     """``path`` if it is a file with something in it; else an error that says which of the two fails."""
     file = Path(path)
     try:
-        if not file.exists():
-            raise InputError(f"there is no file {file}")
-        if file.is_dir():
-            raise InputError(f"{file} is a folder, not a file")
-        if not file.is_file():  # reading a pipe or a device may never end
-            raise InputError(f"{file} is a pipe or a device, not a file; write its content to a file first")
-        if file.stat().st_size == 0:
-            raise InputError(f"{file} is empty (0 bytes)")
+        found = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"there is no file {file}") from None
     except OSError as error:  # a name too long, a folder closed to us
         raise InputError(f"{file} cannot be read ({error.strerror or error})") from error
     except ValueError as error:  # a NUL in a name
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{str(file)!r} is not the name of a file ({error})") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise InputError(f"{file} is a folder, not a file")
+    if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may never end
+        raise InputError(f"{file} is a pipe or a device, not a file; write its content to a file first")
+    if not found.st_size:
+        raise InputError(f"{file} is empty (0 bytes)")
     return file
 
 
@@ -358,15 +393,11 @@ def convert(value: Any, kind: type[T], where: str) -> T:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
-    file = readable(path)
-    return parse_toml(file.read_bytes(), str(file))
-
-
-def parse_toml(data: bytes, where: str) -> dict[str, Any]:
+    data = readable(path).read_bytes()
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (RecursionError, ValueError) as error:  # nested too deep, tomllib's own error, and text that is not UTF-8
-        raise InputError(f"{where} is not a TOML file: {error}") from error
+        raise InputError(f"{path} is not a TOML file: {error}") from error
 
 
 def plain(error: Exception) -> str:
@@ -448,6 +479,11 @@ class Manifest(msgspec.Struct, frozen=True):
             finally:
                 if differs := found.result():
                     raise InputError(f"{path} is damaged: {differs}. Restore it from a copy, or {remedy}")
+
+    def check(self, folder: Path, name: str, remedy: str) -> None:
+        """Refuse a file that is not as it was written."""
+        with self.checking(folder, name, remedy):
+            pass
 
     def read_bytes(self, folder: Path, name: str) -> bytes:
         """The content of a file, as it was written."""

@@ -23,11 +23,10 @@ from weakref import ref
 import msgspec
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from torch import Tensor
 
 from .errors import InputError
-from .files import NAME, Manifest, PathLike, atomic_path, cache_dir, parse_json, whole_folder, write_json
+from .files import NAME, Manifest, PathLike, atomic_path, cache_dir, parse_json, readable, whole_folder, write_json
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -116,7 +115,7 @@ def read_matrix(path: Path) -> Tensor:
 def read_mapped(path: Path) -> np.memmap:
     """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
     try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
+        array = np.load(readable(path), mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}); make it again") from error
     assert isinstance(array, np.memmap)
@@ -125,12 +124,8 @@ def read_mapped(path: Path) -> np.memmap:
 
 def write_array(path: Path, value: Tensor, durable: bool = True) -> None:
     """A ``.npy`` file; on the disk when this returns, if it is to be ``durable``."""
-    array = value.contiguous().numpy()
-    left = memoryview(array.reshape(-1).view(np.uint8).data)
-    with path.open("wb") as file:
-        npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(array))
-        for at in range(0, len(left), 8 << 20):  # numpy's own way does not tell a full disk from other errors
-            file.write(left[at : at + (8 << 20)])
+    with path.open("w+b") as file:  # into one open for writing alone numpy writes without telling what went wrong
+        np.save(file, value.contiguous().numpy(), allow_pickle=False)
         file.flush()
         if durable:
             os.fsync(file.fileno())
@@ -233,8 +228,7 @@ class Store:
         if not path.exists():
             raise InputError(f"{path} is gone, so the store is damaged: {REMEDY}")
         if self.verify:
-            with self.manifest.checking(self.folder, path.name, REMEDY):
-                pass
+            self.manifest.check(self.folder, path.name, REMEDY)
         array = read_mapped(path)
         if _kind(array) != told or path.stat().st_size != self.manifest.files[path.name].bytes:
             raise InputError(f"{path} holds {_kind(array)}, the store says {told}: {REMEDY}")
@@ -281,8 +275,7 @@ def _fetched(url: str) -> Path:
                 storage.get(f"{url.rstrip('/')}/", f"{fresh}/", recursive=True)
                 manifest = Manifest.read(fresh, "copy it there again")
                 for name in manifest.files:
-                    with manifest.checking(fresh, name, "copy it there again"):
-                        pass
+                    manifest.check(fresh, name, "copy it there again")
     except ImportError as error:
         raise InputError(
             f"{protocol}:// needs more: pip install what fsspec needs for it; s3: 'fewnode[s3]'"
@@ -408,7 +401,7 @@ class Space:
 
     def read(self, name: str) -> Tensor:
         """A finished array, copied into memory."""
-        return self.held[name] if self.folder is None else torch.from_numpy(np.load(self.path(name)))
+        return self.held[name] if self.folder is None else self.open(name).clone()
 
     def write(self, name: str, value: Tensor) -> None:
         if self.folder is None:

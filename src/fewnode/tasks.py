@@ -248,11 +248,6 @@ class TaskSampler:
         """Positions of the classes with at least ``least`` nodes."""
         return np.flatnonzero(self.size >= least)
 
-    def too_small(self, least: int) -> dict[int, int]:
-        """The classes that cannot be drawn, and how many nodes each has."""
-        small = self.size < least
-        return dict(zip(self.classes[small].tolist(), self.size[small].tolist(), strict=True))
-
     def draw(self, n_way: int, k_shot: int, n_query: int, n_tasks: int, seed: int) -> Tasks:
         """``n_tasks`` tasks: classes without replacement, then nodes of each class without replacement."""
         each = k_shot + n_query
@@ -278,8 +273,8 @@ class TaskSampler:
         each = k_shot + n_query
         usable = self.usable(each)
         if len(usable) < n_way:
-            small = self.too_small(each)
-            left_out = f" (too small: {', '.join(f'{c} with {s}' for c, s in small.items())})" if small else ""
+            small = [f"{c} with {s}" for c, s in zip(self.classes, self.size, strict=True) if s < each]
+            left_out = f" (too small: {', '.join(small)})" if small else ""
             raise InputError(
                 f"{n_way}-way needs {n_way} classes with at least {each} labelled nodes ({k_shot} supports + "
                 f"{n_query} queries); of the {len(self.classes)} classes given, {len(usable)} have that many{left_out}"

@@ -345,3 +345,13 @@ def test_new_nodes_need_both_tables_and_no_page(run, home, tmp_path):
     code, _, err = run(*predict(home, "--new-nodes", "n.csv"))
     assert code == 2 and "--new-nodes FILE --new-edges FILE" in err
     assert run(*predict(home, "--new-nodes", "n.csv", "--new-edges", "e.csv", "--report", "r.html"))[0] == 2
+
+
+def test_a_training_folder_that_is_not_ours_stays(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.training").mkdir()
+    (tmp_path / "m.training" / "thesis.txt").write_text("mine")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    code, _, err = run("fit", "--edges", "e.csv", "--out", "m")
+    assert code == 2 and "m.training is in the way" in err
+    assert (tmp_path / "m.training" / "thesis.txt").read_text() == "mine"

@@ -1,6 +1,7 @@
 """A graph in a store, and products with it."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -101,3 +102,41 @@ def test_passes_over_features_are_those_in_memory(tmp_path, monkeypatch):
         for bound in (space, replace(space, memory=0)):
             product = passes.gram_product(given, bound, lambda rows: rows)
             assert torch.allclose(product(v), graph.x.T @ graph.x @ v, rtol=1e-4)
+
+
+def _rewritten(folder, name, array):
+    """Put another array into a store, with hashes that fit."""
+    np.save(folder / f"{name}.npy", array)
+    facts = json.loads((folder / "store.json").read_text())
+    del facts["arrays"], facts["format"]
+    spaces.Facts.write(folder, facts)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("indptr", lambda a: np.where(np.arange(len(a)) == 3, -2147483648, a).astype(a.dtype)),
+        ("indptr", lambda a: a[:-1]),
+        ("indptr", lambda a: a[::-1]),
+        ("indices", lambda a: np.where(np.arange(len(a)) == 3, 1 << 30, a).astype(a.dtype)),
+        ("indices", lambda a: a - 1),
+        ("indices", lambda a: a.astype(np.float32)),
+        ("y", lambda a: a[:-1]),
+        ("features", lambda a: a[:-1]),
+    ],
+)
+def test_arrays_that_lead_outside_are_refused_before_a_kernel_sees_them(tmp_path, name, change):
+    graph, _ = fewnode.planted(60, 4, seed=0)
+    save_store(graph.with_features(torch.ones(60, 3)), tmp_path / "g.store")
+    _rewritten(tmp_path / "g.store", name, change(np.load(tmp_path / "g.store" / f"{name}.npy")))
+    with pytest.raises(InputError, match=r"g\.store: .*; import the graph again"):
+        open_store(tmp_path / "g.store", 1 << 30)
+
+
+@pytest.mark.parametrize("name", ["indptr.npy", "store.json", "manifest.json"])
+def test_a_pipe_in_a_store_is_refused_not_waited_for(tmp_path, name):
+    save_store(fewnode.planted(60, 4, seed=0)[0], tmp_path / "g.store")
+    (tmp_path / "g.store" / name).unlink()
+    os.mkfifo(tmp_path / "g.store" / name)
+    with pytest.raises(InputError, match="is a pipe or a device"):
+        open_store(tmp_path / "g.store", 1 << 30)

@@ -287,3 +287,16 @@ def test_an_import_that_was_killed_goes_on(tmp_path, monkeypatch):
     stored, whole = open_store(tmp_path / "g.store", verify=True), Graph.from_edges(pairs, num_nodes=500)
     assert stored.indices.tolist() == whole.indices.tolist() and stored.self_loops == whole.self_loops
     assert not (tmp_path / ".g.store.part").exists()
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_a_folder_that_is_not_ours_is_neither_emptied_nor_followed(tmp_path, link):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\n")
+    work, other = tmp_path / ".g.store.part", tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    work.symlink_to(other) if link else other.rename(work)
+    with pytest.raises(InputError, match="is in the way"):
+        import_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", tmp_path / "g.store")
+    assert [path.name for path in work.iterdir()] == ["thesis.txt"]

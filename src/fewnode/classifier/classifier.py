@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..datasets import load_dataset
 from ..errors import InputError, one_of
-from ..files import Manifest, PathLike, Positive, check_place, parse_json, whole_folder, write_json
+from ..files import Manifest, PathLike, Positive, check_place, parse_json, unchanged, whole_folder, write_json
 from ..graph import Graph
 from ..graph.graph import FINGERPRINT
 from ..methods.base import Method
@@ -570,7 +570,10 @@ class FewShotClassifier:
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
-        source = Path(folder)
+        return unchanged(Path(folder), lambda: cls._load(Path(folder)))
+
+    @classmethod
+    def _load(cls, source: Path) -> Self:
         manifest = checkpoint.read_manifest(source)
         model = checkpoint.read(source, manifest)
         card = model.card

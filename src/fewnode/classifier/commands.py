@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import InputError
-from ..files import PathLike, readable
+from ..files import PathLike, readable, work_folder
 from ..graph import Graph
 from ..store import Engine
 from ..tables import check_writable, find_id, read_columns, write_columns
@@ -64,11 +64,11 @@ def fit_tables(
         memory, engine: bytes that the work on a store may take, and who does it, if not this process alone.
     """
     state = Path(out).with_name(f"{Path(out).name}.training")  # until there is a whole model
-    if resume and not state.exists():
+    if resume and not work_folder(state, begin=False):
         raise InputError(f"there is no training to go on with at {state}; leave --resume out to start one")
-    if not resume:
-        shutil.rmtree(state, ignore_errors=True)
-    elif (Path(out) / checkpoint.CARD).exists():
+    if not resume and work_folder(state, begin=False):
+        shutil.rmtree(state)
+    elif resume and (Path(out) / checkpoint.CARD).exists():
         force = force or checkpoint.load(out).card.interrupted
     check_folder(out, force)
     graph, source = source.infer(memory, engine)
@@ -76,6 +76,7 @@ def fit_tables(
     split = choose_split(graph, classifier.min_size)
     if understood is not None:
         understood(graph, split, source)
+    work_folder(state)
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, resume=state, callback=callback)
     classifier.save(out, force=force, progress=learning)

@@ -1,14 +1,16 @@
 """A graph in a store on disk: written from one in memory, and opened again without reading it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..errors import InputError
 from ..files import PathLike, whole_folder
-from ..store import Engine, Facts, Progress, Space, Store, StoredNames, default_memory, name_arrays
+from ..store import REMEDY, Engine, Facts, Progress, Space, Store, StoredNames, default_memory, name_arrays
 from .arrays import csr_parts, csr_tensor
 from .graph import FINGERPRINT, Graph
 
@@ -37,6 +39,7 @@ def open_store(
         engine.check(str(store.folder))
     arrays, space = store.arrays, Space(store.folder, memory, progress, engine)
     parts = {name: space.mapped(array) for name, array in arrays.items()}
+    _check(store.folder, parts, store.facts.width, space)
     features = parts.get("features")
     if store.facts.width is not None:
         shape = (len(parts["y"]), store.facts.width)
@@ -54,6 +57,28 @@ def open_store(
     )
     graph.cache.get(FINGERPRINT, lambda: store.digest(labels=False))
     return graph
+
+
+def _check(folder: Path, parts: Mapping[str, Tensor], width: int | None, space: Space) -> None:
+    """Refuse arrays that do not fit together, before any kernel follows their pointers."""
+    sparse = [] if width is None else [("x_indptr", "x_indices", "x_values", width)]
+    for indptr, indices, values, columns in (("indptr", "indices", "weights", len(parts.get("y", ()))), *sparse):
+        try:
+            rows, ids = parts[indptr], parts[indices]
+            whole = len(rows) == len(parts["y"]) + 1 and len(parts.get(values, ids)) == len(ids) == int(rows[-1])
+            whole = whole and int(rows[0]) == 0 and bool((rows[1:] >= rows[:-1]).all())
+            for some in space.rows(len(ids), 8) if whole else ():
+                low, high = ids[some].aminmax()
+                whole = whole and int(low) >= 0 and int(high) < columns
+            whole = whole and not rows.is_floating_point() and not ids.is_floating_point()
+        except (KeyError, IndexError, RuntimeError, TypeError, ValueError):  # not there, or of another shape
+            whole = False
+        if not whole:
+            raise InputError(
+                f"{folder}: {indptr}, {indices} and {values} do not fit together or lead outside; {REMEDY}"
+            )
+    if len(parts.get("features", parts["y"])) != len(parts["y"]) or parts["y"].ndim != 1:
+        raise InputError(f"{folder}: features and y are not of {len(parts['indptr']) - 1:,} nodes; {REMEDY}")
 
 
 def save_store(graph: Graph, path: PathLike) -> None:

@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import PathLike, lock, write_json
+from ..files import MARK, PathLike, lock, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
 from .encode import TableEncoder, combined, encode, fit_encoder
 from .graph_tables import MultiLabel, Schema, check_rows, class_numbers, finite_rows, load_array, weight_sql
@@ -66,8 +66,8 @@ def import_tables(
         raise InputError(f"{target} exists already; choose another name or remove it")
     memory = default_memory() if memory is None else memory
     work = target.parent / f".{target.name}.part"
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as file:
+    work_folder(work)
+    with (work / MARK).open("w") as file:
         if not lock(file.fileno()):
             raise InputError(f"another program is importing into {target}; wait for it")
         given = {"edges": edges, "nodes": nodes, "features": features}
@@ -118,7 +118,7 @@ def _begun(work: Path, digest: str) -> dict[str, Any]:
     """What an import of the very same files had finished; anything else there is removed."""
     state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
     if state.get("tables") != digest:
-        _clear(path for path in work.iterdir() if path.name != "lock")
+        _clear(path for path in work.iterdir() if path.name != MARK)
         state = {"tables": digest}
     return state
 

@@ -8,7 +8,17 @@ from safetensors.torch import save as to_bytes
 
 from .. import methods
 from ..errors import InputError
-from ..files import Manifest, PathLike, atomic_write, check_aside, check_finite, parse_json, whole_folder, write_json
+from ..files import (
+    Manifest,
+    PathLike,
+    atomic_write,
+    check_aside,
+    check_finite,
+    parse_json,
+    unchanged,
+    whole_folder,
+    write_json,
+)
 from ..methods.base import Method, ModelCard
 
 FORMAT = 2
@@ -70,7 +80,7 @@ def load(folder: PathLike, method: type[Method] | None = None) -> Method:
         {'head': 'ridge'}
     """
     source = Path(folder)
-    return read(source, read_manifest(source), method)
+    return unchanged(source, lambda: read(source, read_manifest(source), method))
 
 
 def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -> Method:
