@@ -197,6 +197,8 @@ def test_a_work_folder_is_ours_by_its_mark(tmp_path):
     work = tmp_path / "model.training"
     assert not work_folder(work, begin=False) and not work.exists()
     assert not work_folder(work) and work_folder(work) and work_folder(work, begin=False)
+    (work / files.MARK).unlink()  # as a kill before the mark leaves it
+    assert work_folder(work) and (work / files.MARK).exists()
 
 
 @pytest.mark.parametrize("case", ["no mark", "a file", "a link", "a link inside", "a pipe inside"])

@@ -63,7 +63,7 @@ def atomic_path(path: PathLike, durable: bool = True) -> Iterator[Path]:
     the same time, here or on other machines; the last one stays. If ``durable``, it is on the disk before it has its
     name."""
     target = Path(path)
-    with _neighbour(target, tempfile.mkstemp) as temporary:
+    with _neighbour(target, tempfile.mkstemp) as (temporary, _):
         yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp is private; a result file need not be
         if durable:
@@ -80,16 +80,18 @@ def whole_folder(target: Path) -> Iterator[Path]:
     mode. What killed writers left beside it is removed.
     """
     target = target.resolve()  # the folder a link leads to is replaced, not the link
-    with _neighbour(target, tempfile.mkdtemp) as fresh:
+    with _neighbour(target, tempfile.mkdtemp) as (fresh, handle):
         yield fresh
         Manifest.write(fresh)
         # mkdtemp is private; a model need not be
         fresh.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_umask())
+        with suppress(OSError):  # not every file system can
+            os.fsync(handle)
         _put_in_place(fresh, target)
 
 
 @contextmanager
-def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[Path]:
+def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[tuple[Path, int]]:
     """A new file or folder beside ``target``, locked: as long as its writer lives nobody sweeps it. Whatever is under
     its name at the end is removed. If the disk is full, the error names the target."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +107,7 @@ def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[
         os.close(handle)  # swept before it could be locked
     path = Path(name)
     try:
-        yield path
+        yield path, handle
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             error.filename = str(target)
@@ -166,14 +168,17 @@ def work_folder(path: Path, begin: bool = True) -> bool:
             return False
     if not path.exists() and not path.is_symlink():
         return False
-    plain = path.is_dir() and all(
-        stat.S_ISREG(mode) or stat.S_ISDIR(mode) for mode in (part.lstat().st_mode for part in (path, *path.rglob("*")))
+    odd = not path.is_dir() or any(
+        part.is_symlink() or (part.exists() and not (part.is_file() or part.is_dir()))
+        for part in (path, *path.rglob("*"))
     )
-    if not plain or not (path / MARK).is_file():
+    if odd or (any(path.iterdir()) and not (path / MARK).exists()):  # an empty one: killed before it was marked
         raise InputError(
             f"{path} is in the way: fewnode keeps unfinished work under that name, but did not make what is there, and "
             "leaves it as it is. Rename it, or choose another place for the result"
         )
+    if begin:
+        (path / MARK).touch()
     return True
 
 
@@ -226,6 +231,7 @@ def check_aside(folder: Path) -> None:
 
 def unchanged(folder: Path, read: Callable[[], T]) -> T:
     """What ``read`` makes of a folder; if it fails because another process replaced the folder meanwhile, once more."""
+    check_aside(folder)
     while True:
         before = _generation(folder)
         try:

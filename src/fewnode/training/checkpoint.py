@@ -8,17 +8,7 @@ from safetensors.torch import save as to_bytes
 
 from .. import methods
 from ..errors import InputError
-from ..files import (
-    Manifest,
-    PathLike,
-    atomic_write,
-    check_aside,
-    check_finite,
-    parse_json,
-    unchanged,
-    whole_folder,
-    write_json,
-)
+from ..files import Manifest, PathLike, atomic_write, check_finite, parse_json, unchanged, whole_folder, write_json
 from ..methods.base import Method, ModelCard
 
 FORMAT = 2
@@ -102,7 +92,6 @@ def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -
 def read_manifest(folder: PathLike) -> Manifest:
     """The manifest of a saved model; a folder that holds none is told from one that is damaged."""
     source = Path(folder)
-    check_aside(source)
     if not (source / CARD).exists():
         what = f"is not a saved model: it has no {CARD}" if source.exists() else "does not exist"
         raise InputError(
