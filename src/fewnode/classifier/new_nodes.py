@@ -294,7 +294,7 @@ def read_new_nodes(source: TableSource | None, graph: Graph, nodes: Any, edges: 
     found = tables.read_graph(joined, table, **columns, **options, encoder=source.encoder)
     new = Graph.from_edges(**found.arguments)
     assert new.node_names is not None
-    index, listed = name_index(graph), len(table)
+    index, listed = name_index(graph), found.listed
     if there := [name for name in new.node_names[:listed] if name in index]:
         raise InputError(
             f"{_place(table, there[0])}: node {there[0]!r} is in the graph already ({len(there):,} such rows); new "

@@ -73,14 +73,11 @@ def date_sql(table: Table, name: str) -> str | None:
     return None if table.one("1", f"{years} is null and not {is_missing(cell)}") else years
 
 
-def number_sql(table: Table, name: str, decimal: str | None = None) -> str:
-    """SQL for a column of numbers or dates, NULL where it is missing; every other value is refused.
-
-    ``decimal`` is the decimal mark; found out if not given.
-    """
-    key = (name, decimal)
+def number_sql(table: Table, name: str) -> str:
+    """SQL for a column of numbers or dates, NULL where it is missing; every other value is refused."""
+    key = (name, table.decimal)
     if key not in table.cache:
-        sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name, decimal)
+        sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name)
         wrong = f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38"
         remedy = f"; write a number, or leave the column out ({flag('ignore', name)})"
         table.refuse(name, wrong, "{cell} is not a finite number (as float32)", remedy)
@@ -89,13 +86,13 @@ def number_sql(table: Table, name: str, decimal: str | None = None) -> str:
     return found
 
 
-def _parsed(table: Table, name: str, decimal: str | None) -> str:
+def _parsed(table: Table, name: str) -> str:
     cell, plain = table.column(name), _plain(table.column(name))
     given = f"not {is_missing(cell)}"
     simple = f"case when contains({cell}, '_') or {is_missing(cell)} then null else try_cast({cell} as double) end"
-    if decimal != "," and table.one("1", f"{simple} is null and {given}") is None:
+    if table.decimal != "," and table.one("1", f"{simple} is null and {given}") is None:
         return simple
-    mark = decimal or _decimal_mark(table, name)
+    mark = table.decimal or _decimal_mark(table, name)
     group = "," if mark == "." else "."
     digits = f"replace(replace(replace({plain}, '{group}', ''), ' ', ''), '{mark}', '.')"
     odd = f"contains({plain}, '_') or (contains({plain}, '{group}') and "
@@ -128,7 +125,7 @@ def _decimal_mark(table: Table, name: str) -> str:
     return ","
 
 
-def numbers(table: Table, name: str, decimal: str | None = None, rows: slice | None = None) -> np.ndarray:
+def numbers(table: Table, name: str, rows: slice | None = None) -> np.ndarray:
     """A column of numbers or dates as float64, NaN where it is missing."""
-    found = table.fetch(f"coalesce(({number_sql(table, name, decimal)})::double, 'nan'::double)", rows)
+    found = table.fetch(f"coalesce(({number_sql(table, name)})::double, 'nan'::double)", rows)
     return np.asarray(found, np.float64)

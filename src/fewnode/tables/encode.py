@@ -62,14 +62,7 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
 
 
 def fit_encoder(
-    table: Table,
-    roles: Sequence[Role],
-    encoder: TableEncoder,
-    *,
-    extra: int = 0,
-    decimal: str | None = None,
-    beside: bool = False,
-    batch: int | None = None,
+    table: Table, roles: Sequence[Role], encoder: TableEncoder, *, beside: bool = False, batch: int | None = None
 ) -> TableEncoder:
     """Fit what ``encoder`` does not know yet.
 
@@ -77,39 +70,38 @@ def fit_encoder(
         table: the node table.
         roles: what its columns are taken for.
         encoder: what is known already.
-        extra: nodes without a row, which have no values.
-        decimal: the decimal mark, where it cannot be told.
         beside: there is another block of features, so that all are scaled.
         batch: rows looked at together; None for all.
     """
     uses = columns_by_use(roles)
     scaled = beside or len(uses) + max(0, len(uses.get("vectors", ())) - 1) > 1
     for place, (use, columns) in enumerate(uses.items()):
+        key = str(place) if scaled else None
         if use == "text":
-            encoder = _fit_words(table, columns, encoder, str(place) if scaled else None, extra, batch)
+            encoder = _fit_words(table, columns, encoder, key, batch)
         elif use == "category":
             known = {name: encoder.categories.get(name) or _categories(table, name) for name in columns}
             encoder = replace(encoder, categories=known)
         elif use == "number" and not encoder.fill:
-            encoder = _fit_numbers(table, columns, encoder, str(place) if scaled else None, extra, decimal)
+            encoder = _fit_numbers(table, columns, encoder, key)
     return encoder
 
 
 def _fit_words(
-    table: Table, columns: list[str], encoder: TableEncoder, key: str | None, extra: int, batch: int | None
+    table: Table, columns: list[str], encoder: TableEncoder, key: str | None, batch: int | None
 ) -> TableEncoder:
     """The commonest words, and how rare each is if the block is to be scaled."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     if encoder.words is not None and (key is None or key in encoder.rarity):
         return encoder
-    n, documents, occurrences = len(table) + extra, Counter[str](), Counter[str]()
+    n, documents, occurrences = len(table), Counter[str](), Counter[str]()
     found: list[str] = []
     counts: Any = None
     for rows in table.batches(batch):
         vectorizer = CountVectorizer(stop_words="english", vocabulary=encoder.words, dtype=np.float32)
         try:
-            counts = vectorizer.fit_transform(_texts(table, columns, rows, extra))
+            counts = vectorizer.fit_transform(_texts(table, columns, rows))
         except ValueError:  # no word in any of them
             continue
         found = vectorizer.get_feature_names_out().tolist()
@@ -138,10 +130,9 @@ def _fit_words(
     return replace(encoder, words=words, rarity=rarity)
 
 
-def _texts(table: Table, columns: list[str], rows: slice, extra: int) -> list[str]:
+def _texts(table: Table, columns: list[str], rows: slice | None) -> list[str]:
     parts = [table.text(name, rows=rows) for name in columns]
-    joined = list(map(" ".join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
-    return joined + [""] * (extra if rows.stop == len(table) else 0)
+    return list(map(" ".join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
 
 
 def _categories(table: Table, name: str) -> tuple[str, ...]:
@@ -150,15 +141,13 @@ def _categories(table: Table, name: str) -> tuple[str, ...]:
     return tuple(sorted(value for (value,) in found))
 
 
-def _fit_numbers(
-    table: Table, columns: list[str], encoder: TableEncoder, key: str | None, extra: int, decimal: str | None
-) -> TableEncoder:
+def _fit_numbers(table: Table, columns: list[str], encoder: TableEncoder, key: str | None) -> TableEncoder:
     """Medians and gaps, and mean and deviation if the block is to be scaled; one column in memory at a time."""
     fill: dict[str, float] = {}
     gaps: list[str] = []
     spread, of_gaps = [], []
     for name in columns:
-        x = np.concatenate([numbers(table, name, decimal), np.full(extra, np.nan)])
+        x = numbers(table, name)
         missing = np.isnan(x)
         fill[name] = float(np.median(x[~missing])) if not missing.all() else 0.0
         if missing.any():
@@ -184,45 +173,41 @@ def encode(
     table: Table,
     roles: Sequence[Role],
     encoder: TableEncoder,
-    rows: slice,
-    *,
-    extra: int = 0,
-    decimal: str | None = None,
-) -> tuple[list[Block], TableEncoder]:
-    """The blocks of some rows of a node table, after the last of which come ``extra`` nodes without values. The mean of
-    vectors, which stands for those that are missing, is learned of all rows."""
+    rows: slice | None = None,
+    apart: Sequence[Block] = (),
+) -> tuple[Any, tuple[str, ...] | None, TableEncoder]:
+    """The features of all or some rows of a node table, beside blocks that come ``apart``; their names; and the
+    encoder with the means of vectors, which stand for those that are missing."""
     blocks = []
-    more = extra if rows.stop == len(table) else 0
     for use, columns in columns_by_use(roles).items():
         if use == "text":
-            blocks.append(Block("text", _counts(table, columns, encoder, rows, extra), encoder.words))
+            blocks.append(Block("text", _counts(table, columns, encoder, rows), encoder.words))
         elif use == "category":
-            blocks.append(_category_block(table, columns, encoder, rows, more))
+            blocks.append(_category_block(table, columns, encoder, rows))
         elif use == "number":
-            blocks.append(_number_block(table, columns, encoder, rows, more, decimal))
+            blocks.append(_number_block(table, columns, encoder, rows))
         else:
             for name in columns:
-                block, encoder = _vector_block(table.vectors(name), len(table) + extra, name, encoder)
+                block, encoder = _vector_block(table.vectors(name), name, encoder)
                 blocks.append(block)
-    return blocks, encoder
+    return combined([*blocks, *apart], encoder)
 
 
-def _counts(table: Table, columns: list[str], encoder: TableEncoder, rows: slice, extra: int) -> Any:
+def _counts(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
     known = table.cache.pop(("words", encoder.words), None)
     if known is not None:
         return known
     vectorizer = CountVectorizer(stop_words="english", vocabulary=encoder.words, dtype=np.float32)
-    return vectorizer.fit_transform(_texts(table, columns, rows, extra))
+    return vectorizer.fit_transform(_texts(table, columns, rows))
 
 
-def _category_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice, more: int) -> Block:
+def _category_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Block:
     parts, names = [], []
     for name in columns:
         known = encoder.categories[name]
         codes = table.codes(name, {value: i for i, value in enumerate(known)}, rows)
-        codes = np.concatenate([codes, np.full(more, -1)])
         indptr = np.concatenate([[0], np.cumsum(codes >= 0)])
         ones = np.ones(indptr[-1], np.float32)
         parts.append(sp.csr_array((ones, codes[codes >= 0], indptr), shape=(len(codes), len(known))))
@@ -230,13 +215,9 @@ def _category_block(table: Table, columns: list[str], encoder: TableEncoder, row
     return Block("category", sp.csr_array(sp.hstack(parts, "csr")), tuple(names))
 
 
-def _number_block(
-    table: Table, columns: list[str], encoder: TableEncoder, rows: slice, more: int, decimal: str | None
-) -> Block:
+def _number_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Block:
     """Numbers with their gaps filled, and a column of flags for each that had gaps when the encoder was fitted."""
-    x = np.full((rows.stop - rows.start + more, len(columns)), np.nan)
-    for at, name in enumerate(columns):
-        x[: rows.stop - rows.start, at] = numbers(table, name, decimal, rows)
+    x = np.stack([numbers(table, name, rows) for name in columns], axis=1)
     gaps = np.isnan(x)
     flags = gaps[:, [columns.index(name) for name in encoder.gaps]].astype(np.float32)
     x = np.where(gaps, [encoder.fill.get(name, 0.0) for name in columns], x).astype(np.float32)
@@ -244,18 +225,15 @@ def _number_block(
     return Block("number", np.concatenate([x, flags], axis=1), names)
 
 
-def _vector_block(x: np.ndarray, n: int, name: str, encoder: TableEncoder) -> tuple[Block, TableEncoder]:
-    """Vectors of the first nodes; a node without one gets their mean."""
+def _vector_block(x: np.ndarray, name: str, encoder: TableEncoder) -> tuple[Block, TableEncoder]:
+    """Vectors; a node without one gets their mean."""
     gaps = np.isnan(x).any(axis=1)
-    centre = dict(encoder.centre)
-    key = f"{name} of no node"
-    if gaps.any() or len(x) < n:
+    key, centre = f"{name} of no node", dict(encoder.centre)
+    if gaps.any():
         centre.setdefault(key, tuple(np.sort(x[~gaps], axis=0).mean(axis=0, dtype=np.float64).tolist()))
-        whole = np.broadcast_to(np.array(centre[key], np.float32), (n, x.shape[1])).copy()
-        whole[: len(x)][~gaps] = x[~gaps]
-        x = whole
+        x[gaps] = centre[key]
     names = tuple(f"{name} {i}" for i in range(x.shape[1]))
-    return Block("vectors", np.asarray(x, np.float32), names), replace(encoder, centre=centre)
+    return Block("vectors", x, names), replace(encoder, centre=centre)
 
 
 def combined(blocks: Sequence[Block], encoder: TableEncoder) -> tuple[Any, tuple[str, ...] | None, TableEncoder]:

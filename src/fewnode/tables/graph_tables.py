@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse as sp
@@ -13,7 +13,7 @@ from scipy import sparse as sp
 from ..errors import InputError, one_of
 from ..files import PathLike, read_npz, readable
 from .cells import number_sql, numbers
-from .encode import Block, TableEncoder, combined, encode, fit_encoder
+from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import FLAGS, flag
 from .read import Files, Table, close_name, read_columns, several
 from .schema import Role, edge_roles, end_samples, find_id, flagged, node_roles, option_name, pair_roles
@@ -32,6 +32,7 @@ class GraphTables:
         notes: what else to say.
         columns: the roles as options, to read the next table in the same way.
         encoder: what was fitted to the columns.
+        listed: how many of the nodes the node table lists; they come first.
     """
 
     arguments: dict[str, Any]
@@ -39,6 +40,7 @@ class GraphTables:
     notes: list[str]
     columns: dict[str, Any]
     encoder: TableEncoder
+    listed: int
 
 
 def graph_tables(edges: Files | None = None, nodes: Files | None = None, *args: Any, **options: Any) -> dict[str, Any]:
@@ -83,35 +85,30 @@ def read_graph(
             ``edge_type_column``; those not given are found by name and by content.
     """
     _check_options(columns, edges, nodes, knn)
+    tables = [] if edges is None else [edges] if isinstance(edges, Table) else list(map(read_columns, several(edges)))
     separate = {"separate": features is not None, "labelled": labels is not None, "again": encoder is not None}
+    schema = Schema.of(tables, None if nodes is None else read_columns(nodes), columns, decimal, **separate)
+    file = None if features is None else FeatureFile.read(features, flagged(columns, "id"), schema)
+    known = schema.number_nodes()
+    schema.check_ends(known if strict else None)
+    more = [(file.table, file.by)] if nodes is None and file is not None and file.table is not None else []
+    all_nodes = known.extended([*schema.ends(), *more])
+    listed = len(all_nodes.table) if nodes is None else len(known.table)
+    notes = [*schema.notes(known), *_told_of_new(schema, known, all_nodes)]
+    found: dict[str, Any] = {"num_nodes": len(all_nodes.table), "node_names": tuple(all_nodes.names())}
+    found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
+    label_table = None if labels is None else read_columns(labels)
+    label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
+    found |= _labels(schema, label_table, label_roles, all_nodes, multi_label, notes)
     fitted = encoder or TableEncoder()
     fitted = fitted if vocabulary is None else replace(fitted, words=tuple(vocabulary))
-    tables = [] if edges is None else [edges] if isinstance(edges, Table) else list(map(read_columns, several(edges)))
-    node_table = None if nodes is None else read_columns(nodes)
-    schema = Schema.of(tables, node_table, columns, **separate)
-    file = None if features is None else FeatureFile(features, flagged(columns, "id"), schema)
-    ids = schema.number_nodes()
-    if strict:
-        schema.check_ends(ids)
-    listed = _add_nodes(ids, schema, file)
-    notes = [*schema.notes(), *_told_of_new(schema, ids, listed)]
-    given = None if labels is None else read_columns(labels)
-    label_roles = () if given is None else pair_roles(given, columns, partial(ids.share, "id"))
-    found: dict[str, Any] = {"num_nodes": len(ids), "node_names": tuple(ids.text("id"))}
-    found |= schema.edge_arrays(ids, type_per_file, decimal) | ({"directed": True} if directed else {})
-    found |= _labels(schema, given, label_roles, ids, multi_label, notes)
-    blocks: list[Block] = []
-    if node_table is not None:
-        how: dict[str, Any] = {"extra": len(ids) - listed, "decimal": decimal}
-        fitted = fit_encoder(node_table, schema.nodes, fitted, beside=file is not None, **how)
-        blocks, fitted = encode(node_table, schema.nodes, fitted, slice(0, len(node_table)), **how)
-    if file is not None:
-        blocks.append(file.block(ids, listed, node_table))
-    x, names, fitted = combined(blocks, fitted)
+    fitted = fit_encoder(all_nodes.table, schema.nodes, fitted, beside=file is not None)
+    apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
+    x, names, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
-        found["edge_index"] = _nearest_edges(x, knn, node_table)
+        found["edge_index"] = _nearest_edges(x, knn, known.table.path)
     roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for table in schema.edges for role in table)]
-    return GraphTables({**found, "x": x, "feature_names": names}, roles, notes, schema.columns(), fitted)
+    return GraphTables({**found, "x": x, "feature_names": names}, roles, notes, schema.columns(), fitted, listed)
 
 
 def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
@@ -131,6 +128,64 @@ def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int 
             raise InputError(f"{option} ({name}={columns[name]!r}) names a column of the node table, but none is given")
 
 
+class Nodes(NamedTuple):
+    """A table with a row for each node, whose number is the ``rowid``; the column ``by`` holds the ids."""
+
+    table: Table
+    by: str
+
+    @property
+    def sql(self) -> str:
+        """SQL for a table of each ``node`` and its ``id``."""
+        number = "integer" if len(self.table) < 2**31 else "bigint"
+        return f"(select rowid::{number} node, {self.table.as_text(self.by)} id from {self.table.sql})"
+
+    def names(self, rows: slice | None = None) -> list[str]:
+        """The ids of nodes."""
+        return self.table.text(self.by, rows=rows)
+
+    def share(self, values: Sequence[str]) -> float:
+        """The share of ``values`` that are ids of nodes."""
+        return self.table.share(self.by, values)
+
+    def look_up(self, table: Table, name: str) -> np.ndarray:
+        """The number of the node in each row ``[rows]`` of another table; one that is not there is refused."""
+        check_given(table, name)
+        self.check_known(table, name)
+        rows = f"(select rowid r, {table.as_text(name)} v from {table.sql})"
+        found = table.run(f"select node from {rows} join {self.sql} on id = v order by r").fetchnumpy()["node"]
+        return np.asarray(found, np.int64)
+
+    def check_known(self, table: Table, name: str) -> None:
+        """Refuse a column of node ids that names a node that is not there."""
+        row, value, count = table.first(name, f"{table.as_text(name)} not in (select id from {self.sql})")
+        if row is not None:
+            where, close = self.table.path, self.nearest(value)
+            raise InputError(
+                f"{table.place(row, name)}: {name} {value!r} is not in {where}{f' ({close})' if close else ''}; "
+                f"{count:,} such rows. Add the node to {where} or remove the row."
+            )
+
+    def nearest(self, value: str) -> str:
+        """What to say of an id that is nearly ``value``."""
+        close = close_name(value, self.names()) if len(self.table) < 10_000 else None
+        return f"nearest id: {close!r}" if close else ""
+
+    def extended(self, columns: Sequence[tuple[Table, str]]) -> "Nodes":
+        """With a row for each node that only these columns of other tables name, in the order in which they do."""
+        if not columns:
+            return self
+        parts = (
+            f"select {table.as_text(name)} v, {place} * 1000000000000 + rowid r from {table.sql}"
+            for place, (table, name) in enumerate(columns)
+        )
+        fresh = self.table.run(
+            f"select v from ({' union all '.join(parts)}) where v not in (select id from {self.sql}) "
+            "group by v order by min(r)"
+        ).fetchnumpy()["v"]
+        return Nodes(self.table.with_rows(self.by, fresh), self.by) if len(fresh) else self
+
+
 @dataclass(frozen=True, eq=False)
 class Schema:
     """The tables of a graph, and what their columns are taken for."""
@@ -141,9 +196,13 @@ class Schema:
     nodes: list[Role]
 
     @classmethod
-    def of(cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], **how: bool) -> "Schema":
-        """``columns`` are the options of ``read_graph``, ``how`` those of ``node_roles``. Edge tables with the same
-        columns are taken in the same way."""
+    def of(
+        cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], decimal: str | None, **how: bool
+    ) -> "Schema":
+        """``columns`` and ``decimal`` are options of ``read_graph``, ``how`` those of ``node_roles``. Edge tables with
+        the same columns are taken in the same way."""
+        for table in (*edges, *([] if nodes is None else [nodes])):
+            table.decimal = decimal
         samples = [part for table in edges[:1] for part in end_samples(table, columns)]
         roles = [] if nodes is None else node_roles(nodes, columns, samples, **how)
         known = None if nodes is None else partial(nodes.share, _named(roles, "id") or "")
@@ -157,9 +216,11 @@ class Schema:
         """The column of the node table for one use."""
         return _named(self.nodes, use)
 
-    def notes(self) -> list[str]:
-        tables = (*self.edge_tables, *([] if self.node_table is None else [self.node_table]))
-        return [note for table in tables for note in table.notes]
+    def notes(self, nodes: Nodes) -> list[str]:
+        """What was unusual about the tables; ``nodes`` are those of the node table."""
+        notes = [note for table in (*self.edge_tables, nodes.table) for note in table.notes]
+        repeated = 0 if self.node_table is None else len(self.node_table) - len(nodes.table)
+        return [*notes, *([f"{nodes.table.path.name}: {repeated:,} repeated rows were left out"] if repeated else [])]
 
     def columns(self) -> dict[str, Any]:
         """The roles as options, so that the next table is read in the same way."""
@@ -177,39 +238,49 @@ class Schema:
         pairs = zip(self.edge_tables, self.edges, strict=True)
         return [(table, role.column) for table, roles in pairs for role in roles[:2]]
 
-    def number_nodes(self) -> Table:
-        """The ids of the node table, each of which must differ from the others; the ``rowid`` of an id is the number of
-        its node."""
+    def number_nodes(self) -> Nodes:
+        """The nodes of the node table, each of which needs an id of its own. Rows that are repeated are left out."""
         if self.node_table is None:
-            return Table.of("the edges", {"id": np.array([], dtype=str)})
+            return Nodes(Table.of("the edges", {"id": np.array([], dtype=str)}), "id")
         table, name = self.node_table, self.named("id") or ""
-        _check_given(table, name)
-        _check_once(
-            table, name, f"Every node needs its own id; if another column holds the ids, name it with {FLAGS['id']}"
-        )
-        return table.selected({"id": table.as_text(name)})
+        check_given(table, name)
+        if _repeated(table, name):
+            table = table.distinct()
+        remedy = f"Every node needs its own id; if another column holds the ids, name it with {FLAGS['id']}"
+        _check_once(table, name, remedy)
+        return Nodes(table, name)
 
-    def check_ends(self, ids: Table) -> None:
-        """Refuse edges to nodes that the node table lacks."""
+    def check_ends(self, nodes: Nodes | None) -> None:
+        """Refuse edges without both ends and, if ``nodes`` are given, edges to others."""
         for table, name in self.ends():
-            _check_given(table, name)
-            _check_known(table, name, ids, self.node_table)
+            check_given(table, name)
+            if nodes is not None:
+                nodes.check_known(table, name)
 
-    def edge_arrays(self, ids: Table, type_per_file: bool, decimal: str | None) -> dict[str, Any]:
+    def edges_sql(self, nodes: Nodes) -> list[str]:
+        """SQL for the edges of each table: their row ``r``, the numbers ``s`` and ``t`` of their nodes, their weight
+        ``w``."""
+        found = []
+        for table, roles in zip(self.edge_tables, self.edges, strict=True):
+            source, target = (table.as_text(role.column) for role in roles[:2])
+            weight = _weight_sql(table, _named(roles, "weight"))
+            rows = f"(select rowid r, {source} x, {target} y, {weight} w from {table.sql})"
+            joins = f"join {nodes.sql} a on a.id = x join {nodes.sql} b on b.id = y"
+            found.append(f"select r, a.node s, b.node t, w from {rows} {joins}")
+        return found
+
+    def edge_arrays(self, nodes: Nodes, type_per_file: bool) -> dict[str, Any]:
         """``edge_index`` and, where they are asked for, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
-        ends = [look_up(table, name, ids) for table, name in self.ends()]
-        sides = [np.concatenate(ends[side::2]) for side in (0, 1) if ends]
-        found: dict[str, Any] = {"edge_index": np.stack(sides)} if ends else {}
-        pairs = list(zip(self.edge_tables, self.edges, strict=True))
-        weights = [_named(roles, "weight") for roles in self.edges]
-        if any(weights):
-            parts = [
-                table.fetch(f"{weight_sql(table, name, decimal)}::double")
-                for table, name in zip(self.edge_tables, weights, strict=True)
-            ]
-            found["edge_weight"] = np.concatenate(parts)
-        if type_per_file or any(_named(roles, "edge type") for roles in self.edges):
-            cells = [_edge_types(table, _named(roles, "edge type"), type_per_file) for table, roles in pairs]
+        if not self.edges:
+            return {}
+        parts = [nodes.table.run(f"{query} order by r").fetchnumpy() for query in self.edges_sql(nodes)]
+        source, target, weight = (np.concatenate([part[name] for part in parts]) for name in "stw")
+        found: dict[str, Any] = {"edge_index": np.stack([source, target]).astype(np.int64)}
+        if any(_named(roles, "weight") for roles in self.edges):
+            found["edge_weight"] = weight.astype(np.float64)
+        types = [_named(roles, "edge type") for roles in self.edges]
+        if type_per_file or any(types):
+            cells = [_edge_types(*pair, type_per_file) for pair in zip(self.edge_tables, types, strict=True)]
             place = {name: i for i, name in enumerate(sorted({cell for part in cells for cell in part}))}
             found["edge_type"] = np.array([place[cell] for part in cells for cell in part], dtype=np.int64)
             found["edge_type_names"] = tuple(place)
@@ -220,79 +291,37 @@ def _named(roles: Sequence[Role], use: str) -> str | None:
     return next((role.column for role in roles if role.use == use), None)
 
 
-def _check_given(table: Table, name: str) -> None:
+def check_given(table: Table, name: str) -> None:
     """Refuse a column of node ids of which some are missing."""
     missing = f"{table.as_text(name, 'node ids', FLAGS['id'])} = ''"
     table.refuse(name, missing, "the node id is missing", "; fill it in or remove the row")
 
 
+def _repeated(table: Table, name: str) -> int:
+    """How many rows name a node again."""
+    (found,) = table.one(f"count(*) - count(distinct {table.as_text(name)})")
+    return int(found)
+
+
 def _check_once(table: Table, name: str, remedy: str) -> None:
     """Refuse a column of node ids that names a node twice."""
-    text = table.as_text(name)
-    distinct, total = table.one(f"count(distinct {text}), count(*)")
-    if distinct < total:
+    if count := _repeated(table, name):
+        text = table.as_text(name)
         row, first, value = table.run(
             f"select r, f, v from (select rowid r, min(rowid) over (partition by {text}) f, {text} v "
             f"from {table.sql}) where r > f order by r limit 1"
         ).fetchone()
-        raise InputError(
-            f"{table.place(row, name)}: node id {value!r} is already used in row {first + 1} ({total - distinct:,} "
-            f"repeated). {remedy}"
-        )
+        told = f"node id {value!r} is already used in row {first + 1} ({count:,} repeated)"
+        raise InputError(f"{table.place(row, name)}: {told}. {remedy}")
 
 
-def _check_known(table: Table, name: str, ids: Table, known: Table | None) -> None:
-    """Refuse a column of node ids that names a node that is not there."""
-    row, value, count = table.first(name, f"{table.as_text(name)} not in (select c0 from {ids.sql})")
-    if row is not None:
-        where = known.path if known else "the node table"
-        close = close_name(value, ids.text("id")) if len(ids) < 10_000 else None
-        hint = f" (nearest id: {close!r})" if close else ""
-        raise InputError(
-            f"{table.place(row, name)}: {name} {value!r} is not in {where}{hint}; {count:,} such rows. Add the node to "
-            f"{where} or remove the row."
-        )
-
-
-def look_up(table: Table, name: str, ids: Table) -> np.ndarray:
-    """The number of the node in each row ``[rows]``."""
-    found = table.run(
-        f"select node from (select rowid r, {table.as_text(name)} v from {table.sql}) "
-        f"join (select rowid node, c0 id from {ids.sql}) on id = v order by r"
-    ).fetchnumpy()["node"]
-    return np.asarray(found, np.int64)
-
-
-def _add_nodes(ids: Table, schema: Schema, file: "FeatureFile | None") -> int:
-    """Add the nodes that only edges name or, without a node table, features; how many there were before."""
-    columns, listed = schema.ends(), len(ids)
-    for table, name in columns:
-        _check_given(table, name)
-    if schema.node_table is None and file is not None and file.ids is not None:
-        columns.append((file.ids, file.by))
-    if not columns:
-        return listed
-    parts = (
-        f"select {table.as_text(name)} v, {place} * 1000000000000 + rowid r from {table.sql}"
-        for place, (table, name) in enumerate(columns)
-    )
-    ids.run(
-        f"insert into {ids.sql} select v from ({' union all '.join(parts)}) "
-        f"where v not in (select c0 from {ids.sql}) group by v order by min(r)"
-    )
-    (ids.rows,) = ids.one("count(*)")
-    return listed if schema.node_table is not None else len(ids)
-
-
-def _told_of_new(schema: Schema, ids: Table, listed: int) -> list[str]:
+def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
     """What to say of nodes that only edges name; edges that mostly name other things mean another column."""
-    table = schema.node_table
-    if table is None or len(ids) == listed:
+    (table, used), listed = known, len(known.table)
+    if schema.node_table is None or len(nodes.table) == listed:
         return []
-    used = schema.named("id") or ""
-    ends = [value for t, name in schema.ends() for value in t.text(name, rows=slice(0, 5000))]
-    ends = list(dict.fromkeys(ends))
-    share = table.share(used, ends)
+    ends = list(dict.fromkeys(end for one, name in schema.ends() for end in one.text(name, rows=slice(0, 5000))))
+    share = known.share(ends)
     rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
     better = [name for name in rest if table.share(name, ends) > max(share, 0.1)] if share < 0.5 else []
     if better:
@@ -307,19 +336,17 @@ def _told_of_new(schema: Schema, ids: Table, listed: int) -> list[str]:
             f"{edges.place(0, source)}: {ends[0]!r} is not in column {used!r} of {table.path}, nor is any other id of "
             f"the edges. Name the right columns with {FLAGS['id']}, {FLAGS['source']} and {FLAGS['target']}"
         )
-    (first,) = ids.text("id", rows=slice(listed, listed + 1))
-    close = close_name(first, table.text(used)) if listed < 10_000 else None
-    return [
-        f"{len(ids) - listed:,} nodes that only the edges name, not {table.path.name}, were added (the first: {first!r}"
-        f"{f', nearest id: {close!r}' if close else ''}); --strict refuses them"
-    ]
+    (first,) = nodes.names(slice(listed, listed + 1))
+    example = ", ".join(filter(None, [f"the first: {first!r}", known.nearest(first)]))
+    count = f"{len(nodes.table) - listed:,} nodes that only the edges name, not {table.path.name}"
+    return [f"{count}, were added ({example}); --strict refuses them"]
 
 
-def weight_sql(table: Table, name: str | None, decimal: str | None) -> str:
+def _weight_sql(table: Table, name: str | None) -> str:
     """SQL for the weights of edges, numbers above zero; the edges of a file without any count one each."""
     if name is None:
         return "1"
-    weight = f"({number_sql(table, name, decimal)})"
+    weight = f"({number_sql(table, name)})::double"
     problem = "the weight is {cell}; a weight is a number above zero ({count:,} such rows)"
     remedy = f". Write one, remove the row, or do without {FLAGS['weight']}"
     table.refuse(name, f"{weight} is null or {weight} <= 0", problem, remedy)
@@ -335,7 +362,7 @@ def _edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
     return [f"{file} {cell}" if per_file else cell for cell in table.text(name)]
 
 
-def _nearest_edges(x: Any, k: int | None, table: Table | None, rank: int = 64) -> np.ndarray:
+def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndarray:
     """Edges ``[2, N k]`` from each node to the ``k`` nodes of the highest cosine in at most ``rank`` dimensions."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
@@ -343,7 +370,7 @@ def _nearest_edges(x: Any, k: int | None, table: Table | None, rank: int = 64) -
     from sklearn.preprocessing import StandardScaler
 
     if x is None or k is None:
-        raise InputError(f"{table and table.path}: --knn compares nodes by their columns, but none is used")
+        raise InputError(f"{path}: --knn compares nodes by their columns, but none is used")
     n = x.shape[0]
     if not 1 <= k < n:
         raise InputError(f"--knn {k}: each of the {n:,} nodes has {n - 1:,} others; ask for 1 to {n - 1}")
@@ -359,21 +386,19 @@ def _nearest_edges(x: Any, k: int | None, table: Table | None, rank: int = 64) -
 
 
 def _labels(
-    schema: Schema, given: Table | None, roles: Sequence[Role], ids: Table, multi_label: Any, notes: list[str]
+    schema: Schema, given: Table | None, roles: Sequence[Role], nodes: Nodes, multi_label: Any, notes: list[str]
 ) -> dict[str, Any]:
     """``y`` and ``class_names``, if there are labels; nodes without a row have none."""
     if given is not None:
         table, (by, name) = given, (role.column for role in roles)
-        _check_given(table, by)
-        _check_known(table, by, ids, schema.node_table)
+        rows = nodes.look_up(table, by)
         _check_once(table, by, "A node has one label; give each node one row")
-        rows = look_up(table, by, ids)
-    elif schema.node_table is not None and (column := schema.named("label")):
-        table, name, rows = schema.node_table, column, np.arange(len(schema.node_table))
+    elif column := schema.named("label"):
+        table, name, rows = nodes.table, column, np.arange(len(nodes.table))
     else:
         return {}
     number, names = class_numbers(table, name, multi_label, notes)
-    y = np.full(len(ids), -1, dtype=np.int64)
+    y = np.full(len(nodes.table), -1, dtype=np.int64)
     y[rows] = table.codes(name, number)
     return {"y": y, "class_names": names}
 
@@ -430,33 +455,37 @@ def _mark(found: set[str]) -> str | None:
     return None
 
 
-class FeatureFile:
-    """A table, vectors (.npy, .npz) or a sparse matrix (.npz). ``ids`` is the table with the nodes of its rows in the
-    column ``by``; None, if these are in the order of the node table."""
+class FeatureFile(NamedTuple):
+    """Features ``x`` in a file of their own: a table, vectors (.npy, .npz) or a sparse matrix (.npz). The column ``by``
+    of ``table`` holds the nodes of its rows; without a table these are in the order of the node table."""
 
-    def __init__(self, path: PathLike, id_column: Sequence[str], schema: Schema) -> None:
-        self.path, self.by, self.triples = Path(path), "ids", False
-        self.ids: Table | None = None
-        self.names: tuple[str, ...] | None = None
-        if self.path.suffix.lower() == ".npy":
-            self.x: Any = finite_rows(self.path, load_array(self.path))
-        elif self.path.suffix.lower() == ".npz":
-            self.x, ids = _arrays(self.path)
-            self.ids = None if ids is None else Table.of(self.path, {"ids": ids})
-        else:
-            table = self.ids = read_columns(path)
-            given = [name for name in id_column if name in table.columns]
-            rest = [name for name in table.columns if name not in TRIPLES]
-            ends = [[] if schema.node_table is None else schema.node_table.sample(schema.named("id") or "")]
-            self.by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
-            _check_given(table, self.by)
-            self.triples = set(table.columns) == {self.by, *TRIPLES}
-            self.x, self.names = _triples(table) if self.triples else _feature_columns(table, self.by)
+    path: Path
+    x: Any
+    names: tuple[str, ...] | None = None
+    table: Table | None = None
+    by: str = "ids"
 
-    def block(self, ids: Table, listed: int, nodes: Table | None) -> Block:
-        """The features of all nodes of ``ids``, of which the first ``listed`` must have some. Other nodes have the mean
-        of dense features and none of sparse ones."""
-        n, rows = len(ids), self._nodes(ids, listed, nodes)
+    @classmethod
+    def read(cls, path: PathLike, id_column: Sequence[str], schema: Schema) -> "FeatureFile":
+        file = Path(path)
+        if file.suffix.lower() == ".npy":
+            return cls(file, finite_rows(file, load_array(file)))
+        if file.suffix.lower() == ".npz":
+            x, ids = _read_npz(file)
+            return cls(file, x, table=None if ids is None else Table.of(file, {"ids": ids}))
+        table = read_columns(path)
+        given = [name for name in id_column if name in table.columns]
+        rest = [name for name in table.columns if name not in TRIPLES]
+        ends = [[] if schema.node_table is None else schema.node_table.sample(schema.named("id") or "")]
+        by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
+        check_given(table, by)
+        columns = _triples(table) if set(table.columns) == {by, *TRIPLES} else _feature_columns(table, by)
+        return cls(file, *columns, table, by)
+
+    def block(self, nodes: Nodes, listed: int, by_table: bool) -> Block:
+        """The features of all nodes, of which the first ``listed`` must have some. Other nodes have the mean of dense
+        features and none of sparse ones. ``by_table`` tells whether there is a node table."""
+        n, rows = len(nodes.table), self._rows(nodes, listed, by_table)
         if sp.issparse(self.x):
             place = sp.csr_array((np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
             moved = sp.csr_array(place @ self.x)
@@ -468,30 +497,29 @@ class FeatureFile:
         whole[rows] = self.x
         return Block("vectors", whole, self.names)
 
-    def _nodes(self, ids: Table, listed: int, nodes: Table | None) -> np.ndarray:
+    def _rows(self, nodes: Nodes, listed: int, by_table: bool) -> np.ndarray:
         """The number of the node of each row; refused if a node lacks one or has several."""
-        if self.ids is None and nodes is None:
+        if self.table is None and not by_table:
             raise InputError(
                 f"{self.path} gives features by row number, so a node table is needed to say which node is which row"
             )
-        if self.ids is None:
-            check_rows(self.path, self.x, nodes, listed)
+        if self.table is None:
+            check_rows(self.path, self.x, nodes.table, listed)
             return np.arange(listed)
-        _check_known(self.ids, self.by, ids, nodes)
-        rows = look_up(self.ids, self.by, ids)
-        counts = np.bincount(rows, minlength=len(ids))
+        rows = nodes.look_up(self.table, self.by)
+        counts = np.bincount(rows, minlength=len(nodes.table))
         counts[listed:] = np.maximum(counts[listed:], 1)  # nodes that only edges name need none
-        if (counts != 1).any() and not self.triples:
+        if (counts != 1).any() and not set(self.table.columns) > TRIPLES:
             node = int((counts != 1).argmax())
             times = "no row" if counts[node] == 0 else f"{counts[node]} rows"
-            (name,) = ids.text("id", rows=slice(node, node + 1))
+            (name,) = nodes.names(slice(node, node + 1))
             raise InputError(f"{self.path}: node {name!r} has {times}; every node needs exactly one")
         return rows
 
 
-def check_rows(path: Path, x: Any, nodes: Table | None, listed: int) -> None:
+def check_rows(path: Path, x: Any, nodes: Table, listed: int) -> None:
     """Refuse features by row number of more or fewer nodes than the node table has."""
-    if nodes is not None and x.shape[0] != listed:
+    if x.shape[0] != listed:
         raise InputError(f"{path} has {x.shape[0]:,} feature rows, but {nodes.path} has {listed:,} nodes")
 
 
@@ -532,10 +560,6 @@ def load_array(path: Path) -> np.ndarray:
         x: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path} is not a readable .npy array ({error}); write it with numpy.save") from error
-    return _check_matrix(path, x)
-
-
-def _check_matrix(path: Path, x: np.ndarray) -> np.ndarray:
     if x.ndim != 2 or x.dtype.kind not in "iufb" or not x.shape[1]:
         raise InputError(f"{path} holds {x.dtype} of shape {x.shape}; features are numbers [nodes, columns]")
     return x
@@ -552,7 +576,7 @@ def finite_rows(path: Path, x: np.ndarray, first: int = 0) -> np.ndarray:
     return made
 
 
-def _arrays(path: Path) -> tuple[Any, np.ndarray | None]:
+def _read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
     """The matrix of a .npz, and the ids of its rows if there is an array ``ids``."""
     parts = read_npz(path)
     ids = next((parts.pop(name) for name in ("ids", "id", "node_names") if name in parts), None)
@@ -560,13 +584,13 @@ def _arrays(path: Path) -> tuple[Any, np.ndarray | None]:
     prefix = "x_" if {"x_data", "x_indptr"} & set(parts) else ""
     if prefix or {"indptr", "indices"} & set(parts):
         return _csr(path, parts, prefix), named
-    matrices = [part for part in parts.values() if part.ndim == 2 and part.dtype.kind in "iufb"]
+    matrices = [part for part in parts.values() if part.ndim == 2 and part.dtype.kind in "iufb" and part.shape[1]]
     if len(matrices) != 1:
         raise InputError(
             f"{path} holds {', '.join(parts) or 'nothing'}; features are one array of shape [nodes, columns], or CSR "
             "parts x_data, x_indices, x_indptr, x_shape (or as scipy.sparse.save_npz writes them)"
         )
-    return finite_rows(path, _check_matrix(path, matrices[0])), named
+    return finite_rows(path, matrices[0]), named
 
 
 def _csr(path: Path, held: Mapping[str, np.ndarray], prefix: str) -> Any:

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import MARK, PathLike, lock, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
-from .encode import TableEncoder, combined, encode, fit_encoder
-from .graph_tables import MultiLabel, Schema, check_rows, class_numbers, finite_rows, load_array, weight_sql
+from .encode import TableEncoder, encode, fit_encoder
+from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
 from .names import FLAGS, flag
 from .read import TEXT, Table, connect, is_query, read_columns
 from .schema import flagged
@@ -61,34 +62,72 @@ def import_tables(
         progress: told what is being done, and which part of it is done.
         columns: as in ``read_graph``.
     """
-    target = Path(out)
+    target, memory = Path(out), default_memory() if memory is None else memory
+    array = None if features is None else Path(features)
+    with _work_folder(target) as work:
+        given = [path for path in (edges, nodes, features) if path is not None]
+        needed = sum(map(_disk, given))
+        with full_disk(work, needed):
+            steps = _Steps.of(work, repr((given, decimal, multi_label, sorted(columns.items()), _stats(given))))
+            check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
+            with _database(work, memory) as database:
+                node_table = steps.read("nodes", nodes, database, progress)
+                if memory < (least := (600 << 20) + 56 * len(node_table)):
+                    raise InputError(
+                        f"--memory {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
+                        f"{format_bytes(least)} or more"
+                    )
+                edge_table = steps.read("edges", edges, database, progress)
+                schema = Schema.of([edge_table], node_table, columns, decimal, separate=array is not None)
+                _check_features(schema, array)
+                numbered = schema.number_nodes()
+                facts = steps.done(
+                    "arrays", lambda: _write_nodes(work, schema, numbered, array, multi_label, batch, progress)
+                )
+                schema.check_ends(numbered)
+                progress("sorting edges", 0.0)
+                (query,) = schema.edges_sql(numbered)
+                database.execute(f"create or replace table ends as select s, t, w from ({query})")
+                weighted = any(role.use == "weight" for role in schema.edges[0])
+                facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
+        notes = [*schema.notes(numbered), *_taken(schema, columns), *facts["notes"], *([UNTYPED] if typed else [])]
+        progress("hashing", 0.0)
+        _clear(path for path in work.iterdir() if path.suffix != ".npy")
+        Facts.write(work, facts | {"notes": notes})
+        work.rename(target)
+    progress("done", 1.0)
+    return target
+
+
+@contextmanager
+def _work_folder(target: Path) -> Iterator[Path]:
+    """The hidden folder in which a store is made, for one program at a time."""
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
-    memory = default_memory() if memory is None else memory
     work = target.parent / f".{target.name}.part"
     work_folder(work)
     with (work / MARK).open("w") as file:
         if not lock(file.fileno()):
             raise InputError(f"another program is importing into {target}; wait for it")
-        given = {"edges": edges, "nodes": nodes, "features": features}
         try:
-            needed = sum(_disk(path) for path in given.values() if path is not None)
-            with full_disk(work, needed):
-                state = _begun(
-                    work, repr((given, decimal, multi_label, sorted(columns.items()), *_stats(given.values())))
-                )
-                check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
-                importer = _Importer(work, state, memory, batch, decimal, multi_label, progress)
-                facts = importer.run(edges, nodes, None if features is None else Path(features), columns)
+            yield work
         except InputError:  # the tables must change, or the request; nothing half-built is of use then
             shutil.rmtree(work)
             raise
-        progress("hashing", 0.0)
-        _clear(path for path in work.iterdir() if path.suffix != ".npy")
-        Facts.write(work, facts | {"notes": [*facts["notes"], *([UNTYPED] if typed else [])]})
-        work.rename(target)
-    progress("done", 1.0)
-    return target
+
+
+@contextmanager
+def _database(work: Path, memory: int) -> Iterator[Any]:
+    """The database of an import; that it needs more memory or disk is told as the user's error."""
+    try:
+        with connect(work / "tables.duckdb", max(256 << 20, memory - (400 << 20)), work / "spilled") as database:
+            yield database
+    except duckdb.OutOfMemoryException as error:
+        raise InputError(f"--memory {format_bytes(memory)} is too little ({error}); give more") from error
+    except duckdb.IOException as error:
+        if "No space left" in str(error):
+            raise OSError(errno.ENOSPC, str(error)) from error
+        raise
 
 
 def _disk(path: PathLike) -> int:
@@ -97,15 +136,14 @@ def _disk(path: PathLike) -> int:
         return 0
     file = Path(path)
     if file.suffix.lower() == ".npy":
-        shape = load_array(file).shape
-        return int(4 * shape[0] * shape[1])
+        return 4 * load_array(file).size
     size = file.stat().st_size if file.exists() else 0
     return size * (6 if file.suffix.lower() in TEXT else 24)
 
 
-def _stats(paths: Any) -> list[tuple[int, int]]:
+def _stats(paths: Iterable[PathLike]) -> list[tuple[int, int]]:
     """What tells whether work that was begun is on the same files."""
-    stats = [Path(path).stat() for path in paths if path is not None and Path(path).exists()]
+    stats = [Path(path).stat() for path in paths if not is_query(path) and Path(path).exists()]
     return [(one.st_size, one.st_mtime_ns) for one in stats]
 
 
@@ -114,55 +152,23 @@ def _clear(paths: Iterable[Path]) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _begun(work: Path, digest: str) -> dict[str, Any]:
-    """What an import of the very same files had finished; anything else there is removed."""
-    state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
-    if state.get("tables") != digest:
-        _clear(path for path in work.iterdir() if path.name != MARK)
-        state = {"tables": digest}
-    return state
-
-
 @dataclass
-class _Importer:
-    """Work on the tables of one import, in a database of its folder; every step that is finished is noted there."""
+class _Steps:
+    """What each finished step of an import gave, kept in its folder."""
 
     work: Path
     state: dict[str, Any]
-    memory: int
-    batch: int
-    decimal: str | None
-    multi_label: MultiLabel | None
-    progress: Progress
 
-    def run(self, edges: Any, nodes: Any, features: Path | None, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Write all arrays of the store; what else is known of the graph."""
-        limit = max(256 << 20, self.memory - (400 << 20))
-        with connect(self.work / "tables.duckdb", limit, self.work / "spilled") as self.database:
-            try:
-                node_table = self._read("nodes", nodes)
-                if self.memory < (least := (600 << 20) + 56 * len(node_table)):
-                    raise InputError(
-                        f"--memory {format_bytes(self.memory)} is too little for {len(node_table):,} nodes: give "
-                        f"{format_bytes(least)} or more"
-                    )
-                edge_table = self._read("edges", edges)
-                schema = Schema.of([edge_table], node_table, columns, separate=features is not None)
-                notes = [*schema.notes(), *_taken(schema, columns)]
-                _check_features(schema, features)
-                ids = schema.number_nodes()
-                found = self._step("arrays", lambda: self._nodes(schema, ids, features))
-                schema.check_ends(ids)
-                found |= self._edges(schema, ids)
-                return found | {"notes": [*notes, *found["notes"]]}
-            except duckdb.OutOfMemoryException as error:
-                raise InputError(f"--memory {format_bytes(self.memory)} is too little ({error}); give more") from error
-            except duckdb.IOException as error:
-                if "No space left" in str(error):
-                    raise OSError(errno.ENOSPC, str(error)) from error
-                raise
+    @classmethod
+    def of(cls, work: Path, digest: str) -> "_Steps":
+        """What an import of the very same files had finished; anything else there is removed."""
+        state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
+        if state.get("tables") != digest:
+            _clear(path for path in work.iterdir() if path.name != MARK)
+            state = {"tables": digest}
+        return cls(work, state)
 
-    def _step(self, name: str, work: Any) -> dict[str, Any]:
+    def done(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What a step gave when it was finished, now or before the import was killed."""
         if name not in self.state:
             self.state[name] = work()
@@ -170,69 +176,55 @@ class _Importer:
         found: dict[str, Any] = self.state[name]
         return found
 
-    def _read(self, name: str, path: Any) -> Table:
+    def read(self, name: str, path: Any, database: Any, progress: Progress) -> Table:
+        """A table of the database."""
+
         def read() -> dict[str, Any]:
-            self.progress(f"reading {name}", 0.0)
-            table = read_columns(path, self.database, self.work)
+            progress(f"reading {name}", 0.0)
+            table = read_columns(path, database, self.work)
             _check_end(table)
             return {key: getattr(table, key) for key in ("columns", "places", "sql", "rows", "notes")}
 
-        kept = self._step(name, read)
-        return Table(Path("the query") if is_query(path) else Path(path), **kept, database=self.database)
+        return Table(Path("the query") if is_query(path) else Path(path), **self.done(name, read), database=database)
 
-    def _nodes(self, schema: Schema, ids: Table, features: Path | None) -> dict[str, Any]:
-        """Write names, labels and features of all nodes."""
-        table, work = schema.node_table, self.work
-        assert table is not None
-        number, notes = dict[str, int](), list[str]()
-        label, classes = schema.named("label"), None
-        if label is not None:
-            number, classes = class_numbers(table, label, self.multi_label, notes)
-        encoder = fit_encoder(table, schema.nodes, TableEncoder(), decimal=self.decimal, batch=self.batch)
-        y, files, names, width = [], GrowingArrays(work), None, None
-        files.append("name_ends", np.zeros(1, np.int64))
-        for rows in table.batches(self.batch):
-            self.progress("encoding nodes", rows.start / len(table))
-            letters = name_arrays(ids.text("id", rows=rows))
-            files.append("name_ends", letters["name_ends"][1:] + files.rows["name_letters"])
-            files.append("name_letters", letters["name_letters"])
-            y.append(np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
-            x, names, _ = combined(encode(table, schema.nodes, encoder, rows, decimal=self.decimal)[0], encoder)
-            if sp.issparse(x):
-                width = x.shape[1]
-                files.append_csr(x)
-            elif x is not None:
-                files.append("features", x)
-        np.save(work / "y.npy", np.concatenate(y))
-        if features is not None:
-            self._copy(features, table, files)
-        files.close()
-        unused = [role for role in schema.nodes if not role.use]
-        notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
-        return {"class_names": classes, "feature_names": names, "width": width, "notes": notes}
 
-    def _copy(self, path: Path, nodes: Table, files: "GrowingArrays") -> None:
-        """Copy features that come as an array, some rows at a time."""
-        array = load_array(path)
-        check_rows(path, array, nodes, len(nodes))
-        for rows in nodes.batches(max(1, (32 << 20) // array.shape[1])):
-            self.progress("reading features", rows.start / len(nodes))
-            files.append("features", finite_rows(path, array[rows], rows.start))
-
-    def _edges(self, schema: Schema, ids: Table) -> dict[str, Any]:
-        """Write the CSR arrays of the edges, both ways and sorted."""
-        self.progress("sorting edges", 0.0)
-        (table,), ((source, target, *rest),) = schema.edge_tables, schema.edges
-        weight = next((role.column for role in rest if role.use == "weight"), None)
-        weighed = weight_sql(table, weight, self.decimal)
-        number = "integer" if len(ids) < 2**31 else "bigint"
-        run, nodes = self.database.execute, f"(select rowid::{number} node, c0 id from {ids.sql})"
-        run(
-            f"create or replace table ends as select a.node s, b.node t, w from (select {table.as_text(source.column)} "
-            f"x, {table.as_text(target.column)} y, {weighed} w from {table.sql}) join {nodes} a on a.id = x "
-            f"join {nodes} b on b.id = y"
-        )
-        return write_arcs(self.database, self.work, len(ids), weight is not None, self.progress)
+def _write_nodes(
+    work: Path,
+    schema: Schema,
+    nodes: Nodes,
+    features: Path | None,
+    multi_label: MultiLabel | None,
+    batch: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write names, labels and features of all nodes."""
+    table, label, files = nodes.table, schema.named("label"), GrowingArrays(work)
+    notes, names, width = list[str](), None, None
+    number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, notes)
+    encoder = fit_encoder(table, schema.nodes, TableEncoder(), batch=batch)
+    files.append("name_ends", np.zeros(1, np.int64))
+    for rows in table.batches(batch):
+        progress("encoding nodes", rows.start / len(table))
+        letters = name_arrays(nodes.names(rows))
+        files.append("name_ends", letters["name_ends"][1:] + files.rows["name_letters"])
+        files.append("name_letters", letters["name_letters"])
+        files.append("y", np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
+        x, names, _ = encode(table, schema.nodes, encoder, rows)
+        if sp.issparse(x):
+            width = x.shape[1]
+            files.append_csr(x)
+        elif x is not None:
+            files.append("features", x)
+    if features is not None:
+        array = load_array(features)
+        check_rows(features, array, table, len(table))
+        for rows in table.batches(max(1, (32 << 20) // array.shape[1])):
+            progress("reading features", rows.start / len(table))
+            files.append("features", finite_rows(features, array[rows], rows.start))
+    files.close()
+    unused = [role for role in schema.nodes if not role.use]
+    notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
+    return {"class_names": classes, "feature_names": names, "width": width, "notes": notes}
 
 
 def write_arcs(

@@ -128,6 +128,8 @@ def node_roles(
     kinds = {name: kind_of(table, name) for name in rest}
     label = _label_role(table, options, kinds, labelled)
     if label is not None:
+        if label.column in roles:
+            raise InputError(f"{table.path}: column {label.column!r} cannot be {roles[label.column].use or 'ignored'} and label; name it once")
         roles[label.column] = label
     for name in rest:
         if name not in roles:
