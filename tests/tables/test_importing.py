@@ -225,6 +225,7 @@ def test_parquet_is_read_as_well(tmp_path):
         ),
         (NODES + "eve,x,1,inf\n", EDGES, r"nodes.csv, row 5 .line 6., column 'b': inf is not a finite number"),
         (NODES + "eve,x,1,many\n", EDGES, r"nodes.csv, row 5 .line 6., column 'b': 'many' is not a number"),
+        (NODES.replace("a,b", "a,a"), EDGES, r"nodes.csv has two columns called 'a'"),
         (NODES + ",x,1,2\n", EDGES, r"nodes.csv, row 5 .line 6., column 'id': the node id is missing"),
     ],
 )

@@ -83,6 +83,14 @@ def array(x: Any) -> Any:
     return lambda path: np.save(path, x)
 
 
+def damaged(packed: bytes) -> bytes:
+    return packed[:12] + bytes([packed[12] ^ 255]) + packed[13:]
+
+
+def json_lines(value: str) -> str:
+    return "".join(f'{{"id": "{node}", "v": {value if node == "a" else 1}}}\n' for node in "abcd")
+
+
 def comma(text: str) -> str:
     return text.replace(",", ";").replace(".", ",")
 
@@ -468,6 +476,24 @@ def test_cells_with_several_labels_mean_what_the_user_says(tmp_path, multi, y, n
         io.graph_tables(**files | {"multi_label": None})
 
 
+def test_repeated_rows_of_a_node_table_are_left_out_and_counted(tmp_path):
+    """Rows after them are still named by their own number."""
+    repeated = NODES + "b,dog,0\na,cat,1.5\n"
+    found = io.read_graph(**prepared(tmp_path, {"e.csv": EDGES + "e,a\n", "n.csv": repeated + "e,dog,2\n"}, {}))
+    assert found.arguments["node_names"] == ("a", "b", "c", "d", "e") and found.listed == 5
+    assert found.arguments["y"].tolist() == [0, 1, -1, 0, 1] and found.arguments["x"].tolist() == [*SIZES, [2]]
+    assert found.notes == ["n.csv: 2 repeated rows were left out"]
+    with pytest.raises(InputError, match=r"n\.csv, row 7 \(line 8\), column 'size': 'big' is not a number"):
+        io.read_graph(**prepared(tmp_path, {"e.csv": EDGES, "n.csv": repeated + "e,dog,big\n"}, {}))
+
+
+def test_lists_of_words_in_json_are_a_category(tmp_path):
+    tags = {"a": '["x", "y"]', "b": '["x"]', "c": '["x", "y"]', "d": '["x"]'}
+    nodes = "".join(f'{{"id": "{node}", "t": {words}}}\n' for node, words in tags.items())
+    files = prepared(tmp_path, {"e.csv": EDGES, "n.jsonl": nodes}, {"category_column": "t"})
+    assert io.graph_tables(**files)["feature_names"] == ("t=x", "t=x|y")
+
+
 def test_a_class_may_have_a_comma_in_its_name(tmp_path):
     nodes = 'id,label\na,"Computers, parts"\nb,"Garden, tools"\nc,"Computers, parts"\nd,\n'
     assert io.graph_tables(**prepared(tmp_path, {"e.csv": EDGES, "n.csv": nodes}, {}))["y"].tolist() == [0, 1, 0, -1]
@@ -579,6 +605,11 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
             ["n-2.csv", "age, label, size"],
         ),
         ({"e.csv": EDGES}, {"edges": "part-*.csv"}, ["no file matches"]),
+        ({"e.csv": EDGES, "n.csv": NODES}, {"label_column": "id"}, ["n.csv", "'id' cannot be id and label"]),
+        ({"e.csv.gz": damaged(gzip.compress(EDGES.encode() * 99)), "n.csv": NODES}, {}, ["e.csv.gz", "unpacked"]),
+        ({"e.csv": EDGES, "n.jsonl": json_lines("[" * 3000 + "]" * 3000)}, {}, ["n.jsonl, line 1", "not JSON"]),
+        ({"e.csv": EDGES, "n.jsonl": json_lines("9" * 5000)}, {}, ["n.jsonl, row 1, column 'v'", "finite"]),
+        ({"e.csv": EDGES, "n.jsonl": json_lines("1e999")}, {}, ["n.jsonl, row 1, column 'v'", "finite"]),
     ],
 )
 def test_doubt_and_mistakes_name_the_place_and_the_flag(tmp_path, files, names, words):

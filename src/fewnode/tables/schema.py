@@ -117,9 +117,7 @@ def node_roles(
             if again and not use and name not in table.columns:
                 continue
             table.column(name, f"{use} of each node" if use else "columns to ignore", FLAGS[use or "ignore"])
-            if name in roles:
-                what = f"cannot be {roles[name].use} and {use}" if use else f"is {roles[name].use} and to be ignored"
-                raise InputError(f"{table.path}: column {name!r} {what}; name it once")
+            _check_free(table, name, use, roles)
             roles[name] = Role(file, name, use, GIVEN, FLAGS["ignore"] if use else "")
     rest = [name for name in table.columns if name not in roles]
     if again:
@@ -128,8 +126,7 @@ def node_roles(
     kinds = {name: kind_of(table, name) for name in rest}
     label = _label_role(table, options, kinds, labelled)
     if label is not None:
-        if label.column in roles:
-            raise InputError(f"{table.path}: column {label.column!r} cannot be {roles[label.column].use or 'ignored'} and label; name it once")
+        _check_free(table, label.column, "label", roles)
         roles[label.column] = label
     for name in rest:
         if name not in roles:
@@ -137,6 +134,13 @@ def node_roles(
             if label is not None and roles[name].use in ("category", "number") and _same(table, label.column, name):
                 roles[name] = Role(file, name, "", "tells the label", flag(roles[name].use, name))
     return [roles[name] for name in table.columns]
+
+
+def _check_free(table: Table, name: str, use: str, roles: Mapping[str, Role]) -> None:
+    """Refuse a column that already has another use."""
+    if name in roles:
+        told = f"cannot be {roles[name].use or 'ignored'} and {use or 'ignored'}"
+        raise InputError(f"{table.path}: column {name!r} {told}; name it once")
 
 
 def _check_same(table: Table, options: Mapping[str, Any]) -> None:
