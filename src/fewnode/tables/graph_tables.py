@@ -479,8 +479,8 @@ class FeatureFile(NamedTuple):
         ends = [[] if schema.node_table is None else schema.node_table.sample(schema.named("id") or "")]
         by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
         check_given(table, by)
-        columns = _triples(table) if set(table.columns) == {by, *TRIPLES} else _feature_columns(table, by)
-        return cls(file, *columns, table, by)
+        x, names = _triples(table) if set(table.columns) == {by, *TRIPLES} else _feature_columns(table, by)
+        return cls(file, x, names, table, by)
 
     def block(self, nodes: Nodes, listed: int, by_table: bool) -> Block:
         """The features of all nodes, of which the first ``listed`` must have some. Other nodes have the mean of dense

@@ -526,6 +526,7 @@ def _find_dialect(file: Path, plain: Path) -> _Dialect:
 def _find_separator(file: Path, lines: list[str]) -> str:
     """The usual separator of the ending, unless the first rows are only of one length with another."""
     usual = "\t" if _ending(file) == ".tsv" else ","
+    marks: list[str] = [usual, *",\t;| "]
 
     def fitness(mark: str) -> tuple[bool, bool, bool, int]:
         rows = islice(csv.reader(lines, delimiter=mark), 50)
@@ -533,7 +534,7 @@ def _find_separator(file: Path, lines: list[str]) -> str:
         even = len(set(lengths)) == 1
         return lengths[0] > 1 and (mark != " " or (even and lengths[0] <= 3)), even, mark == usual, lengths[0]
 
-    return max((usual, *",\t;| "), key=fitness)
+    return max(marks, key=fitness)
 
 
 def _rows(plain: Path, dialect: _Dialect) -> Iterator[tuple[int, list[str]]]:
