@@ -1,13 +1,17 @@
 """From a graph to trusted predictions: choice of classes, examples, probabilities, keeping, other graphs."""
 
+import ast
 import errno
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy import sparse as sp
+from sklearn.base import clone
 
 import fewnode
 import own_graph
@@ -176,7 +180,7 @@ def test_parameters_and_a_short_name():
     assert params["method"] == "probe" and FewShotClassifier(**params).get_params() == params
     assert classifier.set_params(k_shot=2, seed=5) is classifier
     assert classifier.get_params()["seed"] == 5 and classifier.shape["k_shot"] == 2
-    assert classifier.min_size == 4 and classifier.set_params(min_size=9).get_params()["min_size"] == 9
+    assert classifier.min_size is None and classifier.set_params(min_size=9).get_params()["min_size"] == 9
 
 
 def test_in_batches_as_at_once(classifier, monkeypatch):
@@ -245,11 +249,115 @@ def test_without_base_labels_the_probe_is_used_and_says_so():
     )
 
 
-def test_order_of_calls_is_explained(classifier):
+def test_order_of_calls_is_explained(classifier, tmp_path):
     with pytest.raises(InputError, match="not fitted"):
         FewShotClassifier().adapt({"a": [0], "b": [1]})
-    with pytest.raises(InputError, match="call adapt"):
-        classifier.predict_proba()
+    classifier.save(tmp_path / "m")
+    with pytest.raises(InputError, match="no graph is attached"):
+        FewShotClassifier.load(tmp_path / "m").predict()
+
+
+def test_right_after_fit_the_known_classes_are_predicted(classifier):
+    assert classifier.task is None and set(classifier.predict()) <= {*own_graph.TRADES, "other"}
+    known = np.flatnonzero(np.isin(truth(), own_graph.TRADES))
+    assert classifier.classes_ == (*own_graph.TRADES, "other")
+    assert classifier.score(known.tolist(), truth()[known]) > 0.9
+    wrong = np.roll(truth()[known], 1)
+    assert classifier.score(known.tolist(), wrong) < 0.2
+    with pytest.raises(InputError, match="y has 1 classes for 2 nodes"):
+        classifier.score([0, 1], ["baker"])
+    assert classifier.partial_adapt(add={"mule": ["n6"]}).classes_[0] == "mule"
+
+
+def test_scikit_learn_clones_it():
+    made = FewShotClassifier("probe", k_shot=3, min_size=None, head="ridge")
+    again = clone(made)
+    assert again is not made and again.get_params() == made.get_params() and again.model is None
+    assert made.get_params()["min_size"] is None and made.get_params()["head"] == "ridge"
+    assert clone(FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())).model is None
+
+
+def _bytes(value: Any) -> Any:
+    """What a value holds, so that any change of it shows."""
+    if isinstance(value, Graph):
+        parts = (value.indptr, value.indices, value.features, value.y, value.weights)
+        return [_bytes(part) for part in parts] + [value.node_names, value.class_names, value.feature_names]
+    if isinstance(value, torch.Tensor):
+        sparse = value.layout == torch.sparse_csr
+        return [part.numpy().tobytes() for part in ((value.col_indices(), value.values()) if sparse else (value,))]
+    if isinstance(value, dict):
+        return {name: _bytes(part) for name, part in value.items()}
+    if hasattr(value, "to_csv"):
+        return value.to_csv(), list(map(str, value.dtypes))
+    return repr(value)
+
+
+def test_nothing_that_is_given_is_changed(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    own_graph.write_tables(tmp_path)
+    tables = {name: pandas.read_csv(tmp_path / f"{name}.csv") for name in ("edges", "nodes", "support")}
+    graph, examples, priors = own_graph.graph(), own_graph.examples(), {"mule": 0.1}
+    new = graph.subgraph(torch.arange(240) < 2)
+    new = Graph.from_edges(
+        [[0], [1]], new.features_scipy(), node_names=["new0", "new1"], feature_names=graph.feature_names
+    )
+    add, some, told, y = {"mule": ["n30"]}, ["n1", "n70"], ["n6"], ["baker", "mule"]
+    limits, pool, joined = {"mule": 0.5}, list(range(100)), [("new0", "n3")]
+    given = {**tables, "graph": graph, "examples": examples, "priors": priors, "new": new, "add": add, "some": some}
+    given |= {"told": told, "y": y, "limits": limits, "pool": pool, "joined": joined}
+    before = _bytes(given)
+    classifier = FewShotClassifier("probe", k_shot=3)
+    calls = {
+        "get_params": lambda: classifier.get_params(),
+        "set_params": lambda: classifier.set_params(k_shot=3),
+        "choose_split": lambda: classifier.choose_split(graph),
+        "fit": lambda: (
+            [one.fit(edges=tables["edges"], nodes=tables["nodes"]) for one in (clone(classifier),)]
+            and classifier.fit(graph)
+        ),
+        "attach": lambda: classifier.attach(graph),
+        "learn_known": lambda: classifier.learn_known(),
+        "open_set_model": lambda: classifier.open_set_model(),
+        "known_labels": lambda: classifier.known_labels(graph),
+        "changed_labels": lambda: classifier.changed_labels(graph),
+        "read_examples": lambda: classifier.read_examples(tables["support"]),
+        "adapt": lambda: [classifier.adapt(one, priors=priors, pool=pool) for one in (tables["support"], examples)],
+        "partial_adapt": lambda: classifier.partial_adapt(add=add).partial_adapt(remove=add),
+        "predict": lambda: classifier.predict(some, thresholds=limits),
+        "predict_proba": lambda: classifier.predict_proba(some),
+        "iter_proba": lambda: list(classifier.iter_proba(some)),
+        "score": lambda: classifier.score(some, y),
+        "append": lambda: classifier.append(new, joined),
+        "find": lambda: classifier.find("mule", 5),
+        "suggest": lambda: classifier.suggest(3, told=told, among=some),
+        "expect": lambda: classifier.expect(classifier.predict_proba(), thresholds=limits),
+        "explain": lambda: (
+            [classifier.explain("n70")]
+            + [FewShotClassifier("probe").fit(graph).adapt(examples, among="new").explain("n70")]
+        ),
+        "compare": lambda: classifier.compare(),
+        "unlabelled": lambda: classifier.unlabelled(),
+        "coordinates": lambda: classifier.coordinates(),
+        "embedding": lambda: classifier.embedding(),
+        "embeddings": lambda: classifier.embeddings(),
+        "save": lambda: classifier.save(tmp_path / "m"),
+        "load": lambda: FewShotClassifier.load(tmp_path / "m").attach(graph),
+        "read": lambda: FewShotClassifier.load(tmp_path / "m").read(
+            edges=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv"
+        ),
+    }
+    public = {name for name, part in vars(FewShotClassifier).items() if not name.startswith("_")}
+    assert public - set(calls) == {"shape", "classes_", "question", "calibration", "interrupted"}  # properties
+    for name, call in calls.items():
+        call()
+        assert _bytes(given) == before, name
+
+
+def test_messages_name_arguments_and_not_flags():
+    for file in Path(persistence.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.search(r"(^|[\s(])--[a-z]", node.value), (file.name, node.value)
 
 
 # --- wrong examples -------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_closed_set_influence_of_an_example_is_what_leaving_it_out_does(closed, 
     example = found.examples[0]
     fewer = {name: [n for n in nodes if n != example.node] for name, nodes in own_graph.examples().items()}
     other = classifier.adapt(fewer, among="new")
-    other.calibration = closed.calibration
+    other.task = replace(other.task, calibration=closed.calibration)
     p = dict(zip(other.support.classes, other.predict_proba(["n70"]).probabilities[0].tolist(), strict=True))
     runner_up = next(iter(found.margins))
     left = p[found.label] - p[runner_up]

@@ -168,10 +168,10 @@ def test_what_cannot_be_appended_is_refused_by_name(fitted):
     with pytest.raises(InputError, match="label 'wizard', which is no class of the fitted graph"):
         classifier.append(named, [])
     assert classifier.new_nodes is None
-    question, classifier.question = classifier.question, None
+    task, classifier.task = classifier.task, classifier.adapt({"a": [0], "b": [1]}, among="new").task
     with pytest.raises(InputError, match="open-set predictions"):
         classifier.append(new, edges)
-    classifier.question = question
+    classifier.task = task
 
 
 def test_tables_are_read_as_those_of_the_fitting(tmp_path):

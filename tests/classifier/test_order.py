@@ -84,7 +84,7 @@ SMALL = {"vantage": {}, "rale": {"rank": 4, "channels": 8, "heads": 2, "n_walks"
 def answers(tables: Tables, folder: Path, method: str) -> dict[str, list[float]]:
     source = written(tables, folder)
     options = {"steps": 2, "check_every": 1, "n_way": 2, "k_shot": 2, "n_query": 2, "seed": 3, **SMALL[method]}
-    classifier = FewShotClassifier(method, **options).fit(source.read())
+    classifier = FewShotClassifier(method, **options).fit(source.infer()[0])
     examples: dict[str, list[str]] = {}
     for node, label in tables["support"][1:]:
         examples.setdefault(label, []).append(node)

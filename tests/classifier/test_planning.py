@@ -38,9 +38,9 @@ def test_the_command_prints_it(capsys):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(InputError, match="--nodes 0: it is at least 1"):
+    with pytest.raises(InputError, match="nodes is 0; it is at least 1"):
         plan(0, 1, 1)
-    with pytest.raises(InputError, match="--labelled 2: it is a share"):
+    with pytest.raises(InputError, match="labelled is 2; it is a share"):
         plan(1, 1, 1, labelled=2)
 
 

@@ -3,8 +3,8 @@
 After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -124,19 +124,55 @@ def nearest(found: Sequence[Calibration], n_way: int, k_shot: float) -> Calibrat
     return min(found, key=lambda one: abs(math.log(one.n_way / n_way)) + abs(math.log(max(one.k_shot, 0.1) / k_shot)))
 
 
-def calibrated(
-    model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, saved: Sequence[Calibration]
-) -> Calibration:
-    """From validation tasks like the user's; else as learned while fitting; else from the examples themselves."""
-    shots = support.shots()
-    tasks, source = validation_tasks(graph.y, split, shots), "validation"
-    if tasks is None and saved:
-        return nearest(saved, len(shots), sum(shots) / len(shots))
-    if tasks is None:
-        tasks, source = left_out_tasks(support), "examples"
-    if tasks is None:
-        return Calibration()
-    return calibrate(inference.score_tasks(model, graph, tasks, state), tasks, source)
+@dataclass(frozen=True)
+class ClosedSetTask:
+    """New classes only, shown by a ``support``: a method scores the nodes, a calibration makes probabilities of that.
+
+    ``state`` is what the method made of the graph in its one pass over it. ``kinds`` is None: all classes are new.
+    """
+
+    model: Method
+    graph: Graph
+    state: Any
+    support: Support
+    calibration: Calibration
+    kinds: None = None
+
+    @classmethod
+    def of(
+        cls, model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, saved: Sequence[Calibration]
+    ) -> "ClosedSetTask":
+        """Calibrated on validation tasks like the user's; else as it was ``saved`` while fitting for the tasks most
+        like these, by ratio; else by the examples themselves."""
+        shots = support.shots()
+        tasks, source = validation_tasks(graph.y, split, shots), "validation"
+        if tasks is None and saved:
+            return cls(model, graph, state, support, nearest(saved, len(shots), sum(shots) / len(shots)))
+        if tasks is None:
+            tasks, source = left_out_tasks(support), "examples"
+        if tasks is None:
+            return cls(model, graph, state, support, Calibration())
+        scores = inference.score_tasks(model, graph, tasks, state)
+        return cls(model, graph, state, support, calibrate(scores, tasks, source))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.support.classes
+
+    @property
+    def examples(self) -> dict[str, Tensor]:
+        return self.support.examples()
+
+    def with_examples(self, examples: Mapping[str, Tensor]) -> "ClosedSetTask":
+        """The same classes with other examples."""
+        return replace(self, support=Support.of(examples, len(examples)))
+
+    def probabilities(self, nodes: Tensor) -> Tensor:
+        """Probabilities ``[B, classes]`` of ``nodes [B]``."""
+        support = self.support.nodes, self.support.y, len(self.support.classes)
+        return self.calibration.probabilities(
+            inference.score_nodes(self.model, self.graph, self.state, *support, nodes)
+        )
 
 
 def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSplit) -> list[Calibration]:

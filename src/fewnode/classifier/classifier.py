@@ -1,7 +1,7 @@
 """``FewShotClassifier``: learn the labelled classes of a graph, name new ones by a few examples, classify all nodes."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..training import evaluate as inference
 from ..training.evaluate import summarize
 from ..training.loop import Callback
 from . import open_set as opening
-from .calibration import Calibration, calibrated, usual_calibrations, validation_tasks
+from .calibration import Calibration, ClosedSetTask, usual_calibrations, validation_tasks
 from .explain import ClosedSetExplainer, Explanation, OpenSetExplainer, embeddings_of
 from .features import FeatureSchema
 from .inputs import (
@@ -61,7 +61,7 @@ class Document(msgspec.Struct, frozen=True):
     calibrations: list[Calibration]
     source: TableSource | None
     notes: list[str]
-    min_size: Positive
+    min_size: Positive | None
 
 
 class Comparison(NamedTuple):
@@ -108,9 +108,8 @@ class FewShotClassifier:
         device: str = "auto",
         **options: Any,
     ) -> None:
-        self.method, self.options, self.device = method, options, device
-        self.shape: dict[str, Any] = {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "seed": seed}
-        self.min_size = max(2, 2 * k_shot) if min_size is None else min_size
+        self.method, self.min_size, self.device, self.options = method, min_size, device, options
+        self.n_way, self.k_shot, self.n_query, self.seed = n_way, k_shot, n_query, seed
         # what fit learns, or load reads
         self.model: Method | None = None
         self.schema: FeatureSchema | None = None
@@ -127,9 +126,13 @@ class FewShotClassifier:
         self._open_set_model: OpenSetModel | None = None
         # what adapt learns
         self.support: Support | None = None
-        self.calibration: Calibration | None = None
-        self.question: OpenSetTask | None = None
+        self.task: OpenSetTask | ClosedSetTask | None = None
         self.new_nodes: NewNodes | None = None
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """Classes, examples and queries of each class in a training task, and the seed."""
+        return {"n_way": self.n_way, "k_shot": self.k_shot, "n_query": self.n_query, "seed": self.seed}
 
     # --- fit and attach -------------------------------------------------------------------------------------
 
@@ -163,61 +166,48 @@ class FewShotClassifier:
         if not isinstance(split, ClassSplit | None):
             raise InputError(f"split is a {type(split).__name__}; give a ClassSplit, and a table of nodes as nodes=")
         graph, inferred = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
-        split = choose_split(graph, self.min_size) if split is None else split
-        if graph.space is not None:
-            self._check_store(graph, split)
+        split = self.choose_split(graph) if split is None else split
         self.notes, self.folder, self.manifest = [], None, None
-        method, options = self.method, self.options
+        method, options, stored = self.method, self.options, graph.space is not None
+        if stored and method != "vantage":
+            raise InputError(f"{method} holds the whole graph in memory; a store is for vantage")
         if len(split.base) < 2 and method != "probe":
-            self.notes.append(
-                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train "
-                f"{method} on: the training-free probe is used instead"
-            )
+            size = self._least_size()
+            few = f"fewer than two classes have {size} labelled nodes or more, so there is nothing to train"
+            if stored:
+                raise InputError(f"{few} on. Label more nodes, or ask for fewer with min_size=")
+            self.notes.append(f"{few} {method} on: the training-free probe is used instead")
             warnings.warn(self.notes[0], stacklevel=2)
             method, options = "probe", {}
+        if stored:
+            _check_memory(graph)
         self.schema = FeatureSchema.of(graph)
         ready = self.schema.fit(graph)
-        kept = None if resume is None else Path(resume)
-        shape = {**self.shape, "device": self.device, "resume": kept, "callback": callback}
-        self.model = loop.fit(method, ready, split if split.base else None, **shape, **options)
+        how = {"device": "cpu" if stored else self.device, "resume": resume and Path(resume), "callback": callback}
+        self.model = loop.fit(method, ready, split if split.base else None, **self.shape, **how, **options)
         self.notes += self.model.card.notes
         self.known, self.source = KnownClasses.of(graph, split), source or inferred
         self._set_graph(ready, fitted=True)
         self.calibrations = usual_calibrations(self.model, ready, self.embedding(), self.known.split(ready))
         return self
 
-    def _check_store(self, graph: Graph, split: ClassSplit) -> None:
-        if self.method != "vantage":
-            raise InputError(f"{self.method} holds the whole graph in memory; a store is for vantage")
-        if len(split.base) < 2:
-            raise InputError(
-                f"fewer than two classes have {self.min_size} labelled nodes or more, so there is nothing to train on. "
-                "Label more nodes, or ask for fewer with --min-size"
-            )
-        assert graph.space is not None
-        n = graph.num_nodes
-        needed = Space.memory_for(wordless_bytes(n, len(graph.indices)), n)
-        if not graph.has_features and graph.space.memory < needed:
-            raise InputError(
-                "a graph without feature columns gets structural ones, which are made in memory: give --memory "
-                f"{format_bytes(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
-            )
-        graph.space.check(n, COPIES)  # before hours of views: label propagation takes the most
-        self.device = "cpu"
+    def choose_split(self, graph: Graph) -> ClassSplit:
+        """The base and validation classes that ``fit`` chooses by size."""
+        return choose_split(graph, self._least_size())
+
+    def _least_size(self) -> int:
+        return max(2, 2 * self.k_shot) if self.min_size is None else self.min_size
 
     def compare(self, method: str = "probe", **options: Any) -> Comparison | None:
         """Accuracy of this model and of another method on the same validation tasks, so that what training is worth can
-        be seen; None without validation classes."""
-        graph, split = self._graph(), self.known.split(self._graph())
-        tasks = validation_tasks(graph.y, split, [self.shape["k_shot"]] * self.shape["n_way"])
-        if tasks is None:
+        be seen; None without validation classes, for the same method, or where the graph is a store."""
+        (model, _), graph, split = self._fitted(), self._graph(), self.known.split(self._graph())
+        tasks = validation_tasks(graph.y, split, [self.k_shot] * self.n_way)
+        if tasks is None or graph.space is not None or (method == model.card.method and not options):
             return None
         other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
-        scores = (
-            inference.score_tasks(self._fitted()[0], graph, tasks, self.embedding()),
-            inference.score_tasks(other, graph, tasks, inference.embed(other, graph)),
-        )
-        mine, its = (inference.accuracies(one, tasks) for one in scores)
+        states = {model: self.embedding(), other: inference.embed(other, graph)}
+        mine, its = (inference.accuracies(inference.score_tasks(m, graph, tasks, h), tasks) for m, h in states.items())
         return Comparison(float(mine.mean()), float(its.mean()), summarize(mine - its, tasks).interval)
 
     def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
@@ -226,21 +216,18 @@ class FewShotClassifier:
         model, schema = self._fitted()
         given, source = {name: file for name, file in files.items() if file is not None}, self.source
         if given and "edges" not in given:
-            raise InputError("another graph needs its edges: name them with --edges")
+            raise InputError("another graph needs its edges: name them with edges=")
         if given:
             source = (source or TableSource()).elsewhere(**given)
         elif source is None and model.card.dataset is not None:
             return load_dataset(model.card.dataset)[0]
         if source is None or not source.files():
-            raise InputError(
-                f"{self.folder or 'this model'} does not remember any tables: name them with --edges and --nodes"
-            )
+            what = self.folder or "this model"
+            raise InputError(f"{what} does not remember any tables: name them with edges= and nodes=")
         if not given and (lost := source.missing()):
-            raise InputError(
-                f"{lost}, which the model was fitted on, is gone: name the tables with --edges and --nodes"
-            )
-        graph = source.read(memory, engine)
-        if source.digest is not None and source.digest == source.hash_files():
+            raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with edges= and nodes=")
+        graph, now = source.infer(memory, engine)
+        if now.digest == source.digest:
             # the same files are the same graph, even if another machine rounds their features differently
             graph.cache.get(FINGERPRINT, lambda: schema.fingerprint or "")
         return graph
@@ -261,7 +248,7 @@ class FewShotClassifier:
         model, _ = self._fitted()
         model.reset_head()  # the user's classes may be any number
         self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
-        self.support = self.calibration = self.question = self.new_nodes = None
+        self.support = self.task = self.new_nodes = None
         self._embedding = self._open_set_model = None
 
     def changed_labels(self, graph: Graph) -> str | None:
@@ -295,8 +282,10 @@ class FewShotClassifier:
     def open_set_model(self, progress: Progress = lambda what, part: None, *, inductive: bool = False) -> OpenSetModel:
         """The open-set model of the attached graph: as it was saved for these very labels, or learned now; if
         ``inductive``, with what predictions for new nodes need."""
-        (model, _), graph, saved = self._fitted(), self._graph(), self._saved()
-        found = self._open_set_model
+        (model, _), graph, found = self._fitted(), self._graph(), self._open_set_model
+        saved = None
+        if self.on_fitted_graph and self.folder is not None and self.manifest is not None:
+            saved = self.folder, self.manifest
         if found is None:
             y, classes = self.known_labels()
             if graph.space is None and saved is not None:
@@ -308,12 +297,6 @@ class FewShotClassifier:
             found = replace(found, cached=cached or found.cached_state(graph, opening.views_of(model, graph)))
         self._open_set_model = found
         return found
-
-    def _saved(self) -> tuple[Path, Manifest] | None:
-        """The folder with what was made of the attached graph, if the classifier was loaded from one."""
-        if self.folder is None or self.manifest is None or not self.on_fitted_graph:
-            return None
-        return self.folder, self.manifest
 
     # --- adapt and predict ----------------------------------------------------------------------------------
 
@@ -349,17 +332,16 @@ class FewShotClassifier:
             support = resolve(examples, graph, self.known)
             if priors:
                 raise InputError("priors belong to open-set classification (among 'all'); the closed set has none")
-            split = self.known.split(graph)
-            found = calibrated(self._fitted()[0], graph, self.embedding(), split, support, self.calibrations)
-            self.support, self.calibration, self.question = support, found, None
-            return self
-        world = self.open_set_model(progress)
-        other = opening.other_name(world.classes)
-        support = resolve(examples, graph, self.known, least=0, other=other)
-        fixed = checked_priors(priors, support.classes[: support.n_new], other)
-        nodes = None if pool is None else find_nodes(graph, pool, "pool")
-        self.question = world.adapt(support.examples(), others=support.of(other), fixed=fixed, other=other, pool=nodes)
-        self.support, self.calibration = support, None
+            scored = self._fitted()[0], graph, self.embedding(), self.known.split(graph)
+            self.task = ClosedSetTask.of(*scored, support, self.calibrations)
+        else:
+            model = self.open_set_model(progress)
+            other = opening.other_name(model.classes)
+            support = resolve(examples, graph, self.known, other)
+            fixed = checked_priors(priors, support.classes[: support.n_new], other)
+            nodes = None if pool is None else find_nodes(graph, pool, "pool")
+            self.task = model.adapt(support.examples(), others=support[other], fixed=fixed, other=other, pool=nodes)
+        self.support = support
         return self
 
     def read_examples(self, given: Any, graph: Graph | None = None) -> Examples:
@@ -372,13 +354,13 @@ class FewShotClassifier:
     def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> Self:
         """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In open-set classification
         only what they touch is computed again; shares given to ``adapt`` stay."""
-        support, graph = self._support(), self._graph()
-        examples = changed_examples(support, graph, add or {}, remove or {})
-        if self.question is None:
+        task, graph = self._task(), self._graph()
+        assert self.support is not None
+        examples = changed_examples(self.support, graph, add or {}, remove or {})
+        if isinstance(task, ClosedSetTask):
             return self.adapt(examples, among="new")
-        other = self.question.other
-        self.support = resolve(examples, graph, self.known, least=0, other=other)
-        self.question = self.question.with_examples(self.support.examples(), self.support.of(other))
+        self.support = resolve(examples, graph, self.known, task.other)
+        self.task = task.with_examples(self.support.examples(), self.support[task.other])
         return self
 
     def predict_proba(
@@ -394,43 +376,33 @@ class FewShotClassifier:
         batch_size: int = 1 << 16,
         progress: inference.NodeProgress | None = None,
     ) -> Iterator[Predictions]:
-        """The same, ``batch_size`` nodes at a time (closed-set ones in batches that a method can score at once)."""
-        graph, question = self._graph(), self.question
-        if nodes is None:
-            ids = torch.arange(graph.num_nodes, device=graph.device)
-        else:
-            ids = find_nodes(graph, nodes, "nodes to predict")
-        parts: Sequence[Tensor] = ids.split(batch_size)
-        if question is None and len(ids):  # a node's neighbours count too
-            parts = [ids[a:b] for a, b in inference.batches(graph.degree[ids] + inference.OVERHEAD)]
-        ask = self._closed_set_probabilities if question is None else question.probabilities
-        found: Iterable[Tensor] = map(ask, parts)
-        if graph.space is not None and question is not None:
-            found = graph.space.results(
-                _without_unused(question).probabilities, parts, "predictions, by chunks of rows"
-            )
-        classes, kinds, done = self.classes_, None if question is None else question.kinds, 0
+        """The same, ``batch_size`` nodes at a time."""
+        graph, task = self._graph(), self._task()
+        everything = torch.arange(graph.num_nodes, device=graph.device)
+        ids = everything if nodes is None else find_nodes(graph, nodes, "nodes to predict")
+        parts, done = ids.split(batch_size), 0
+        found: Iterable[Tensor] = map(task.probabilities, parts)
+        if graph.space is not None and isinstance(task, OpenSetTask):
+            found = graph.space.results(_without_unused(task).probabilities, parts, "predictions, by chunks of rows")
         for part, probabilities in zip(parts, found, strict=True):
             done += len(part)
             if progress is not None:
                 progress(done, len(ids))
             names = [node_name(graph, i) for i in part.tolist()]
-            yield Predictions(part.cpu(), names, classes, probabilities.cpu(), kinds)
-
-    def _closed_set_probabilities(self, nodes: Tensor) -> Tensor:
-        model, graph, embedding, support, calibration = self._closed_set_parts()
-        scores = inference.score_nodes(model, graph, embedding, support.nodes, support.y, len(support.classes), nodes)
-        return calibration.probabilities(scores)
-
-    def _closed_set_parts(self) -> tuple[Method, Graph, Any, Support, Calibration]:
-        assert self.calibration is not None
-        return self._fitted()[0], self._graph(), self.embedding(), self._support(), self.calibration
+            yield Predictions(part.cpu(), names, task.classes, probabilities.cpu(), task.kinds)
 
     def predict(
         self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
     ) -> list[str]:
         """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
         return self.predict_proba(nodes).labels(threshold, thresholds)
+
+    def score(self, nodes: Iterable[Any] | None, y: Iterable[Any]) -> float:
+        """The share of nodes, by default of all, whose predicted class has the name that ``y`` gives."""
+        predicted, wanted = self.predict(nodes), [str(name) for name in y]
+        if len(predicted) != len(wanted):
+            raise InputError(f"y has {len(wanted)} classes for {len(predicted)} nodes; give one for each node")
+        return sum(a == b for a, b in zip(predicted, wanted, strict=True)) / max(1, len(wanted))
 
     def append(self, nodes: Any, edges: Any = ()) -> Predictions:
         """Open-set probabilities of new nodes; only what they touch is computed.
@@ -444,8 +416,8 @@ class FewShotClassifier:
             edges: beside a graph, pairs of names (and a weight) that join new nodes to old ones; beside a table, a
                 table of edges.
         """
-        self._support()
-        if self.question is None:
+        task = self._task()
+        if not isinstance(task, OpenSetTask):
             raise InputError("appended nodes get open-set predictions: adapt(..., among='all') first")
         graph = self._graph()
         if graph.space is not None:
@@ -456,10 +428,15 @@ class FewShotClassifier:
         else:
             (nodes, count), edges = read_new_nodes(self.source, graph, nodes, edges), ()
         self.new_nodes = NewNodes.of(graph, self._fitted()[1], model, nodes, edges, self.new_nodes, count)
-        return self.new_nodes.predicted(graph, self.question, model, count)
+        return self.new_nodes.predicted(graph, task, model, count)
 
-    def find(self, label: str, top: int = 100) -> Candidates:
-        """The ``top`` nodes without a label that are likeliest of the class ``label``."""
+    def find(self, label: str | None = None, top: int = 100) -> Candidates:
+        """The ``top`` nodes without a label that are likeliest of the class ``label``, by default the only new one."""
+        if label is None:
+            new = list(self._task().examples)
+            if len(new) != 1:
+                raise InputError(f"there are {len(new)} new classes ({', '.join(new)}): say which to find with label=")
+            (label,) = new
         one_of("class", label, self.classes_)
         nodes = self.unlabelled()
         if not 1 <= top <= len(nodes):
@@ -497,18 +474,15 @@ class FewShotClassifier:
             4
         """
         graph, support = self._graph(), self.support
-        if among is not None:
-            nodes = find_nodes(graph, among, "nodes to ask about")
-        else:
-            nodes = (graph.y < 0).nonzero().flatten() if support is None else self.unlabelled()
+        nodes = self.unlabelled() if among is None else find_nodes(graph, among, "nodes to ask about")
         found = None if support is None else self.predict_proba(nodes)
         shots = {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
         return Suggester(graph, self.coordinates(), nodes, found, shots).suggest(n, by, label, told)
 
     def coordinates(self) -> Tensor:
         """Where the nodes lie, ``[N, d]``: those of the open-set model, or the method's embeddings side by side."""
-        if self.question is not None:
-            return self.question.model.x
+        if isinstance(self.task, OpenSetTask):
+            return self.task.model.x
         return torch.cat([part.float() for part in self.embeddings()], 1)
 
     def expect(
@@ -516,34 +490,43 @@ class FewShotClassifier:
     ) -> Expectation:
         """What is to be expected of open-set predictions: the share of right rows, precision and recall of each new
         class, accuracy on known classes; each with an interval, and what was assumed."""
-        if self.question is None or found.kinds is None:
+        if not isinstance(self.task, OpenSetTask) or found.kinds is None:
             raise InputError("expectations are for predictions among 'all'; closed-set ones have `calibration`")
-        return self.question.expect(found.probabilities, found.accepted(threshold, thresholds))
+        return self.task.expect(found.probabilities, found.accepted(threshold, thresholds))
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
         """Why a node gets its class, and what would change it."""
         if n_neighbours < 0:
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
-        (at,) = find_nodes(self._graph(), [node], "node to explain").tolist()
-        self._support()
-        if self.question is not None:
-            return OpenSetExplainer(self._graph(), self.question, at).explain(n_neighbours)
-        return ClosedSetExplainer(*self._closed_set_parts(), at).explain(n_neighbours)
+        graph, task = self._graph(), self._task()
+        (at,) = find_nodes(graph, [node], "node to explain").tolist()
+        explainer = OpenSetExplainer if isinstance(task, OpenSetTask) else ClosedSetExplainer
+        return explainer(graph, task, at).explain(n_neighbours)
 
     def unlabelled(self) -> Tensor:
         """All nodes that have no label, in the graph or as an example."""
         free = self._graph().y < 0
-        free[self._support().nodes] = False
+        if self.support is not None:
+            free[self.support.nodes] = False
         nodes = free.nonzero().flatten()
         if not len(nodes):
-            raise InputError("every node has a label already; say with --nodes-file which ones to predict")
+            raise InputError("every node has a label already; name the nodes to predict")
         return nodes
 
     @property
     def classes_(self) -> tuple[str, ...]:
         """The classes that can be predicted, in the order of the probabilities."""
-        support = self._support()
-        return support.classes if self.question is None else self.question.classes
+        return self._task().classes
+
+    @property
+    def question(self) -> OpenSetTask | None:
+        """The open-set task; None where the classes to choose from are the new ones only."""
+        return self.task if isinstance(self.task, OpenSetTask) else None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """That of closed-set predictions."""
+        return self.task.calibration if isinstance(self.task, ClosedSetTask) else None
 
     # --- save and load --------------------------------------------------------------------------------------
 
@@ -577,7 +560,7 @@ class FewShotClassifier:
         manifest = checkpoint.read_manifest(source)
         model = checkpoint.read(source, manifest)
         card = model.card
-        shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
+        shape = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
         made = cls(card.method, **shape, **card.options)
         made.model, made.folder, made.manifest = model, source, manifest
         if DOCUMENT not in manifest:
@@ -598,8 +581,7 @@ class FewShotClassifier:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments this classifier was made with."""
-        size = None if self.min_size == max(2, 2 * self.shape["k_shot"]) else self.min_size
-        return {"method": self.method, **self.shape, "min_size": size, "device": self.device, **self.options}
+        return {"method": self.method, **self.shape, "min_size": self.min_size, "device": self.device, **self.options}
 
     def set_params(self, **params: Any) -> Self:
         """The same classifier with other arguments, not fitted."""
@@ -625,11 +607,25 @@ class FewShotClassifier:
             raise InputError("no graph is attached: call attach(graph) first")
         return self.graph
 
-    def _support(self) -> Support:
-        self._graph()
-        if self.support is None:
-            raise InputError("there are no classes to choose from: call adapt({class: [nodes], ...}) first")
-        return self.support
+    def _task(self) -> OpenSetTask | ClosedSetTask:
+        """What is to be predicted: as ``adapt`` was told, or the known classes."""
+        if self.task is None:
+            self.adapt({})
+        assert self.task is not None
+        return self.task
+
+
+def _check_memory(graph: Graph) -> None:
+    """Refuse a store that cannot be fitted in its memory, before hours of views; label propagation takes the most."""
+    space, n = graph.space, graph.num_nodes
+    assert space is not None
+    needed = Space.memory_for(wordless_bytes(n, len(graph.indices)), n)
+    if not graph.has_features and space.memory < needed:
+        raise InputError(
+            "a graph without feature columns gets structural ones, which are made in memory: give memory= "
+            f"{format_bytes(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
+        )
+    space.check(n, COPIES)
 
 
 def check_folder(folder: PathLike, force: bool) -> Path:
@@ -642,9 +638,7 @@ def check_folder(folder: PathLike, force: bool) -> Path:
         if not (target / checkpoint.CARD).exists():
             raise InputError(f"{target} holds other files than a model; name a new folder")
         if not force:
-            raise InputError(
-                f"{target} holds a model already; choose another folder or overwrite it (--force, in Python force=True)"
-            )
+            raise InputError(f"{target} holds a model already; choose another folder or overwrite it with force=True")
     return target
 
 

@@ -14,26 +14,18 @@ from ..errors import InputError
 from ..files import PathLike, readable, work_folder
 from ..graph import Graph
 from ..store import Engine
-from ..tables import check_writable, find_id, read_columns, write_columns
+from ..tables import check_writable, find_id, read_columns
 from ..tables.write import writing_columns
 from ..tasks import ClassSplit
 from ..training import checkpoint
 from ..training.evaluate import Evaluation, NodeProgress, evaluate
 from ..training.loop import Callback
-from .classifier import Comparison, FewShotClassifier, check_folder
-from .inputs import TableSource, choose_split, class_name, class_sizes, find_nodes, sorted_by_name
-from .predictions import UNKNOWN, Candidates, Predictions
-from .simulation import Expectation, Progress
+from .classifier import FewShotClassifier, check_folder
+from .inputs import TableSource, class_name, class_sizes, find_nodes, sorted_by_name
+from .predictions import UNKNOWN, Predictions
+from .simulation import Counts, Expectation, Progress
 
 Say = Callable[[str], None]  # told in a line what is being done
-
-
-@dataclass(frozen=True)
-class FittedTables:
-    """What ``fit_tables`` did: the classifier, and its accuracy beside that of the training-free ``probe``."""
-
-    classifier: FewShotClassifier
-    beside_probe: Comparison | None
 
 
 def fit_tables(
@@ -49,7 +41,7 @@ def fit_tables(
     learning: Progress = lambda what, part: None,
     memory: int | None = None,
     engine: Engine | None = None,
-) -> FittedTables:
+) -> FewShotClassifier:
     """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
 
     Args:
@@ -65,7 +57,7 @@ def fit_tables(
     """
     state = Path(out).with_name(f"{Path(out).name}.training")  # until there is a whole model
     if resume and not work_folder(state, begin=False):
-        raise InputError(f"there is no training to go on with at {state}; leave --resume out to start one")
+        raise InputError(f"there is no training to go on with at {state}; leave resume= out to start one")
     if not resume and work_folder(state, begin=False):
         shutil.rmtree(state)
     elif resume and (Path(out) / checkpoint.CARD).exists():
@@ -73,7 +65,7 @@ def fit_tables(
     check_folder(out, force)
     graph, source = source.infer(memory, engine)
     classifier = FewShotClassifier(method, **(settings or {}))
-    split = choose_split(graph, classifier.min_size)
+    split = classifier.choose_split(graph)
     if understood is not None:
         understood(graph, split, source)
     work_folder(state)
@@ -82,8 +74,7 @@ def fit_tables(
     classifier.save(out, force=force, progress=learning)
     if not classifier.interrupted:
         shutil.rmtree(state, ignore_errors=True)
-    worth = method != "probe" and not classifier.interrupted and not source.stored  # the probe holds all in memory
-    return FittedTables(classifier, classifier.compare() if worth else None)
+    return classifier
 
 
 def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) -> FewShotClassifier:
@@ -126,12 +117,13 @@ def load_adapted(
     classifier, graph = _load(folder, say, **where)
     find_nodes(graph, wanted, "nodes asked for")
     examples = classifier.read_examples(support, graph)
-    new = [c for c, name in enumerate(graph.class_names or ()) if name in examples and name not in classifier.known]
+    unknown = set(examples) - classifier.known.names()
+    new = [c for c, name in enumerate(graph.class_names or ()) if name in unknown]
     # the support may be the table of nodes: there the examples stand as labels of the graph
     hidden = torch.isin(graph.y, torch.tensor(new, dtype=torch.long, device=graph.device))
     classifier.attach(graph.with_labels(torch.where(hidden, -1, graph.y)) if bool(hidden.any()) else graph)
     if among is None and not bool((graph.y >= 0).any()):
-        say("note: no node has a label, so predictions are closed-set (--closed-set)")
+        say("note: no node has a label, so predictions are closed-set")
         among = "new"
     told: set[str] = {"done"}
 
@@ -180,25 +172,22 @@ def predict_tables(
     """
     check_writable(out, force)
     if (new_nodes is None) != (new_edges is None):
-        raise InputError("new nodes need both tables: --new-nodes FILE --new-edges FILE")
-    wanted: Sequence[str] = ()
+        raise InputError("new nodes need both tables: new_nodes= and new_edges=")
+    nodes: Any = ()
     if nodes_file is not None:
         table = read_columns(nodes_file)
         column = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
-        wanted = table.text(column, "nodes to predict")
-    classifier = load_adapted(folder, support, wanted=wanted, **(adapting or {}))
-    graph = classifier.graph
-    assert graph is not None
-    if new_nodes is not None:
-        return write_predictions(classifier, [classifier.append(new_nodes, new_edges)], out, force=force, **writing)
-    nodes: Any = wanted
-    if nodes_file is None:
-        nodes = classifier.unlabelled()
-        if graph.space is None:  # names on disk are not sorted
+        nodes = table.text(column, "nodes to predict")
+    classifier = load_adapted(folder, support, wanted=nodes, **(adapting or {}))
+    if nodes_file is None and new_nodes is None:
+        nodes, graph = classifier.unlabelled(), classifier.graph
+        if graph is not None and graph.space is None:  # names on disk are not sorted
             nodes = sorted_by_name(graph, nodes)
     with scoring or nullcontext() as progress:
-        found = classifier.iter_proba(nodes, progress=progress)
-        return write_predictions(classifier, found, out, force=force, **writing)
+        parts: Iterable[Predictions] = classifier.iter_proba(nodes, progress=progress)
+        if new_nodes is not None:
+            parts = [classifier.append(new_nodes, new_edges)]
+        return write_predictions(classifier, parts, out, force=force, **writing)
 
 
 def write_predictions(
@@ -213,9 +202,8 @@ def write_predictions(
     raw_cells: bool = False,
 ) -> PredictedTables:
     """Write predictions to the table ``out`` as they come, and sum them up; those of a store are not held in memory."""
-    question, kept, rows, expected_counts, closest = classifier.question, list[Predictions](), 0, None, (2.0, "")
-    keep = classifier.graph is not None and classifier.graph.space is None
-    counts: Counter[str] = Counter()
+    question, counts, kept, rows, closest = classifier.question, Counter[str](), list[Predictions](), 0, (2.0, "")
+    in_memory, expected = classifier.graph is not None and classifier.graph.space is None, list[Counts]()
     with writing_columns(out, force, raw_cells) as write:
         for part in parts:
             table = part.table(threshold, thresholds, all_probabilities=all_probabilities)
@@ -226,44 +214,16 @@ def write_predictions(
                 at = int(table["margin"].argmin())
                 closest = min(closest, (float(table["margin"][at]), part.names[at]))
             if question is not None:
-                more = question.counts(part.probabilities, part.accepted(threshold, thresholds))
-                expected_counts = more if expected_counts is None else expected_counts + more
-            kept += [part] if keep else []
-    expected = None if question is None or expected_counts is None else question.expectation(expected_counts)
+                expected.append(question.counts(part.probabilities, part.accepted(threshold, thresholds)))
+            kept += [part] if in_memory else []
     return PredictedTables(
         classifier,
         rows,
         {name: counts[name] for name in (*classifier.classes_, UNKNOWN)},
         closest[1],
-        expected,
+        question.expectation(sum(expected[1:], expected[0])) if question is not None and expected else None,
         Predictions.concatenate(kept) if kept else None,
     )
-
-
-def find_tables(
-    folder: PathLike,
-    support: PathLike,
-    out: PathLike | None = None,
-    *,
-    label: str | None = None,
-    top: int = 200,
-    force: bool = False,
-    raw_cells: bool = False,
-    **where: Any,
-) -> tuple[FewShotClassifier, Candidates]:
-    """The ``top`` unlabelled nodes that are likeliest of the new class ``label``, by default the only one; written to
-    ``out``, if that is given."""
-    if out is not None:
-        check_writable(out, force)
-    classifier = load_adapted(folder, support, **where)
-    assert classifier.support is not None
-    names = classifier.support.classes[: classifier.support.n_new]
-    if label is None and len(names) > 1:
-        raise InputError(f"{support} names {len(names)} classes: say which to find with --class ({', '.join(names)})")
-    found = classifier.find(names[0] if label is None else label, top)
-    if out is not None:
-        write_columns(out, found.table(), force, raw_cells)
-    return classifier, found
 
 
 @dataclass(frozen=True)
@@ -293,12 +253,12 @@ def evaluate_tables(
     assert model is not None and graph is not None
     k_shot, n_query = k_shot or shape["k_shot"], n_query or shape["n_query"]
     large = {int(c): class_name(graph, int(c)) for c in (class_sizes(graph) >= k_shot + n_query).nonzero()[0]}
-    others = [c for c, name in large.items() if name not in known]
+    others = [c for c, name in large.items() if name not in known.names()]
     chosen = others if len(others) >= 2 else [c for c, name in large.items() if name in known.validation]
     if len(chosen) < 2:
         raise InputError(
             f"tasks with {k_shot} examples and {n_query} queries of each class need two classes of {k_shot + n_query} "
-            f"labelled nodes that the model did not learn from; there are {len(chosen)}. Ask for fewer (--n-query)"
+            f"labelled nodes that the model did not learn from; there are {len(chosen)}. Ask for fewer with n_query="
         )
     n_way = n_way or min(shape["n_way"], len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)

@@ -12,12 +12,11 @@ from ..errors import InputError
 from ..graph import Graph
 from ..graph.edge_types import union
 from ..graph.operators import adjacency, rows_of, times_rows, weighted_adjacency
-from ..methods.base import Method
 from ..nn.features import column_mass
 from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
 from ..training import evaluate as inference
-from .calibration import Calibration
-from .inputs import Support, class_name, node_name
+from .calibration import ClosedSetTask
+from .inputs import class_name, node_name
 from .known_classes import PROPAGATION, class_prior, linear, log_shares
 from .novelty import node_features
 from .open_set import OpenSetTask
@@ -111,7 +110,8 @@ class Effect(NamedTuple):
 
 
 class Explainer:
-    """Explains the prediction of one ``node``; subclasses say what the probabilities are without edges or examples.
+    """Explains the prediction of one ``node`` in a task; subclasses say how alike nodes are, and what the probabilities
+    are without some edges.
 
     The margin is that of the chosen class over the runner-up. Up to ``together`` things are taken away at once to find
     what would change the prediction.
@@ -119,15 +119,12 @@ class Explainer:
 
     together = 5
 
-    def __init__(self, graph: Graph, node: int, classes: Sequence[str], examples: Mapping[str, Tensor]) -> None:
-        self.graph, self.node, self.classes, self.examples = graph, node, classes, examples
+    def __init__(self, graph: Graph, task: OpenSetTask | ClosedSetTask, node: int) -> None:
+        self.graph, self.task, self.node = graph, task, node
+        self.classes, self.examples = task.classes, task.examples
         self.at = torch.tensor([node], device=graph.device)
-        self.p = self.probabilities(self.at)[0]
+        self.p = task.probabilities(self.at)[0]
         self.best, self.second = self.p.topk(2).indices.tolist()
-
-    def probabilities(self, nodes: Tensor) -> Tensor:
-        """Those of ``nodes [B]``, ``[B, classes]``."""
-        raise NotImplementedError
 
     def similarity(self, nodes: Tensor) -> Tensor:
         """How alike ``nodes [B]`` are to the node, from -1 to 1."""
@@ -138,8 +135,15 @@ class Explainer:
         raise NotImplementedError
 
     def without_examples(self, parts: Sequence[Sequence[int]]) -> Tensor:
-        """Probabilities ``[parts, classes]`` of the node without the examples in each part."""
-        raise NotImplementedError
+        """Probabilities ``[parts, classes]`` of the node without the examples in each part; a class keeps at least
+        one."""
+        found = []
+        for part in parts:
+            gone = torch.tensor(part, device=self.at.device)
+            left = {name: nodes[~torch.isin(nodes, gone)] for name, nodes in self.examples.items()}
+            task = self.task.with_examples({n: rest if len(rest) else self.examples[n] for n, rest in left.items()})
+            found.append(task.probabilities(self.at))
+        return torch.cat(found)
 
     def members(self, name: str) -> Tensor:
         """The nodes that show a class: its examples."""
@@ -167,6 +171,7 @@ class Explainer:
             examples,
             self._neighbours(around[:200], weight[:200], edges),
             int(self.graph.degree[self.node]),
+            kind=None if self.task.kinds is None else self.task.kinds[self.best],
             given=given_labels(self.graph, self.examples, self.at).get(self.node),
             columns=columns,
             changes=tuple(change for change in changes if change is not None),
@@ -219,7 +224,7 @@ class Explainer:
 
     def _neighbours(self, around: Tensor, weight: Tensor, edges: Mapping[int, Effect]) -> tuple[Neighbour, ...]:
         given = given_labels(self.graph, self.examples, around)
-        chosen = self.probabilities(around).argmax(1).tolist()
+        chosen = self.task.probabilities(around).argmax(1).tolist()
         found = []
         for u, w, c in zip(around.tolist(), weight.tolist(), chosen, strict=True):
             influence, evidence = edges[u][:2] if u in edges else (None, None)
@@ -252,38 +257,25 @@ class ClosedSetExplainer(Explainer):
     takes a pass over the graph."""
 
     together = 1
-
-    def __init__(
-        self, model: Method, graph: Graph, state: Any, support: Support, calibration: Calibration, node: int
-    ) -> None:
-        self.model, self.state, self.support, self.calibration = model, state, support, calibration
-        self.embeddings = [(part, part.mean(0, dtype=torch.float32)) for part in embeddings_of(state, graph.num_nodes)]
-        super().__init__(graph, node, support.classes, support.examples())
-
-    def _scored(self, graph: Graph, state: Any, nodes: Tensor, keep: Tensor | slice = slice(None)) -> Tensor:
-        support = self.support.nodes[keep], self.support.y[keep], len(self.classes)
-        return self.calibration.probabilities(inference.score_nodes(self.model, graph, state, *support, nodes))
-
-    def probabilities(self, nodes: Tensor) -> Tensor:
-        return self._scored(self.graph, self.state, nodes)
+    task: ClosedSetTask
 
     def similarity(self, nodes: Tensor) -> Tensor:
         """The mean over the embeddings of the cosine around the mean of all nodes."""
-        cosines = [F.cosine_similarity(z[self.at] - mean, z[nodes] - mean, dim=-1) for z, mean in self.embeddings]
+        cosines = []
+        for z in embeddings_of(self.task.state, self.graph.num_nodes):
+            mean = z.mean(0, dtype=torch.float32)
+            cosines.append(F.cosine_similarity(z[self.at] - mean, z[nodes] - mean, dim=-1))
         return torch.stack(cosines).mean(0)
 
     def without_edges(self, cuts: Sequence[Sequence[int]]) -> Tensor:
         found = []
         for cut in cuts:
-            graph = without_edges(self.graph, self.node, cut) if cut else self.graph
-            state = inference.embed(self.model, graph) if cut else self.state
-            found.append(self._scored(graph, state, self.at))
+            task = self.task
+            if cut:
+                graph = without_edges(self.graph, self.node, cut)
+                task = replace(task, graph=graph, state=inference.embed(task.model, graph))
+            found.append(task.probabilities(self.at))
         return torch.cat(found)
-
-    def without_examples(self, parts: Sequence[Sequence[int]]) -> Tensor:
-        nodes = self.support.nodes
-        keep = [~torch.isin(nodes, torch.tensor(part, device=nodes.device)) for part in parts]
-        return torch.cat([self._scored(self.graph, self.state, self.at, some) for some in keep])
 
 
 @dataclass(frozen=True)
@@ -317,18 +309,14 @@ class OpenSetExplainer(Explainer):
     edge or a column is exact at the node itself: its views, propagated labels and novelty features are computed again,
     with the bases, means, models and predictions of all other nodes as they are."""
 
+    task: OpenSetTask
+
     def __init__(self, graph: Graph, task: OpenSetTask, node: int) -> None:
         if task.model.pipeline is None:
             raise InputError("this model keeps nothing to explain its predictions by; fit it again")
-        self.task, self.model, self.pipeline = task, task.model, task.model.pipeline
+        self.model, self.pipeline = task.model, task.model.pipeline
         self.uncut: Surroundings | None = None
-        super().__init__(union(self.model.use.seen(graph)), node, task.classes, task.examples)
-
-    def explain(self, n_neighbours: int = 5) -> Explanation:
-        return replace(super().explain(n_neighbours), kind=self.task.kinds[self.best])
-
-    def probabilities(self, nodes: Tensor) -> Tensor:
-        return self.task.probabilities(nodes)
+        super().__init__(union(self.model.use.seen(graph)), task, node)
 
     def similarity(self, nodes: Tensor) -> Tensor:
         """Cosines of the coordinates; a few rows at a time, as a hub has very many neighbours."""
@@ -348,16 +336,6 @@ class OpenSetExplainer(Explainer):
         if not cuts[0]:  # nothing is cut: what columns are taken from
             self.uncut = around
         return self.predicted(around)
-
-    def without_examples(self, parts: Sequence[Sequence[int]]) -> Tensor:
-        """A class keeps at least one example."""
-        found = []
-        for part in parts:
-            gone = torch.tensor(part, device=self.at.device)
-            left = {name: nodes[~torch.isin(nodes, gone)] for name, nodes in self.examples.items()}
-            task = self.task.with_examples({n: rest if len(rest) else self.examples[n] for n, rest in left.items()})
-            found.append(task.probabilities(self.at))
-        return torch.cat(found)
 
     @torch.no_grad()
     def surroundings(self, cuts: Sequence[Sequence[int]]) -> Surroundings:

@@ -78,31 +78,25 @@ class TableSource:
         """Whether the edges are a store, which holds a whole graph."""
         return isinstance(self.edges, str) and is_store(self.edges)
 
-    def read(self, limit: int | None = None, engine: Engine | None = None) -> Graph:
-        """The graph in the files. A store stays on disk: ``limit`` bounds the memory that the work on it takes, which
-        ``engine`` does."""
-        return self._read(limit, engine, verify=False)[0]
+    def infer(self, memory: int | None = None, engine: Engine | None = None) -> tuple[Graph, "TableSource"]:
+        """The graph in the files, and the source with all that was learned of them.
 
-    def infer(self, limit: int | None = None, engine: Engine | None = None) -> tuple[Graph, "TableSource"]:
-        """The graph in the files, and the source with all that was learned of them. The hashes of a store are
-        compared."""
-        for name in (*self.columns, *self.options) if self.stored else ():
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"{flag} is about tables, and {self.edges} is a store: say it to `fewnode import`")
-        graph, found = self._read(limit, engine, verify=True)
-        source = replace(self, encoder=tables.TableEncoder()) if found is None else self.learned(found)
-        return graph, replace(source, digest=source.hash_files())
-
-    def _read(self, limit: int | None, engine: Engine | None, verify: bool) -> tuple[Graph, tables.GraphTables | None]:
+        A store stays on disk: ``memory`` bounds what the work on it takes, ``engine`` does that work. Its hashes are
+        compared the first time.
+        """
         if self.stored:
             if self.nodes or self.features or self.labels:
-                raise InputError(f"{self.edges} is a store, which holds nodes and features too: give --edges alone")
-            return open_store(str(self.edges), limit, verify=verify, engine=engine), None
-        for flag, given in (("--memory bounds the", limit), ("--engine does", engine)):
+                raise InputError(f"{self.edges} is a store, which holds nodes and features too: give edges= alone")
+            if self.digest is None and (told := [*self.columns, *self.options]):
+                raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
+            graph = open_store(str(self.edges), memory, verify=self.digest is None, engine=engine)
+            return graph, replace(self, encoder=tables.TableEncoder(), digest=self.hash_files())
+        for what, given in (("memory= bounds", memory), ("engine= does", engine)):
             if given is not None:
-                raise InputError(f"{flag} work on a store; make one of the tables with `fewnode import`")
+                raise InputError(f"{what} the work on a store; make one of the tables with `fewnode import`")
         found = self.read_tables(self.edges, self.nodes, features=self.features, labels=self.labels)
-        return Graph.from_edges(**canonical(found.arguments)), found
+        source = self.learned(found)
+        return Graph.from_edges(**canonical(found.arguments)), replace(source, digest=source.hash_files())
 
     def read_tables(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
         """What such tables hold, read with the columns and options of the source."""
@@ -312,9 +306,6 @@ class KnownClasses:
     def names(self) -> set[str]:
         return {*self.base, *self.validation}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.base or name in self.validation
-
     def split(self, graph: Graph) -> ClassSplit:
         """The same classes as ids of ``graph``; those it has no labelled node of are left out."""
         ids = {class_name(graph, c): c for c in np.flatnonzero(class_sizes(graph)).tolist()}
@@ -415,11 +406,18 @@ class Support:
     classes: tuple[str, ...]
     n_new: int
 
+    @classmethod
+    def of(cls, nodes: Mapping[str, Tensor], n_new: int, device: Any = None) -> "Support":
+        """The nodes of each class, of which the first ``n_new`` are new."""
+        ids = torch.cat(list(nodes.values())) if nodes else torch.empty(0, dtype=torch.long, device=device)
+        y = torch.tensor([c for c, part in enumerate(nodes.values()) for _ in part], dtype=torch.long)
+        return cls(ids, y.to(ids.device), tuple(nodes), n_new)
+
     def examples(self) -> dict[str, Tensor]:
         """The nodes of each new class."""
-        return {name: self.of(name) for name in self.classes[: self.n_new]}
+        return {name: self[name] for name in self.classes[: self.n_new]}
 
-    def of(self, name: str) -> Tensor:
+    def __getitem__(self, name: str) -> Tensor:
         """The examples of a class; none, if it has none."""
         return self.nodes[self.y == (self.classes.index(name) if name in self.classes else -1)]
 
@@ -483,31 +481,37 @@ def read_examples(
     return found
 
 
-def resolve(examples: Examples, graph: Graph, known: KnownClasses, least: int = 2, other: str | None = None) -> Support:
-    """Check the examples of at least ``least`` classes and find their nodes.
+def resolve(examples: Examples, graph: Graph, known: KnownClasses, other: str | None = None) -> Support:
+    """Check the examples and find their nodes.
 
     In open-set classification, where nodes of no class are called ``other``, some may also be given for a known class,
-    or for none; in closed-set classification known classes are refused.
+    or for none; in closed-set classification at least two new classes are needed, and known ones are refused.
     """
-    names = _checked_names(examples, known, least, closed=other is None)
-    found: dict[int, str] = {}
+    names = _checked_names(examples, known, closed=other is None)
+    class_of: dict[int, str] = {}
     nodes: dict[str, Tensor] = {}
     for name, given in zip(names, examples.values(), strict=True):
         ids = find_nodes(graph, given, f"class {name!r}")
         if not len(ids):
             raise InputError(f"class {name!r} has no examples; give it at least one node")
-        for node in ids.tolist():
-            _check_node(graph, node, name, found, known)
-            found[node] = name
+        for node, label in zip(ids.tolist(), graph.y[ids].tolist(), strict=True):
+            what = f"node {node_name(graph, node)!r} is an example of {name!r}"
+            if node in class_of:
+                again = "twice" if class_of[node] == name else f"and of {class_of[node]!r}"
+                raise InputError(f"{what} {again}; name it once")
+            if label >= 0 and (own := class_name(graph, label)) != name and own in known.names():
+                raise InputError(
+                    f"{what}, but the graph labels it {own!r}, a class the model knows; choose another example or "
+                    "correct the label"
+                )
+            class_of[node] = name
         nodes[name] = ids.sort().values  # the order in which they were given must not matter
-    new = [name for name in names if other is None or (name != other and name not in known)]
-    classes = (*new, *(name for name in names if name not in new))
-    y = [c for c, name in enumerate(classes) for _ in nodes[name]]
-    ids = torch.cat([*map(nodes.__getitem__, classes), torch.empty(0, dtype=torch.long, device=graph.device)])
-    return Support(ids, torch.tensor(y, dtype=torch.long).to(ids), classes, len(new))
+    new = [name for name in names if other is None or (name != other and name not in known.names())]
+    order = (*new, *(name for name in names if name not in new))
+    return Support.of({name: nodes[name] for name in order}, len(new), graph.device)
 
 
-def _checked_names(examples: Examples, known: KnownClasses, least: int, closed: bool) -> list[str]:
+def _checked_names(examples: Examples, known: KnownClasses, closed: bool) -> list[str]:
     names = [str(name).strip() for name in examples]
     folded: dict[str, str] = {}
     for name in names:
@@ -523,7 +527,7 @@ def _checked_names(examples: Examples, known: KnownClasses, least: int, closed: 
                 f"{name!r} is no new class: the model was {part} on it. Leave its examples out and offer the "
                 "known classes beside the new ones instead (among 'all')"
             )
-    if len(names) < least:
+    if closed and len(names) < 2:
         what = f"only {names[0]!r}" if names else "none"
         raise InputError(
             f"choosing needs at least two classes, the examples name {what}; add one (for example 'other')"
@@ -531,21 +535,9 @@ def _checked_names(examples: Examples, known: KnownClasses, least: int, closed: 
     return names
 
 
-def _check_node(graph: Graph, node: int, name: str, found: dict[int, str], known: KnownClasses) -> None:
-    if node in found:
-        other = "twice" if found[node] == name else f"and of {found[node]!r}"
-        raise InputError(f"node {node_name(graph, node)!r} is an example of {name!r} {other}; name it once")
-    label = int(graph.y[node])
-    if label >= 0 and (own := class_name(graph, label)) != name and own in known.names():
-        raise InputError(
-            f"node {node_name(graph, node)!r} is an example of {name!r}, but the graph labels it {own!r}, a class "
-            "the model knows; choose another example or correct the label"
-        )
-
-
 def changed_examples(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
     """The examples with some more, and without some."""
-    found = {name: support.of(name).tolist() for name in support.classes}
+    found = {name: support[name].tolist() for name in support.classes}
     for name, nodes in remove.items():
         if name not in found:
             raise InputError(f"there is no class {name!r} to take examples from; there are {', '.join(found)}")

@@ -284,7 +284,7 @@ def read_new_nodes(source: TableSource | None, graph: Graph, nodes: Any, edges: 
     if source is None or source.encoder is None or source.features is not None:
         raise InputError(
             "tables of new nodes are read as those of the fitting were, but this model was fitted on no table of nodes "
-            "that holds their features. Give a graph of the new nodes, or name the whole tables (--edges, --nodes)"
+            "that holds their features. Give a graph of the new nodes, or read the whole tables again"
         )
     table, joined = _table(nodes, "nodes"), _table(edges, "edges")
     columns: dict[str, Any] = dict(source.columns)

@@ -91,9 +91,9 @@ def plan(
     """
     for name, value in {"nodes": nodes, "edges": edges, "columns": columns, "classes": classes}.items():
         if value < 1:
-            raise InputError(f"--{name} {value}: it is at least 1")
+            raise InputError(f"{name} is {value}; it is at least 1")
     if not 0 <= labelled <= 1:
-        raise InputError(f"--labelled {labelled}: it is a share of the nodes, from 0 to 1")
+        raise InputError(f"labelled is {labelled}; it is a share of the nodes, from 0 to 1")
     memory = default_memory() if memory is None else memory
     rates = Rates.measured(nodes, 2 * edges / nodes)
     rank = rank_of(columns)

@@ -16,7 +16,6 @@ from .training import draw_steps
 
 if TYPE_CHECKING:
     from ..classifier.classifier import FewShotClassifier
-    from ..classifier.commands import FittedTables
     from ..classifier.inputs import TableSource
     from ..graph import Graph
     from ..tasks import ClassSplit
@@ -48,11 +47,11 @@ def fit_classifier(args: argparse.Namespace) -> int:
     try:
         with warnings_as_notes(), StageBar() as learning:
             how |= {"training": TrainingBar(), "learning": learning}
-            fitted = fit_tables(source, args.out, settings=settings, understood=understood, **how)
+            classifier = fit_tables(source, args.out, settings=settings, understood=understood, **how)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; --resume continues from the last check") from None
-    emit(args, {**facts, **_fitted(fitted, args.out)}, draw_fitted)
-    return 130 if fitted.classifier.interrupted else 0
+    emit(args, {**facts, **_fitted(classifier, args.out)}, draw_fitted)
+    return 130 if classifier.interrupted else 0
 
 
 def _understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> dict[str, Any]:
@@ -94,11 +93,10 @@ def draw_roles(facts: dict[str, Any]) -> None:
         show(f"note: {note}")
 
 
-def _fitted(fitted: "FittedTables", folder: str) -> dict[str, Any]:
+def _fitted(classifier: "FewShotClassifier", folder: str) -> dict[str, Any]:
     """What came out of the training."""
-    classifier, compared = fitted.classifier, fitted.beside_probe
     assert classifier.model is not None
-    card = classifier.model.card
+    card, compared = classifier.model.card, None if classifier.interrupted else classifier.compare()
     return {
         "folder": folder,
         "method": card.method,
@@ -265,12 +263,16 @@ def _closed_set_estimate(found: dict[str, Any]) -> str:
 
 
 def find_nodes(args: argparse.Namespace) -> None:
-    from ..classifier.commands import find_tables
+    from ..classifier.commands import load_adapted
+    from ..tables import check_writable, write_columns
 
     started = time.perf_counter()
-    top = args.top or (20 if args.out is None else 200)
-    how = options.picked(args, "label", "force", "raw_cells") | _adapting(args)
-    classifier, found = find_tables(args.folder, args.support, args.out, top=top, **how)
+    if args.out is not None:
+        check_writable(args.out, args.force)
+    classifier = load_adapted(args.folder, args.support, **_adapting(args))
+    found = classifier.find(args.label, args.top or (20 if args.out is None else 200))
+    if args.out is not None:
+        write_columns(args.out, found.table(), args.force, args.raw_cells)
     listed = [] if args.out is not None else zip(found.names, found.probabilities.tolist(), strict=True)
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {

@@ -218,7 +218,7 @@ class LabelSession:
         elif len(examples) >= 2:
             self.found = classifier.adapt(examples, among="new").predict_proba()
         else:
-            classifier.support = classifier.calibration = None
+            classifier.support = classifier.task = None
         named = {"new": self.labels.classes, "known": self.labels.known, "other": (self.labels.other,)}
         self.classes = [(name, kind) for kind, names in named.items() for name in names]
         self._score(examples)
