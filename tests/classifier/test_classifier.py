@@ -187,7 +187,8 @@ def test_in_batches_as_at_once(classifier, monkeypatch):
     whole = classifier.adapt(own_graph.examples(), among="new").predict_proba()
     monkeypatch.setattr(inference.batches, "__defaults__", (25,))
     told = []
-    parts = classifier.predict_proba(progress=lambda done, total: told.append((done, total)))
+    batches = classifier.iter_proba(batch_size=10, progress=lambda done, total: told.append((done, total)))
+    parts = Predictions.concatenate(list(batches))
     assert torch.allclose(whole.probabilities, parts.probabilities, atol=1e-6)
     assert len(told) > 20 and told[-1] == (240, 240) and told == sorted(told)
 
@@ -332,8 +333,8 @@ def test_nothing_that_is_given_is_changed(tmp_path):
         "suggest": lambda: classifier.suggest(3, told=told, among=some),
         "expect": lambda: classifier.expect(classifier.predict_proba(), thresholds=limits),
         "explain": lambda: (
-            [classifier.explain("n70")]
-            + [FewShotClassifier("probe").fit(graph).adapt(examples, among="new").explain("n70")]
+            classifier.explain("n70"),
+            FewShotClassifier("probe").fit(graph).adapt(examples, among="new").explain("n70"),
         ),
         "compare": lambda: classifier.compare(),
         "unlabelled": lambda: classifier.unlabelled(),

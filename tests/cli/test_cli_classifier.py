@@ -294,7 +294,7 @@ def test_an_own_model_is_evaluated_on_classes_it_did_not_learn(run, home):
     assert document["kind"] == "validation" and len(document["classes"]) == document["n_way"] == 2
     assert 0.5 < document["accuracy"] <= 1 and len(document["per_task"]) == 20
     code, _, err = run("evaluate", home / "m", "--n-query", 500)
-    assert code == 2 and "Ask for fewer (--n-query)" in err
+    assert code == 2 and "Ask for fewer with --n-query" in err
     assert run("evaluate", home / "m", "--pool", "tasks.npz")[0] == 2
 
 
@@ -343,7 +343,7 @@ def test_new_nodes_that_cannot_be_are_refused_with_their_place(run, home, tmp_pa
 
 def test_new_nodes_need_both_tables_and_no_page(run, home, tmp_path):
     code, _, err = run(*predict(home, "--new-nodes", "n.csv"))
-    assert code == 2 and "--new-nodes FILE --new-edges FILE" in err
+    assert code == 2 and "--new-nodes and --new-edges" in err
     assert run(*predict(home, "--new-nodes", "n.csv", "--new-edges", "e.csv", "--report", "r.html"))[0] == 2
 
 

@@ -130,7 +130,7 @@ class FewShotClassifier:
         self.new_nodes: NewNodes | None = None
 
     @property
-    def shape(self) -> dict[str, int]:
+    def shape(self) -> dict[str, Any]:
         """Classes, examples and queries of each class in a training task, and the seed."""
         return {"n_way": self.n_way, "k_shot": self.k_shot, "n_query": self.n_query, "seed": self.seed}
 
@@ -183,7 +183,7 @@ class FewShotClassifier:
             _check_memory(graph)
         self.schema = FeatureSchema.of(graph)
         ready = self.schema.fit(graph)
-        how = {"device": "cpu" if stored else self.device, "resume": resume and Path(resume), "callback": callback}
+        how: dict[str, Any] = {"device": "cpu" if stored else self.device, "resume": resume, "callback": callback}
         self.model = loop.fit(method, ready, split if split.base else None, **self.shape, **how, **options)
         self.notes += self.model.card.notes
         self.known, self.source = KnownClasses.of(graph, split), source or inferred
@@ -500,8 +500,9 @@ class FewShotClassifier:
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         graph, task = self._graph(), self._task()
         (at,) = find_nodes(graph, [node], "node to explain").tolist()
-        explainer = OpenSetExplainer if isinstance(task, OpenSetTask) else ClosedSetExplainer
-        return explainer(graph, task, at).explain(n_neighbours)
+        if isinstance(task, OpenSetTask):
+            return OpenSetExplainer(graph, task, at).explain(n_neighbours)
+        return ClosedSetExplainer(graph, task, at).explain(n_neighbours)
 
     def unlabelled(self) -> Tensor:
         """All nodes that have no label, in the graph or as an example."""
@@ -560,7 +561,7 @@ class FewShotClassifier:
         manifest = checkpoint.read_manifest(source)
         model = checkpoint.read(source, manifest)
         card = model.card
-        shape = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
+        shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
         made = cls(card.method, **shape, **card.options)
         made.model, made.folder, made.manifest = model, source, manifest
         if DOCUMENT not in manifest:
