@@ -178,7 +178,7 @@ def test_json_never_holds_nan(capsys):
 
     from fewnode.cli.output import emit
 
-    emit(Namespace(json=True), {"a": float("nan"), "b": [1.0, float("-inf")], "c": ("é", None)}, print)
+    emit(Namespace(json=True), {"a": float("nan"), "b": [1.0, float("-inf")], "c": ("é", None)}, "report")
     assert capsys.readouterr().out == '{"a": null, "b": [1.0, null], "c": ["é", null]}\n'
 
 

@@ -9,23 +9,23 @@ import pytest
 import own_graph
 from fewnode import cli
 from fewnode import files as folders
-from fewnode.cli.output import emit, printable, say, show, show_table
+from fewnode.cli.output import emit, printable, say, texts
 
 UGLY = "[/x] :smile: \x1b[31mred\x07 \u202e \ud800"
 
 
 def test_names_are_shown_as_they_are_and_never_as_markup_or_escape_sequences(capsys):
     document = {"path": UGLY, "list": [UGLY], UGLY: 1}
-    emit(argparse.Namespace(json=False), document, lambda facts: show(facts["path"], wrap=False))
+    out = texts().from_string("{{ path }}\n").render(document)
     say(UGLY)
-    out, err = capsys.readouterr()
+    err = capsys.readouterr().err
     assert out == err == "[/x] :smile: \\x1b[31mred\\x07 \\x202e \\xd800\n"
-    emit(argparse.Namespace(json=True), document, lambda _: None)
+    emit(argparse.Namespace(json=True), document, "report")
     text = capsys.readouterr().out
     assert json.loads(text) == document and text.isprintable() is False and "\x1b" not in text
     assert printable("a\tb\n") == "a\tb\n"
-    show_table({UGLY: "{name}", ">n": "{n}"}, [{"name": UGLY, "n": 3}])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    table = texts().from_string("{% filter table %}\n{{ name }} | >n\n{{ name }} | 3\n{% endfilter %}")
+    lines = [line.split() for line in table.render(name=UGLY).splitlines()]
     assert lines[0][:-1] == lines[1][:-1] == err.split() and [line[-1] for line in lines] == ["n", "3"]
 
 

@@ -4,7 +4,6 @@ import argparse
 import os
 import shlex
 import warnings
-from collections import Counter
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .options import check_engine
-from .output import Bar, clock, emit, percent, say, show, show_table, warnings_as_notes
+from .output import Bar, emit, fill, percent, say, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..experiments.rows import Row
@@ -36,10 +35,9 @@ def run_grid(args: argparse.Namespace) -> int:
     plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
     document = _document(plan, [*rows, *_rows_beside(path)], path)
     if args.dry_run:
-        emit(args, document, _draw_plan)
+        emit(args, document, "dry_run", groups=_by_method(document["todo"]), jobs=1)
         return 0
-    for line in _plan_lines(document, args.jobs):
-        say(line)
+    say(fill("todo", **document, jobs=args.jobs).rstrip())
     return _perform(args, plan, document)
 
 
@@ -85,7 +83,7 @@ def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -
         "failed": [{"run": row["run"], "reason": row["reason"]} for row in session.failed],
         "elsewhere": len(session.elsewhere),
     }
-    emit(args, document, _draw_end)
+    emit(args, document, "run", quoted=shlex.quote(path))
     return 1 if session.failed else 0
 
 
@@ -139,55 +137,14 @@ def _document(plan: "Plan", rows: "list[Row]", path: Path) -> dict[str, Any]:
     }
 
 
-def _plan_lines(document: dict[str, Any], jobs: int) -> list[str]:
-    todo, unknown = len(document["todo"]), document["without_estimate"]
-    reasons = Counter(item["reason"] for item in document["not_possible"])
-    about = " There are no earlier rows to estimate the time from." if todo else ""
-    if unknown < todo:
-        rest = f", not counting {_runs(unknown)} of methods without earlier rows" if unknown else ""
-        about = f" About {clock(document['seconds'] / jobs)} with {jobs} at a time, estimated from earlier rows{rest}."
-    return [
-        f"{_runs(todo)} to do, {document['done_before']} done before.{about}",
-        *(f"not run: {dataset}: {reason}" for dataset, reason in document["not_run"].items()),
-        *(f"not possible: {_runs(count)}: {reason}" for reason, count in reasons.items()),
-    ]
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
-
-
-def _draw_plan(document: dict[str, Any]) -> None:
+def _by_method(todo: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The runs by data set and method with its options."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for run in document["todo"]:
+    for run in todo:
         options = "".join(f" {key}={value}" for key, value in run["options"].items())
-        groups.setdefault((run["dataset"], run["method"] + options), []).append(run)
-    records = [
-        {
-            "dataset": dataset,
-            "method": method,
-            "settings": " ".join(dict.fromkeys("{n_way}w{k_shot}s".format(**run) for run in runs)),
-            "seeds": len({run["seed"] for run in runs}),
-            "runs": len(runs),
-            "about": "?" if None in (seconds := [run["seconds"] for run in runs]) else clock(sum(seconds)),
-        }
-        for (dataset, method), runs in groups.items()
-    ]
-    columns = {"data set": "{dataset}", "method": "{method}", "settings": "{settings}"}
-    show_table({**columns, ">seeds": "{seeds}", ">runs": "{runs}", ">about": "{about}"}, records)
-    for line in _plan_lines(document, 1):
-        show(line)
-
-
-def _draw_end(document: dict[str, Any]) -> None:
-    others = f", {document['elsewhere']} left to other processes" if document["elsewhere"] else ""
-    failed = f", {len(document['failed'])} failed" if document["failed"] else ""
-    show(f"{_runs(document['done'])} done{failed}{others}; rows in {document['results']}", wrap=False)
-    for item in document["failed"]:
-        run = item["run"]
-        place = f"{run['method']} on {run['dataset']}, {run['n_way']}w{run['k_shot']}s, seed {run['seed']}"
-        show(f"failed: {place}: {item['reason']}", wrap=False)
-    show(f"Next: fewnode report {shlex.quote(document['results'])} --out report.html", wrap=False)
+        setting = f"{run['n_way']}w{run['k_shot']}s"
+        groups.setdefault((run["dataset"], run["method"] + options), []).append(run | {"setting": setting})
+    return groups
 
 
 def make_report(args: argparse.Namespace) -> None:
@@ -201,34 +158,14 @@ def make_report(args: argparse.Namespace) -> None:
     from ..report import write_report
 
     page, *files = map(str, write_report(rows, Path(args.out)))
-    words = f"{page}; its figures and tables as files in {Path(files[0]).parent}"
-    emit(args, {"page": page, "files": files, "rows": len(rows)}, lambda _: show(words, wrap=False))
+    document = {"page": page, "files": files, "rows": len(rows)}
+    emit(args, document, "report", folder=Path(files[0]).parent)
 
 
 def compare_results(args: argparse.Namespace) -> None:
     from ..experiments.rows import read
-    from ..report.results import compare
+    from ..report.results import compare, label
 
     with warnings_as_notes():
         before, after = read(args.before), read(args.after)
-    emit(args, compare(before, after), _draw_comparison)
-
-
-def _draw_comparison(document: dict[str, Any]) -> None:
-    from ..report.results import label
-
-    records = []
-    for change in document["changes"]:
-        verdict = "more than noise" if change["more_than_noise"] else "noise"
-        verdict += " of tasks; one seed" if change["one_seed"] else ""
-        verdict = verdict if change["difference"] else "the same"
-        records.append({**change, "name": label(change), "verdict": verdict})
-    shares = {">before": "{before:.2%}", ">after": "{after:.2%}", ">change": "{difference:+.2%}", ">p": "{p:.2g}"}
-    show_table({"": "{name}", **shares, " ": "{verdict}"}, records)
-    for key, words in (("only_before", "only before"), ("only_after", "only after")):
-        for cell in document[key]:
-            show(f"{words}: {label(cell)}")
-    for name, old in document["versions_before"].items():
-        new = document["versions_after"].get(name)
-        if new != old:
-            show(f"{name}: {', '.join(old)} before, {', '.join(new or ['none'])} after")
+    emit(args, compare(before, after), "compare", label=label)

@@ -5,12 +5,12 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from .output import emit, load_with_bar, show, show_table
+from .output import emit, load_with_bar
 
 
 def list_names(args: argparse.Namespace) -> None:
     rows = {"datasets": _datasets, "methods": _methods, "grids": _grids}[args.what]()
-    emit(args, rows, _draw_names)
+    emit(args, rows, "names")
 
 
 def _datasets() -> list[dict[str, Any]]:
@@ -36,11 +36,6 @@ def _grids() -> list[dict[str, Any]]:
     return [{"name": name, "description": load_grid(name).description} for name in grid_names()]
 
 
-def _draw_names(rows: list[dict[str, Any]]) -> None:
-    counts = {">nodes": "{nodes:,}", ">classes": "{classes:,}"} if "nodes" in rows[0] else {}
-    show_table({"name": "{name}", **counts, "description": "{description}"}, rows)  # `info` and --json have more
-
-
 def show_info(args: argparse.Namespace) -> None:
     from ..datasets import catalog
 
@@ -56,41 +51,7 @@ def show_info(args: argparse.Namespace) -> None:
         "license": entry.license,
         "citation": entry.citation,
     }
-    emit(args, document, lambda facts: _draw_info(facts, args.all))
-
-
-def _draw_info(facts: dict[str, Any], every: bool) -> None:
-    show("{name}  {description}", facts, style="bold")
-    if facts["note"]:
-        show(facts["note"])
-    draw_counts(facts)
-    show("{components:,} connected components, largest degree {max_degree:,}", facts)
-    show("features: {features:,}" + ("" if facts["has_features"] else " (structural, none given)"), facts)
-    split = ", ".join(f"{len(ids)} {part}" for part, ids in facts["split"].items())
-    show(f"classes: {len(facts['classes'])} ({split})\n")
-    _draw_bars(facts["classes"], every)
-    show("\nlicence:  {license}\ncitation: {citation}", facts)
-
-
-def draw_counts(facts: dict[str, Any]) -> None:
-    """Nodes and edges of a graph."""
-    show(
-        "{nodes:,} nodes ({labelled:,} labelled, {isolated:,} without edges), "
-        "{edges:,} edges ({self_loops:,} self-loops and {duplicates:,} duplicates dropped)",
-        facts,
-    )
-
-
-def _draw_bars(classes: list[dict[str, Any]], every: bool) -> None:
-    """Class sizes as bars, largest first; of a long list the 18 largest and the 6 smallest."""
-    largest = max((row["nodes"] for row in classes), default=0) or 1
-    rows = [
-        {**row, "bar": "█" * round(40 * row["nodes"] / largest), "part": row["part"] or "unused"}
-        for row in sorted(classes, key=lambda row: -row["nodes"])
-    ]
-    if len(rows) > 24 and not every:
-        rows[18:-6] = [{"name": f"... {len(rows) - 24} more (--all)", "nodes": None, "bar": "", "part": ""}]
-    show_table({"": "{name}", ">": "{nodes:,}", " ": "{bar}", "  ": "{part}"}, rows)
+    emit(args, document, "info", every=args.all)
 
 
 def print_completion(args: argparse.Namespace) -> None:

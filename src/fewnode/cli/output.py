@@ -4,15 +4,18 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from string import Formatter
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from rich.console import Console
 
     from ..training.loop import TrainingProgress
@@ -20,15 +23,13 @@ if TYPE_CHECKING:
 # Control characters (escape sequences begin with one) except line ends and tabs, marks that change the writing
 # direction, and surrogates, which cannot be encoded.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BAR = "\ue000"  # stands for | in a value, until the cells of a table have been told apart
 
 
-def emit(args: argparse.Namespace, document: Any, draw: Callable[[Any], None]) -> None:
-    """Print ``document`` as JSON if ``--json`` was given, else let ``draw(document)`` show it,
-    and the command in ``document["next"]``."""
+def emit(args: argparse.Namespace, document: Any, template: str, **more: Any) -> None:
+    """Print ``document`` as JSON if ``--json`` was given, else by a template, which may need ``more``."""
     if not args.json:
-        draw(document)
-        if isinstance(document, dict) and document.get("next"):
-            show("  {next}", document, wrap=False)
+        show(template, **(document if isinstance(document, dict) else {"rows": document}), **more)
         return
     finite = json.loads(json.dumps(document), parse_constant=lambda _: None)  # JSON lacks NaN and infinity
     text = json.dumps(finite, ensure_ascii=False)
@@ -46,51 +47,66 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
-def show(text: str, facts: Mapping[str, Any] | None = None, *, wrap: bool = True, style: str = "") -> None:
-    """Print a line of text, or the template ``text`` filled in from ``facts``; what is to be copied is not wrapped."""
-    filled = text if facts is None else _fill(text, facts)
-    _console().print(printable(filled), soft_wrap=not wrap, style=style)
+def show(template: str, **facts: Any) -> None:
+    """Print a template, filled in from ``facts``."""
+    sys.stdout.write(fill(template, **facts))
 
 
-def show_table(
-    columns: Mapping[str, str], records: Sequence[Mapping[str, Any]], most: int | None = None, rest: str = ""
-) -> None:
-    """Print a table: its ``columns`` map titles to templates, which are filled in from each record.
+def fill(template: str, **facts: Any) -> str:
+    """``texts/{template}.txt``, filled in from ``facts``."""
+    return texts().get_template(f"{template}.txt").render(facts).replace(_BAR, "|")
 
-    A title with a leading ``>`` aligns its column to the right. A narrow terminal wraps the columns that are aligned to
-    the left; elsewhere (a pipe, a file) nothing is wrapped or cut. Of more than ``most`` records the others are counted
-    in a last line, which calls them ``rest``.
+
+@cache
+def texts() -> "Environment":
+    """The templates of what commands print. Values are made printable; None is shown as nothing."""
+    import jinja2
+
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("fewnode.cli", "texts"),
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: "" if value is None else _in_line(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {"table": _table, "wrap": _wrap, "number": number, "percent": percent, "clock": clock}
+    return found
+
+
+def _in_line(text: str) -> str:
+    """A value as a part of a line, or of a cell."""
+    return printable(text).replace("\n", "\\x0a").replace("|", _BAR)
+
+
+def _table(text: str) -> str:
+    """Lines with ``|`` between their cells as columns; one whose title begins with ``>`` is aligned to the right.
+
+    A narrow terminal wraps the columns that are aligned to the left; elsewhere (a pipe, a file) nothing is wrapped or
+    cut.
     """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, show_header=any(title.strip("> ") for title in columns))
-    for title in columns:
+    titles, *rows = ([cell.strip() for cell in line.split("|")] for line in text.strip("\n").split("\n"))
+    table = Table(box=None, pad_edge=False, show_header=any(title.strip(">") for title in titles))
+    for title in titles:
         figures = title.startswith(">")
-        name = printable(title.removeprefix(">"))
-        table.add_column(name, justify="right" if figures else "left", no_wrap=figures)
-    for record in records[:most]:
-        table.add_row(*(printable(_fill(template, record)) for template in columns.values()))
+        table.add_column(title.removeprefix(">"), justify="right" if figures else "left", no_wrap=figures)
+    for row in rows:
+        table.add_row(*row)
     console = _console()
     if not console.is_terminal:
         console.width = 1 << 16
-    if records:
+    with console.capture() as drawn:
         console.print(table)
-    if most is not None and len(records) > most:
-        show(f"... {len(records) - most} {rest}")
+    return drawn.get() if rows else ""
 
 
-class _Filler(Formatter):
-    """``str.format`` with "" for None and a space before the percent sign."""
-
-    def format_field(self, value: Any, spec: str) -> str:
-        if value is None:
-            return ""
-        text = format(value, spec)
-        return f"{text[:-1]} %" if spec.endswith("%") else text
-
-
-def _fill(template: str, facts: Mapping[str, Any]) -> str:
-    return _Filler().vformat(template, (), facts)
+def _wrap(text: str) -> str:
+    """Lines that fit into the terminal."""
+    width = get_terminal_size().columns
+    lines = (textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join("\n".join(line) for line in lines)
 
 
 def _console(stderr: bool = False) -> "Console":
@@ -100,8 +116,12 @@ def _console(stderr: bool = False) -> "Console":
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def number(value: float | None, spec: str = ",") -> str:
+    return "" if value is None else format(value, spec)
+
+
+def percent(share: float | None, spec: str = ".1f") -> str:
+    return "" if share is None else f"{100 * share:{spec}} %"
 
 
 def clock(seconds: float) -> str:

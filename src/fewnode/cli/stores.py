@@ -4,17 +4,15 @@ import argparse
 import shlex
 import time
 from dataclasses import asdict
-from typing import Any
 
-from .listing import draw_counts
 from .options import given_columns, given_memory, picked
-from .output import StageBar, clock, emit, show
+from .output import StageBar, emit
 
 
 def import_graph(args: argparse.Namespace) -> None:
     import numpy as np
 
-    from ..store import Store
+    from ..store import Store, format_bytes
     from ..tables.importing import import_tables
 
     started = time.perf_counter()
@@ -40,39 +38,13 @@ def import_graph(args: argparse.Namespace) -> None:
         "seconds": round(time.perf_counter() - started, 3),
         "next": shlex.join(["fewnode", "fit", "--edges", str(out), "--out", "runs/model"]),
     }
-    emit(args, document, _draw_imported)
-
-
-def _draw_imported(facts: dict[str, Any]) -> None:
-    from ..store import format_bytes
-
-    draw_counts(facts)
-    show("{classes} classes, {columns} columns; imported in {seconds:.0f} s", facts)
-    for note in facts["notes"]:
-        show(f"note: {note}")
-    show(f"Store in {facts['out']}, {format_bytes(facts['bytes'])}; next:", wrap=False)
+    emit(args, document, "import", bytes=format_bytes, size=document["bytes"])
 
 
 def plan_work(args: argparse.Namespace) -> None:
     from ..classifier.planning import plan
+    from ..store import format_bytes
 
     shape = (args.nodes, args.edges, args.columns)
     found = plan(*shape, classes=args.classes, labelled=args.labelled, memory=given_memory(args))
-    emit(args, asdict(found), _draw_plan)
-
-
-def _draw_plan(facts: dict[str, Any]) -> None:
-    from ..store import format_bytes
-
-    for key, what in (("views", "views"), ("known", "known classes"), ("predict", "predict all nodes")):
-        show(f"{what}: about {clock(facts[f'{key}_seconds'])}")
-    blocks = f", columns in {facts['blocks']} blocks" if facts["blocks"] > 1 else ", all columns at once"
-    if facts["memory"] < facts["least_memory"]:
-        blocks = ": too little"
-    show(f"memory: {format_bytes(facts['memory'])}{blocks}; at least {format_bytes(facts['least_memory'])}")
-    show(f"disk: {format_bytes(facts['disk'])}, during the import {format_bytes(facts['disk_while_made'])}")
-    rates = facts["rates"]
-    show(
-        f"measured here: {1e9 * rates['arc']:.2f} ns for an arc and a column, {2e-9 / rates['product']:.0f} Gflop/s, "
-        f"{1e-6 / rates['byte']:.0f} MB/s of disk"
-    )
+    emit(args, asdict(found), "plan", bytes=format_bytes)

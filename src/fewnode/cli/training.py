@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import options
-from .output import TrainingBar, emit, load_with_bar, say, show, warnings_as_notes
+from .output import TrainingBar, emit, load_with_bar, say, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..methods.base import ModelCard
@@ -50,7 +50,7 @@ def train_method(args: argparse.Namespace) -> int:
         return 0  # all processes have the same model: the first one saves it
     model.card = replace(model.card, dataset=dataset)
     save(model, folder)
-    emit(args, {"folder": str(folder), **_facts(model.card)}, _draw_training)
+    emit(args, {"folder": str(folder), **_facts(model.card)}, "train", quoted=shlex.quote(str(folder)))
     return 130 if model.card.interrupted else 0
 
 
@@ -81,25 +81,6 @@ def _facts(card: "ModelCard") -> dict[str, Any]:
     }
 
 
-def _draw_training(facts: dict[str, Any]) -> None:
-    best = facts["validation_accuracy"]
-    draw_steps(facts, "" if best is None else f", best validation accuracy {100 * best:.2f} %")
-    folder = shlex.quote(facts["folder"])
-    show(f"Model in {folder}; next: fewnode evaluate {folder}", wrap=False)
-
-
-def draw_steps(facts: dict[str, Any], reached: str = "") -> None:
-    """How a training ended."""
-    facts = {"title": facts["method"], **facts}
-    if facts["interrupted"]:
-        show("Stopped at step {steps:,}" + reached + "; the best weights so far are kept.", facts)
-        show("The same command with --resume continues from the last check.")
-    elif facts["steps"]:
-        show("{title}: {steps:,} steps in {seconds:.1f} s" + reached, facts)
-    else:
-        show("{method}: nothing to train", facts)
-
-
 def evaluate_model(args: argparse.Namespace) -> None:
     say(f"Loading the model in {args.folder} ...")
     from .. import Tasks, evaluate, load
@@ -119,7 +100,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
     found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
     more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
     document = _evaluated(card.method, card.dataset, found, **more)
-    emit(args, document, lambda _: show(f"{card.title}, {card.dataset}: {found}", wrap=False))
+    emit(args, document, "evaluate", title=card.title, found=found)
 
 
 def _evaluate_classifier(args: argparse.Namespace) -> None:
@@ -132,14 +113,7 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
     )
     more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
     document = _evaluated(done.classifier.method, None, done.found, **more)
-
-    def draw(facts: dict[str, Any]) -> None:
-        show(f"{facts['method']}, your graph: {done.found}", wrap=False)
-        show(f"Tasks of {facts['kind']} classes: {', '.join(facts['classes'])}.")
-        if not done.unseen:
-            show("The weights were not trained on these classes, but selected on them: the accuracy is optimistic.")
-
-    emit(args, document, draw)
+    emit(args, document, "evaluate", title=done.classifier.method, found=done.found)
 
 
 def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:
