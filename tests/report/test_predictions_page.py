@@ -13,9 +13,9 @@ from fewnode.classifier.inputs import TableSource
 from fewnode.classifier.predictions import Predictions
 from fewnode.errors import InputError
 from fewnode.graph import Graph
+from fewnode.report.nodes import NodeRows
 from fewnode.report.predictions_page import (
     Answers,
-    Details,
     check_page,
     class_sizes,
     confidence_bins,
@@ -156,7 +156,7 @@ def test_class_sizes_are_counted_and_new_classes_come_first(asked):
 
 def test_the_surest_come_first_and_none_twice(asked):
     answers = Answers(asked[1], 0.0, None)
-    for part in ranked(answers, Details(asked[0])):
+    for part in ranked(answers, NodeRows(asked[0])):
         sure, least = ([row["probability"] for row in part[key]] for key in ("surest", "least"))
         assert sure == sorted(sure, reverse=True) and least == sorted(least) and max(least) <= min(sure)
         names = [row["id"] for key in ("surest", "least") for row in part[key]]
@@ -174,7 +174,7 @@ def test_bins_hold_every_row_and_their_mean_probability(asked):
 
 def test_what_to_label_next_is_the_closest_calls_of_every_class(asked):
     answers = Answers(asked[1], 0.0, None)
-    rows = to_label(answers, Details(asked[0]))
+    rows = to_label(answers, NodeRows(asked[0]))
     margins = [row["margin"] for row in rows]
     assert len(rows) == 20 and margins == sorted(margins)
     assert margins[0] == pytest.approx(float(answers.margin.min()))
@@ -271,9 +271,7 @@ def test_no_simulated_novel_class_and_no_features(tmp_path):
 
 
 def test_columns_are_shown_in_the_units_of_the_user(asked):
-    details = Details(asked[0])
-    (text,) = details.of(torch.tensor([4]))
-    for part in text.split(", "):
+    for part in NodeRows(asked[0]).summary(4).split(", "):
         name, value = part.split()
         truth = float(own_graph.arrays()[1][4, own_graph.COLUMNS.index(name)])
         assert float(value) == pytest.approx(truth, rel=1e-3)
@@ -284,7 +282,7 @@ def test_words_that_are_rare_and_frequent_in_the_node_come_first():
     graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], counts, feature_names=["the", "cat", "dog"])
     classifier = FewShotClassifier("probe")
     classifier.graph = graph
-    assert Details(classifier).of(torch.tensor([1, 3])) == ["dog, the", "dog, cat, the"]
+    assert [NodeRows(classifier).summary(node) for node in (1, 3)] == ["dog, the", "dog, cat, the"]
 
 
 def test_the_map_holds_every_example_and_every_new_node_first(asked):

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,9 +13,9 @@ from ..classifier.inputs import node_name
 from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
 from ..files import PathLike, atomic_write
-from ..graph.arrays import to_scipy
 from ..tables.write import check_writable
-from .templating import render, short
+from .nodes import NodeRows
+from .templating import render
 
 
 def check_page(path: PathLike, force: bool = False) -> Path:
@@ -35,11 +34,12 @@ def write_predictions_page(
     graph, support = classifier.graph, classifier.support
     if graph is None or support is None:
         raise InputError("a page needs an adapted classifier: call attach(graph) and adapt({class: [nodes]}) first")
-    answers, details = Answers(found, threshold, thresholds), Details(classifier)
+    text = None if classifier.source is None or not classifier.on_fitted_graph else classifier.source.text_column
+    answers, about = Answers(found, threshold, thresholds), NodeRows(classifier, [text] if text else [])
     labelled = (graph.y.cpu() >= 0).index_fill(0, support.nodes.cpu(), True)
     examples = support.examples().items()
     sizes = class_sizes(classifier, answers)
-    text = render(
+    page = render(
         "predictions_page.html",
         version=__version__,
         rows=len(found),
@@ -54,59 +54,13 @@ def write_predictions_page(
         examples={name: [node_name(graph, node) for node in nodes.tolist()] for name, nodes in examples},
         sizes=sizes,
         map=draw_map(classifier, answers),
-        ranked=ranked(answers, details),
+        ranked=ranked(answers, about),
         bins=confidence_bins(answers),
-        next=to_label(answers, details),
-        detail=details.title,
+        next=to_label(answers, about),
     )
     with atomic_write(path) as file:
-        file.write(text.encode("utf-8", "replace"))
+        file.write(page.encode("utf-8", "replace"))
     return Path(path)
-
-
-class Details:
-    """``of(nodes)`` describes each node so that a person can recognise it: by its text, its rarest words or its most
-    unusual columns, which ``title`` names; it is empty where the graph has none of them."""
-
-    def __init__(self, classifier: FewShotClassifier) -> None:
-        assert classifier.graph is not None
-        graph, source = classifier.graph, classifier.source
-        self.x: Any = graph.features
-        self.names, self.schema = graph.feature_names, classifier.schema
-        self.texts: Sequence[str] = []
-        if source is not None and source.text_column and classifier.on_fitted_graph:
-            columns = source.node_columns(graph.node_names or (), [source.text_column])
-            self.texts = columns.get(source.text_column, [])
-        self.sparse = self.x is not None and self.x.layout == torch.sparse_csr
-        self.title = "text" if self.texts else ""
-        if not self.texts and self.x is not None and self.names is not None:
-            self.title = "its rarest words or columns" if self.sparse else "its most unusual columns"
-
-    def of(self, nodes: Tensor) -> list[str]:
-        if self.texts:
-            found = [" ".join(self.texts[node].split()) for node in nodes.tolist()]
-        elif self.title:
-            found = self._rarest(nodes) if self.sparse else self._most_unusual(nodes)
-        else:
-            found = [""] * len(nodes)
-        return [short(text, 100) for text in found]
-
-    def _rarest(self, nodes: Tensor) -> list[str]:
-        """The words or columns with the largest values, weighted by their rarity."""
-        x, names = to_scipy(self.x), np.array(self.names)
-        rarity = np.log(x.shape[0] / x.getnnz(axis=0).clip(1))
-        rows = [x[node] for node in nodes.tolist()]
-        orders = [(-row.data * rarity[row.indices]).argsort(kind="stable")[:6] for row in rows]
-        return [", ".join(names[row.indices[order]]) for row, order in zip(rows, orders, strict=True)]
-
-    def _most_unusual(self, nodes: Tensor) -> list[str]:
-        """The three columns furthest from their mean, in the user's units."""
-        x, names = self.x[nodes].cpu().double(), self.names or ()
-        furthest = x.abs().topk(min(3, x.shape[1]), dim=1).indices
-        if self.schema is not None and self.schema.scale is not None and self.schema.centre is not None:
-            x = x * torch.tensor(self.schema.scale) + torch.tensor(self.schema.centre)
-        rows = zip(furthest.tolist(), x.tolist(), strict=True)
-        return [", ".join(f"{names[c]} {row[c]:.4g}" for c in columns) for columns, row in rows]
 
 
 class Answers:
@@ -125,10 +79,11 @@ class Answers:
         self.best, self.choice = found.probabilities.max(1)
         self.margin = self.best - found.probabilities.scatter(1, self.choice[:, None], -1.0).amax(1)
 
-    def rows(self, chosen: Tensor, details: Details) -> list[dict[str, Any]]:
-        """Rows of the table to show, each with the details of its node."""
-        described = zip(chosen.tolist(), details.of(self.found.nodes[chosen]), strict=True)
-        return [{**{key: self.table[key][row] for key in self.table}, "detail": detail} for row, detail in described]
+    def rows(self, chosen: Tensor, about: NodeRows) -> list[dict[str, Any]]:
+        """Rows of the table to show, each with what its node can be recognised by."""
+        nodes = self.found.nodes[chosen].tolist()
+        rows = [{key: values[row] for key, values in self.table.items()} for row in chosen.tolist()]
+        return [row | {"about": about.summary(node)} for row, node in zip(rows, nodes, strict=True)]
 
 
 def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[str, Any]]:
@@ -163,7 +118,7 @@ def headline(sizes: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, str]]:
     return named + [(number, words[kind], "") for kind, number in rest.items() if number]
 
 
-def ranked(answers: Answers, details: Details) -> list[dict[str, Any]]:
+def ranked(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
     """The ten surest and the ten least sure nodes of each new class; of a class without nodes the likeliest instead,
     with the probability of this class."""
     parts = []
@@ -173,7 +128,7 @@ def ranked(answers: Answers, details: Details) -> list[dict[str, Any]]:
         called = order[((answers.choice == c) & answers.accepted)[order]]
         nearest = order[: 0 if len(called) else 10]
         shown = {"surest": called[:10], "least": called[10:][-10:].flip(0), "likeliest": nearest}
-        tables = {key: answers.rows(chosen, details) for key, chosen in shown.items()}
+        tables = {key: answers.rows(chosen, about) for key, chosen in shown.items()}
         for row, value in zip(tables["likeliest"], probability[nearest].tolist(), strict=True):
             row["probability"] = value
         parts.append({"name": answers.found.classes[c], "count": len(called), **tables})
@@ -190,14 +145,14 @@ def confidence_bins(answers: Answers) -> list[dict[str, Any]]:
     ]
 
 
-def to_label(answers: Answers, details: Details) -> list[dict[str, Any]]:
+def to_label(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
     """The 20 nodes whose labels are worth most: the smallest margins, at most three of a predicted class (more where
     there are fewer than seven classes)."""
     present: Sequence[int] = answers.choice.unique().tolist()
     each = max(3, -(-20 // len(present)))
     order = answers.margin.argsort(stable=True)
     rows = torch.cat([order[answers.choice[order] == c][:each] for c in present])
-    return answers.rows(rows[answers.margin[rows].argsort(stable=True)[:20]], details)
+    return answers.rows(rows[answers.margin[rows].argsort(stable=True)[:20]], about)
 
 
 def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) -> dict[str, Any]:
