@@ -117,7 +117,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
     classes = done.classifier.classes_
     kinds = dict.fromkeys(classes, "new") if question is None else dict(zip(classes, question.kinds, strict=True))
     new = [name for name in done.counts if kinds.get(name) == "new"]
-    others = sorted(done.counts.keys() - new, key=lambda name: (-done.counts[name], name))
+    others = sorted((name for name in done.counts if name not in new), key=lambda name: -done.counts[name])
     document = {
         "out": str(args.out),
         "report": None if done.found is None else args.report,

@@ -107,7 +107,7 @@ def by_problem(cells: Iterable[Cell]) -> dict[Problem, list[Cell]]:
 
 @cache
 def read_names(file: str) -> dict[str, Any]:
-    """A TOML file of this package: ``titles.toml`` or ``published.toml``."""
+    """A TOML file of this package: titles, texts of tables, published numbers."""
     return tomllib.loads((files("fewnode.report") / file).read_text(encoding="utf-8"))
 
 

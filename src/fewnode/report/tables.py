@@ -45,6 +45,19 @@ class ResultTable:
         return render("table.tex", table=self)
 
 
+def _table(
+    kind: str,
+    rows: Sequence[Sequence[str]],
+    columns: Iterable[str] = (),
+    strong: frozenset[tuple[int, int]] = frozenset(),
+    **facts: Any,
+) -> list[ResultTable]:
+    """A table with the texts of its ``kind`` in tables.toml, which ``facts`` fill in; none if it has no rows."""
+    texts = {"name": kind} | read_names("tables.toml")[kind]
+    name, title, note = (texts[part].format(test=TEST, **facts) for part in ("name", "title", "note"))
+    return [ResultTable(name, title, [*texts["columns"], *columns], rows, note, strong)] if rows else []
+
+
 def _pivot(texts: Mapping[tuple[Any, Any], str], columns: Sequence[Any]) -> list[list[str]]:
     """Rows of texts by (row, column), a dash where there is none; the parts of a row's key come first."""
     rows = dict.fromkeys(row for row, _ in texts)
@@ -68,23 +81,18 @@ def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
         return (p.inductive, p.n_query != 10, p.shape, dataset_title(p.dataset), p.dataset)
 
     groups = groupby(sorted(_main(cells), key=order), key=lambda cell: cell.problem.shape)
-    return [_leaderboard(list(group)) for _, group in groups]
+    return [table for _, group in groups for table in _leaderboard(list(group))]
 
 
-def _leaderboard(cells: Sequence[Cell]) -> ResultTable:
+def _leaderboard(cells: Sequence[Cell]) -> list[ResultTable]:
     titles, problems = order_titles(cells), by_problem(cells)
     texts = [verdicts(group) for group in problems.values()]
     best = [titles.index(max(group, key=lambda cell: cell.accuracy).title) for group in problems.values()]
-    first = cells[0].problem
-    return ResultTable(
-        f"leaderboard_{first.n_way}w{first.k_shot}s_{first.n_query}q{'_inductive' * first.inductive}",
-        first.setting,
-        ["method", *(dataset_title(problem.dataset) for problem in problems)],
-        [[name, *(column.get(name, "–") for column in texts)] for name in titles],
-        "Accuracy in %, ± half-width of its 95 % interval over tasks, in brackets the standard deviation over training "
-        f"seeds. Bold: the highest. ≈: not distinguishable from it; ↓: below the best training-free row ({TEST}).",
-        frozenset((row, column) for column, row in enumerate(best, 1)),
-    )
+    rows = [[name, *(column.get(name, "–") for column in texts)] for name in titles]
+    heads, first = [dataset_title(problem.dataset) for problem in problems], cells[0].problem
+    strong = frozenset((row, column) for column, row in enumerate(best, 1))
+    facts = asdict(first) | {"inductive": "_inductive" * first.inductive, "setting": first.setting}
+    return _table("leaderboard", rows, heads, strong, **facts)
 
 
 def order_titles(cells: Sequence[Cell]) -> list[str]:
@@ -129,13 +137,7 @@ def gains(cells: Sequence[Cell]) -> list[ResultTable]:
         numbers = [str(full), str(baseline), f"{gain:+.1f}", str(tent or "–"), beside, apart]
         rows.append([dataset_title(problem.dataset), problem.setting, *numbers])
     means = ", ".join(f"{np.mean(by_shots[k]):+.1f} at {k} shot{'s' * (k > 1)}" for k in sorted(by_shots))
-    note = (
-        f"Mean gain over the best training-free row, which is chosen on the very tasks it is tested on: {means}. "
-        "Inductive: trained without the nodes of novel classes; then the gap to the usual setting."
-    )
-    others = ("best training-free", "gain", "residual TENT", "best other trained", "inductive")
-    heads = ["data set", "tasks", DEFAULT, *others]
-    return [ResultTable("gains", f"{DEFAULT} against training-free baselines", heads, rows, note)] if rows else []
+    return _table("gains", rows, means=means)
 
 
 def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
@@ -148,11 +150,7 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
         if full := whole.get((cell.whole, cell.problem)):
             where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, str(full))
             texts[where, cell.without] = _difference(cell, full)
-    rows = _pivot(texts, levels)
-    test = TEST.split(",")[0]
-    note = f"The change in points without a level of adaptation; ≈: not distinguishable from none ({test}, 5 %)."
-    heads = ["data set", "tasks", "method", "whole", *(f"without {level} level" for level in levels)]
-    return [ResultTable("ablation", "Ablation", heads, rows, note)] if rows else []
+    return _table("ablation", _pivot(texts, levels), (f"without {level} level" for level in levels))
 
 
 def _difference(cell: Cell, reference: Cell) -> str:
@@ -168,10 +166,7 @@ def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:
             where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, cell.kind)
             texts[where, int(cell.options[cell.kind])] = str(cell)
     values = sorted({value for _, value in texts})
-    rows = _pivot(dict(sorted(texts.items())), values)
-    heads = ["data set", "tested on", "method", "varied", *map(str, values)]
-    note = "Trained on tasks of the sizes at the top. Accuracy in %, ± 95 % over tasks, (sd over seeds)."
-    return [ResultTable("sensitivity", "Sizes of the training tasks", heads, rows, note)] if rows else []
+    return _table("sensitivity", _pivot(dict(sorted(texts.items())), values), map(str, values))
 
 
 def costs(cells: Sequence[Cell]) -> list[ResultTable]:
@@ -184,9 +179,7 @@ def costs(cells: Sequence[Cell]) -> list[ResultTable]:
         rows.append(
             [name, str(len(part)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", queries]
         )
-    heads = ["method", "cells", "median s", "most s", "peak MiB", "queries"]
-    note = "Seconds of a training, its validation checks included; memory of the whole process, data included."
-    return [ResultTable("costs", "Time and memory", heads, rows, note)] if rows else []
+    return _table("costs", rows)
 
 
 def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
@@ -196,9 +189,7 @@ def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
         classes = [f"{name} {100 * accuracy:.0f}" for name, accuracy in class_accuracies(found).items()]
         ends = (", ".join(classes[:3]), ", ".join(classes[:-4:-1]))
         rows.append([dataset_title(problem.dataset), problem.setting, *ends])
-    note = "Accuracy in % on the queries of a class, averaged over the trained methods."
-    heads = ["data set", "tasks", "hardest classes", "easiest classes"]
-    return [ResultTable("classes", "Hard and easy classes", heads, rows, note)] if rows else []
+    return _table("classes", rows)
 
 
 def class_accuracies(cells: Sequence[Cell]) -> dict[str, float]:
@@ -236,11 +227,13 @@ def side_by_side(cells: Sequence[Cell]) -> list[ResultTable]:
             stand_ins = (name for name, (of, _) in known["stand_in"].items() if of == dataset)
             measured = next((name for name in (dataset, *stand_ins) if name in run), None)
             if measured or place == 0:
-                tables.append(_published(source, dataset, measured, main))
+                tables += _published(source, dataset, measured, main)
     return tables
 
 
-def _published(source: Mapping[str, Any], dataset: str, measured: str | None, cells: Sequence[Cell]) -> ResultTable:
+def _published(
+    source: Mapping[str, Any], dataset: str, measured: str | None, cells: Sequence[Cell]
+) -> list[ResultTable]:
     texts: dict[tuple[Any, Any], str] = {}
     for method, numbers in source[dataset].items():
         for setting, number in zip(source["settings"], numbers, strict=True):
@@ -251,13 +244,11 @@ def _published(source: Mapping[str, Any], dataset: str, measured: str | None, ce
             texts[(cell.title,), f"{setting} here"] = f"{100 * cell.accuracy:.1f}"
     sides = ("paper", "here") if measured else ("paper",)
     heads = [f"{setting} {side}" for setting in source["settings"] for side in sides]
-    note = f"Accuracy in %. Paper: {source['title']}."
-    if measured is None:
-        note += " This data set was not run here."
-    elif measured != dataset:
-        note += f" Here: a stand-in, {read_names('published.toml')['stand_in'][measured][1]}."
-    name, shown = f"published_{source['key']}_{dataset}", f"{dataset_title(dataset)}, {source['short']}"
-    return ResultTable(name, shown, ["method", *heads], _pivot(texts, heads), note)
+    here = "" if measured else " This data set was not run here."
+    if measured and measured != dataset:
+        here = f" Here: a stand-in, {read_names('published.toml')['stand_in'][measured][1]}."
+    facts = {"key": source["key"], "short": source["short"], "paper": source["title"], "here": here}
+    return _table("published", _pivot(texts, heads), heads, dataset=dataset, shown=dataset_title(dataset), **facts)
 
 
 def every_cell(cells: Sequence[Cell]) -> ResultTable:
