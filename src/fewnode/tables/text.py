@@ -144,7 +144,7 @@ class StaticEncoder(Encoder):
             held = load_file(weights)
             table = next((held[part] for part in ("embeddings", "embedding.weight") if part in held), None)
             if table is None:
-                raise InputError("it holds no token vectors; an encoder of this kind has a tensor 'embeddings'")
+                raise InputError("it holds no token vectors; of a sentence transformer, onnx/model.onnx is needed")
             self.table = table.astype(np.float32)
             tokens = 1 + max(self.tokenizer.get_vocab().values())
             self.rows = held.get("mapping", np.arange(len(self.table))).astype(np.int64)
