@@ -67,11 +67,8 @@ def test_gathered_neighbours_are_the_rows_of_the_adjacency(case, data):
     assert list(zip(owner.tolist(), neighbour.tolist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize("large", [4_000_000, 1], ids=["torch's product", "bags"])
-def test_smoothing_equals_the_recursion_written_out(small, large, monkeypatch):
-    monkeypatch.setattr(operators, "LARGE", large)
+def test_smoothing_equals_the_recursion_written_out(small):
     operator = operators.normalized_adjacency(Graph.from_edges(**small.edge_arrays(), num_nodes=8))
-    assert isinstance(operator.factor, operators.Pattern) == (large == 1)
     a = operator.matrix.to_dense().double()
     h = torch.randn(8, 3, dtype=torch.float64)
     z = h

@@ -37,7 +37,7 @@ def test_a_view_is_the_propagation_over_the_edges_kept(directed):
     assert 0 < len(left) < len(graph.indices) and left < gcn.pairs(graph)
     assert directed or left == {(j, i) for i, j in left}
     torch.testing.assert_close(dense, gcn.propagation(left, graph.num_nodes), rtol=1e-5, atol=1e-6)
-    assert torch.equal(operator.transpose.to_dense(), operator.matrix.to_dense().t())
+    assert torch.equal(operator.T.matrix.to_dense(), operator.matrix.to_dense().t())
 
 
 def test_nothing_dropped_is_the_graph_itself():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import InputError
-from ..graph.operators import Pattern
+from ..graph.operators import Operator
 from ..store import Space, default_memory
 
 VIEWS, SPARE = 6, 16  # views of the nodes, and columns to spare while the leading eigenvectors are found
@@ -34,7 +34,7 @@ class Rates:
         random = torch.Generator().manual_seed(0)
         n = min(nodes, most, max(1 << 12, int((1 << 24) / max(degree, 1))))
         arcs = int(n * max(degree, 1))
-        pattern = Pattern(
+        pattern = Operator(
             torch.arange(n + 1) * arcs // n, torch.randint(n, (arcs,), generator=random, dtype=torch.int32)
         )
         h = torch.randn(n, 16, generator=random)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
@@ -16,12 +17,12 @@ from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, to_t
 from .graph import Graph
 
 RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
-LARGE = 4_000_000  # arcs from which rows are summed by bags; stored results are of smaller graphs and torch's product
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """``diag(left) (A or A + I) diag(right)`` for the CSR arcs of a symmetric A, in memory or mapped from disk.
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """``diag(left) (A or A + I) diag(right)`` for the CSR arcs A, in memory or mapped from disk; products with a dense
+    matrix are differentiable in that.
 
     Arcs without ``weights`` need no values, however they are normalised; weights count ``unit`` times what they are.
     A graph in a ``space`` is read from disk at every pass, a chunk of rows at a time.
@@ -35,205 +36,123 @@ class Pattern:
     right: Tensor | None = None
     loops: bool = False
     space: Space | None = None
+    width: int | None = None  # columns, if they are not as many as rows
+    symmetric: bool = True  # whether A is
 
-    @property
-    def T(self) -> "Pattern":
-        return replace(self, left=self.right, right=self.left)
+    @classmethod
+    def of(cls, matrix: Tensor, symmetric: bool = False) -> "Operator":
+        """A CSR tensor as an operator."""
+        return cls(*csr_parts(matrix), width=matrix.shape[1], symmetric=symmetric)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.indptr) - 1, len(self.indptr) - 1
+        rows = len(self.indptr) - 1
+        return rows, rows if self.width is None else self.width
 
-    def explicit(self) -> Tensor:
+    @cached_property
+    def T(self) -> "Operator":
+        turned = replace(self, left=self.right, right=self.left)
+        if self.symmetric:
+            return turned
+        indptr, indices, weights = csr_parts(transposed(self._arcs))
+        turned = replace(turned, indptr=indptr, indices=indices, weights=weights, width=self.shape[0])
+        turned.__dict__["T"] = self
+        return turned
+
+    @property
+    def _arcs(self) -> Tensor:
+        values = torch.ones(len(self.indices), device=self.indices.device) if self.weights is None else self.weights
+        return csr_tensor(self.indptr, self.indices, values, self.shape)
+
+    @cached_property
+    def matrix(self) -> Tensor:
         """The same as a CSR tensor with all its values."""
-        indptr, indices = self.indptr, self.indices
-        values = torch.ones(len(indices), device=indices.device) if self.weights is None else self.weights * self.unit
+        found = to_scipy(self._arcs) * np.float32(self.unit)
         if self.loops:
-            looped = to_scipy(csr_tensor(indptr, indices, values, self.shape)) + sp.identity(len(indptr) - 1, "float32")
-            looped.sort_indices()
-            indptr, indices, values = csr_parts(to_tensor(looped, values.device))
-            indptr, indices = indptr.to(self.indptr.dtype), indices.to(self.indices.dtype)
+            found = found + sp.identity(len(self.indptr) - 1, "float32")
+            found.sort_indices()
+        indptr, indices, values = csr_parts(to_tensor(found, self.indptr.device))
         if self.right is not None:
             values = values * self.right[indices.long()]
         if self.left is not None:
-            values = values * torch.repeat_interleave(self.left, (indptr[1:] - indptr[:-1]).long())
-        return csr_tensor(indptr, indices, values, self.shape)
+            values = values * torch.repeat_interleave(self.left, indptr.diff().long())
+        return csr_tensor(indptr.to(self.indptr.dtype), indices.to(self.indices.dtype), values, self.shape)
 
-    def product(self, z: Tensor) -> Tensor:
-        """``self @ z``, differently rounded than by ``explicit``."""
-        return self.product_(z if self.right is None else z.clone(), torch.empty_like(z))
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        product: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]
+        return product
 
-    @torch.no_grad()
-    def product_(self, z: Tensor, out: Tensor) -> Tensor:
-        """``self @ z`` in ``out [N, B]``; ``z`` is used up."""
-        if self.right is not None:
-            z *= self.right[:, None]
-        return self._sums(z, out, lambda part, rows: self._scaled(part, z, rows, 1.0))
+    def totals(self) -> Tensor:
+        """The sum of each row."""
+        return (self @ torch.ones(self.shape[1], 1, device=self.indptr.device))[:, 0]
 
     @torch.no_grad()
+    def into(self, z: Tensor, out: Tensor) -> Tensor:
+        """``self @ z`` in ``out``; ``z`` is used up."""
+        return self._step(z if self.right is None else z.mul_(self.right[:, None]), out)
+
     def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
-        """``ppr_smooth`` with two matrices ``[N, B]`` in memory, the last step and the next: ``h`` is read at every
+        """See ``ppr_smooth``. Two matrices ``[N, B]`` are in memory, the last step and the next: ``h`` is read at every
         step, so it may be on disk, or a function of some rows."""
-        space, n = self.space or MEMORY, len(self.indptr) - 1
+        if isinstance(h, Tensor) and h.requires_grad:
+            z = h
+            for _ in range(steps):
+                z = (1 - restart) * (self @ z) + restart * h
+            return z
+        if isinstance(h, Tensor) and h.is_cpu and self.space is None and h.shape[1] > 64:
+            # 64 columns at a time: their rows stay in the processor's cache for longer.
+            return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
         given: RowsOf = h if callable(h) else h.__getitem__
-        some = given(slice(0, 1))
-        z, out = (matrix(n, some.shape[1], some) for _ in range(2))
-        for rows in space.rows(n, 8 * some.shape[1]):
+        z, out = (matrix(self.shape[0], (some := given(slice(0, 1))).shape[1], some) for _ in range(2))
+        for rows in (self.space or MEMORY).rows(len(z), 8 * z.shape[1]):
             z[rows] = given(rows)
-        for step in range(steps):
-            if step == 0 and self.right is not None:
-                z *= self.right[:, None]
-            onward = None if step == steps - 1 else self.right  # what the next step would begin with
-
-            def then(part: Tensor, rows: slice, z: Tensor = z, onward: Tensor | None = onward) -> Tensor:
-                part = self._scaled(part, z, rows, 1 - restart).add_(given(rows), alpha=restart)
-                return part if onward is None else part.mul_(onward[rows, None])
-
-            self._sums(z, out, then)
-            z, out = out, z
+        if steps and self.right is not None:
+            z *= self.right[:, None]
+        for left in range(steps, 0, -1):
+            z, out = self._step(z, out, given, restart, self.right if left > 1 else None), z
         return z
 
     @torch.no_grad()
-    def totals(self) -> Tensor:
-        """The (weighted) degree of each row of A, ``[N]``."""
-        if self.weights is None:
-            return (self.indptr[1:] - self.indptr[:-1]).float()
-        ones = torch.ones(len(self.indptr) - 1, 1, device=self.indptr.device)
-        return self._sums(ones, torch.empty_like(ones), lambda part, rows: part)[:, 0]
+    def _step(
+        self, z: Tensor, out: Tensor, h: RowsOf | None = None, restart: float = 0.0, onward: Tensor | None = None
+    ) -> Tensor:
+        """``(1 - restart) * diag(left) (A or A + I) z + restart * h`` in ``out [N, B]``, times ``onward [N]``: what the
+        next step would begin with.
 
-    def _sums(self, z: Tensor, out: Tensor, then: Callable[[Tensor, slice], Tensor]) -> Tensor:
-        """``A @ z`` in ``out [N, B]``. A row of it is a sum of rows of ``z``, which is what ``embedding_bag`` makes:
-        faster than the product with a sparse matrix, and any rows by themselves. ``then`` changes some rows while they
-        are still in the processor's cache."""
+        A row of A z is a sum of rows of ``z``, which is what ``embedding_bag`` makes: faster than the product with a
+        sparse matrix, and any rows by themselves, so that the rest is done while they are in the processor's cache.
+        """
         for chunk in (self.space or MEMORY).rows(len(out), 16 * z.shape[1]):
             ends = self.indptr[chunk.start : chunk.stop + 1].long()
             for rows in pieces(chunk, z.shape[1]):
                 at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
                 arcs = slice(int(at[0]), int(at[-1]))
                 source = self.indices[arcs]
-                each = None if self.weights is None else (self.weights[arcs] * self.unit).to(z.dtype)
+                each = None if self.weights is None else self.weights[arcs].to(z.dtype)
+                each = each if each is None or self.unit == 1 else each * self.unit
                 starts = (at - at[0]).to(source.dtype)
                 part = F.embedding_bag(source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
-                out[rows] = then(part, rows)
+                if self.loops:
+                    part += z[rows]
+                part *= 1 - restart if self.left is None else (self.left[rows] * (1 - restart))[:, None]
+                if h is not None:
+                    part.add_(h(rows), alpha=restart)
+                out[rows] = part if onward is None else part.mul_(onward[rows, None])
         return out
-
-    def _scaled(self, part: Tensor, z: Tensor, rows: slice, scale: float) -> Tensor:
-        if self.loops:
-            part += z[rows]
-        return part.mul_(scale if self.left is None else (self.left[rows] * scale)[:, None])
-
-
-Factor = Tensor | Pattern  # the left side of a product: a CSR tensor, or arcs with scales of rows and columns
-Kernel = Callable[[Any, Tensor], Tensor]
-
-
-def bags(matrix: Tensor, dense: Tensor) -> Tensor:
-    """``matrix @ dense`` of a CSR matrix as weighted bags of rows: on a CPU two to four times as fast as torch's own
-    product where the dense side is narrow (benchmarks/kernels.py)."""
-    indptr, indices, values = csr_parts(matrix)
-    # Without the detach torch also prepares a backward of its own, which nobody calls.
-    dense = dense.detach().contiguous()
-    return F.embedding_bag(indices, dense, indptr, mode="sum", per_sample_weights=values, include_last_offset=True)
 
 
 class _Product(torch.autograd.Function):
-    """``factor @ dense`` whose backward uses the stored transpose: torch's own transposes at every call."""
+    """``operator @ dense``, whose backward is a product with the transpose."""
 
     @staticmethod
-    def forward(ctx: Any, factor: Factor, transpose: Factor, dense: Tensor, kernel: Kernel) -> Tensor:
-        ctx.transpose, ctx.factor, ctx.kernel = transpose, factor, kernel
-        return kernel(factor, dense)
+    def forward(ctx: Any, operator: Operator, dense: Tensor) -> Tensor:
+        ctx.operator = operator
+        z = dense.detach().clone(memory_format=torch.contiguous_format)
+        return operator.into(z, z.new_empty(operator.shape[0], z.shape[1]))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor, None]:
-        # Through apply again, so that second derivatives (MAML) work.
-        return None, None, _product(ctx.transpose, ctx.factor, gradients[0], ctx.kernel), None
-
-
-def _product(factor: Factor, transpose: Factor, dense: Tensor, kernel: Kernel) -> Tensor:
-    product: Tensor = _Product.apply(factor, transpose, dense, kernel)  # type: ignore[no-untyped-call]
-    return product
-
-
-class Operator:
-    """A sparse matrix kept with its transpose, wherever it is; ``operator @ dense`` is differentiable in the dense
-    operand."""
-
-    def __init__(self, factor: Factor, transpose: Factor | None = None, kernel: Kernel | None = None) -> None:
-        if isinstance(factor, Pattern):
-            self.kernel: Kernel = Pattern.product
-            self.other: Factor = factor.T
-        else:
-            large = factor.device.type == "cpu" and len(factor.values()) > LARGE
-            self.kernel = kernel or (bags if large else torch.matmul)
-            self.other = transposed(factor) if transpose is None else transpose
-        self.factor = factor
-        self._typed: dict[torch.dtype, Operator] = {}
-
-    @classmethod
-    def of(cls, graph: Graph, arcs: Pattern, kernel: Kernel | None = None) -> "Operator":
-        """The ``arcs`` of a graph: with explicit values if it is small, in memory or directed."""
-        large = graph.device.type == "cpu" and len(graph.indices) > LARGE and kernel is None
-        if graph.space is not None or (large and not graph.directed):
-            return cls(arcs)
-        matrix = arcs.explicit()
-        return cls(matrix, matrix if arcs.left is arcs.right and not graph.directed else None, kernel)
-
-    @property
-    def space(self) -> Space | None:
-        """Where products that do not fit into memory are kept."""
-        return self.factor.space if isinstance(self.factor, Pattern) else None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.factor.shape[0], self.factor.shape[1]
-
-    @cached_property
-    def matrix(self) -> Tensor:
-        """All values, as a CSR tensor."""
-        return self.factor.explicit() if isinstance(self.factor, Pattern) else self.factor
-
-    @cached_property
-    def transpose(self) -> Tensor:
-        return self.other.explicit() if isinstance(self.other, Pattern) else self.other
-
-    @property
-    def T(self) -> "Operator":
-        return Operator(self.other, self.factor, self.kernel)
-
-    def to(self, dtype: torch.dtype) -> "Operator":
-        """The operator in another precision, converted once."""
-        if isinstance(self.factor, Pattern) or dtype == self.factor.dtype:
-            return self
-        if dtype not in self._typed:
-            matrix = self.matrix.to(dtype)
-            same = self.transpose is self.matrix
-            self._typed[dtype] = Operator(matrix, matrix if same else self.transpose.to(dtype), self.kernel)
-        return self._typed[dtype]
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        typed = self.to(dense.dtype)
-        return _product(typed.factor, typed.other, dense, self.kernel)
-
-    def into(self, z: Tensor, out: Tensor) -> Tensor:
-        """``self @ z``, in ``out`` if that saves memory; ``z`` may be used up."""
-        return self.factor.product_(z, out) if isinstance(self.factor, Pattern) else self @ z
-
-    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
-        """See ``ppr_smooth``. 64 columns at a time, whose rows stay in the processor's cache for longer."""
-        learned = isinstance(h, Tensor) and h.requires_grad
-        if isinstance(h, Tensor) and h.is_cpu and not learned and self.space is None and h.shape[1] > 64:
-            return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
-        if isinstance(self.factor, Pattern) and not learned:
-            return self.factor.smooth(h, steps, restart)
-        assert isinstance(h, Tensor), "only rows of a pattern are made as they are needed"
-        z = h
-        for _ in range(steps):
-            if learned or self.kernel is bags:
-                z = (1 - restart) * (self @ z) + restart * h
-            else:  # one fused pass over memory instead of three
-                z = torch.addmm(h, self.to(h.dtype).matrix, z, beta=restart, alpha=1 - restart)
-        return z
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        return None, ctx.operator.T @ gradients[0]  # differentiable again, for MAML
 
 
 ADJACENCY = CacheKey[Operator]("adjacency")
@@ -244,12 +163,12 @@ NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
 FEATURES = CacheKey[Operator]("sparse features")
 
 
-def arcs_of(graph: Graph) -> Pattern:
+def arcs_of(graph: Graph) -> Operator:
     """The arcs of a graph with weights of mean one; without weights, each counts one."""
     weights, unit = graph.weights, 1.0
     if weights is not None and len(weights):
         unit = 1.0 / float(weights.cpu().numpy().mean(dtype="float64"))
-    return Pattern(graph.indptr, graph.indices, weights, unit, space=graph.space)
+    return Operator(graph.indptr, graph.indices, weights, unit, space=graph.space, symmetric=not graph.directed)
 
 
 def rows_of(graph: Graph) -> Tensor:
@@ -264,20 +183,17 @@ def arc_values(graph: Graph) -> Tensor:
 
 def adjacency(graph: Graph) -> Operator:
     """A, with ones: for sums and counts, in which every edge is one."""
-    return graph.cache.get(ADJACENCY, lambda: Operator.of(graph, replace(arcs_of(graph), weights=None)))
+    return graph.cache.get(ADJACENCY, lambda: replace(arcs_of(graph), weights=None, unit=1.0))
 
 
 def closed_adjacency(graph: Graph) -> Operator:
     """A + I, with ones: the sum over a node and its neighbours."""
-    arcs = Pattern(graph.indptr, graph.indices, loops=True)
-    return graph.cache.get(CLOSED_ADJACENCY, lambda: Operator.of(graph, arcs, bags))
+    return graph.cache.get(CLOSED_ADJACENCY, lambda: replace(adjacency(graph), loops=True))
 
 
 def weighted_adjacency(graph: Graph) -> Operator:
     """A, with weights of mean one; ones, where the graph has none."""
-    if graph.weights is None:
-        return adjacency(graph)
-    return graph.cache.get(WEIGHTED_ADJACENCY, lambda: Operator.of(graph, arcs_of(graph)))
+    return graph.cache.get(WEIGHTED_ADJACENCY, lambda: arcs_of(graph))
 
 
 def mean_adjacency(graph: Graph) -> Operator:
@@ -286,7 +202,7 @@ def mean_adjacency(graph: Graph) -> Operator:
     def build() -> Operator:
         arcs = arcs_of(graph)
         total = arcs.totals()
-        return Operator.of(graph, replace(arcs, left=torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0)))
+        return replace(arcs, left=torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0))
 
     return graph.cache.get(MEAN_ADJACENCY, build)
 
@@ -295,12 +211,8 @@ def normalized_adjacency(graph: Graph) -> Operator:
     """D^-1/2 (A + I) D^-1/2, the propagation of a GCN; degrees are weighted and count the self-loop."""
 
     def build() -> Operator:
-        arcs = arcs_of(graph)
-        into = out = (arcs.totals() + 1).rsqrt()
-        if graph.directed:
-            sums = torch.from_numpy(graph.to_scipy(scaled=True).sum(0)).ravel()
-            out = (sums + 1).rsqrt().to(graph.device)
-        return Operator.of(graph, replace(arcs, left=into, right=out, loops=True))
+        looped = replace(arcs_of(graph), loops=True)
+        return replace(looped, left=looped.totals().rsqrt(), right=looped.T.totals().rsqrt())
 
     return graph.cache.get(NORMALIZED_ADJACENCY, build)
 
@@ -321,7 +233,7 @@ def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor
 
 def feature_operator(graph: Graph) -> Operator:
     """The sparse features as an operator."""
-    return graph.cache.get(FEATURES, lambda: Operator(graph.x, kernel=bags))
+    return graph.cache.get(FEATURES, lambda: Operator.of(graph.x))
 
 
 def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -352,11 +264,7 @@ def row_bytes(x: Tensor) -> int:
 
 def column_means(x: Tensor, space: Space | None) -> Tensor:
     """The mean of each column of dense features."""
-    total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
-    for rows in (space or MEMORY).rows(len(x), row_bytes(x)):
-        part = x[rows]
-        total += part.mean(0, dtype=torch.float32).double() * (len(part) / len(x))
-    return total.float()
+    return column_spread(x, space)[1].float()
 
 
 def column_spread(x: Tensor, space: Space | None) -> tuple[Tensor, Tensor]:

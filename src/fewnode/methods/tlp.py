@@ -206,8 +206,4 @@ def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
         kept[~loop] *= operators.arc_values(graph)
     into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns.long()))
     values = kept * into[rows] * out[columns.long()]
-    matrix = csr_tensor(indptr, columns, values, whole.shape)
-    if not graph.directed:
-        return operators.Operator(matrix, matrix)
-    pointers, sources, _ = csr_parts(whole.transpose)
-    return operators.Operator(matrix, csr_tensor(pointers, sources, values[back], whole.shape))
+    return operators.Operator(indptr, columns, values, symmetric=not graph.directed)

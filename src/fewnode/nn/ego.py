@@ -134,7 +134,7 @@ def embed_around(
     h = embed(graph, wanted)
     own, closed = h.index_select(0, torch.cat([nodes, centre])).split([len(nodes), len(centre)])
     ones = torch.ones(len(neighbour), device=h.device)
-    sums = closed + operators.Operator(csr_tensor(indptr, neighbour, ones, (len(centre), len(h)))) @ h
+    sums = closed + operators.Operator.of(csr_tensor(indptr, neighbour, ones, (len(centre), len(h)))) @ h
     return own, sums.index_select(0, place)
 
 

@@ -43,7 +43,7 @@ class SparseRows(NamedTuple):
         """The same as an operator [size, columns]: slower to make, but products need no room for every entry."""
         counts = torch.bincount(self.owner, minlength=self.size)
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return operators.Operator(csr_tensor(indptr, self.column, self.share, (self.size, columns)))
+        return operators.Operator.of(csr_tensor(indptr, self.column, self.share, (self.size, columns)))
 
 
 First = Callable[[Tensor], Tensor]  # takes the first weight [width, d] to what the first convolution has at some nodes

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse, relation, type_counts, union
-from ..graph.operators import Operator, Pattern, mean_adjacency, normalized_adjacency, ppr_smooth
+from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..store import Columns, Space, matrix
 from .features import ReducedFeatures, feature_mass
 
@@ -312,10 +312,10 @@ def further(graph: Graph, use: EdgeUse, words: Tensor, links: Tensor) -> Iterato
 
 def neighbour_lists(graph: Graph) -> Operator:
     """The neighbour lists of a graph without directions, each with the node itself, as bags of words: TF-IDF."""
-    arcs = Pattern(graph.indptr, graph.indices, loops=True, space=graph.space)
-    idf = torch.log((1 + graph.num_nodes) / (2 + arcs.totals())) + 1
-    lengths = arcs.product(idf.square()[:, None])[:, 0].clamp(min=1e-24).rsqrt()
-    return Operator.of(graph, replace(arcs, left=lengths, right=idf))
+    lists = Operator(graph.indptr, graph.indices, loops=True, space=graph.space)
+    idf = torch.log((1 + graph.num_nodes) / (1 + lists.totals())) + 1
+    lengths = (lists @ idf.square()[:, None])[:, 0].clamp(min=1e-24).rsqrt()
+    return replace(lists, left=lengths, right=idf)
 
 
 def random_fourier(words: Tensor, width: int) -> Tensor:
