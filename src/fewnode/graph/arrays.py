@@ -1,6 +1,7 @@
 """Arrays of a graph: checked, sorted into CSR, converted between NumPy, SciPy and torch, cached."""
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -69,33 +70,30 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
     if isinstance(x, Tensor) and x.layout != torch.strided:
         x = to_scipy(x.detach().cpu().to_sparse_csr())
     if sp.issparse(x):
-        matrix = sp.csr_matrix(x)
+        given = sp.csr_matrix(x)
         with refused("the sparse features are damaged"):
-            matrix.check_format(full_check=True)
-        matrix = matrix.astype(np.float32)  # also a copy: the caller's matrix is left as it was
-        matrix.sum_duplicates()
-        _check_finite(matrix.data, lambda at: (np.searchsorted(matrix.indptr, at, "right") - 1, matrix.indices[at]))
-        if max(matrix.nnz, *matrix.shape) < 2**31:
-            matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-        return matrix if matrix.shape[1] else None
-    dense = to_numpy(x)
-    if dense.ndim != 2:
-        raise InputError(f"x has shape {dense.shape}; expected [N, F], one row of features for each node")
-    if not (np.issubdtype(dense.dtype, np.number) or dense.dtype == bool):
-        raise InputError(f"x has dtype {dense.dtype}; expected numbers. Are all rows of the same length?")
-    values = np.ascontiguousarray(dense, dtype=np.float32)
-    _check_finite(values.reshape(-1), lambda at: divmod(at, dense.shape[1]))
-    return values if dense.shape[1] else None
-
-
-def _check_finite(values: np.ndarray, place: Callable[[int], tuple[Any, Any]]) -> None:
+            given.check_format(full_check=True)
+        parts = given.data, given.indices, given.indptr  # copied: the caller's matrix is left as it was
+        found = sp.csr_matrix(parts, shape=given.shape, dtype=np.float32, copy=True)
+        found.sum_duplicates()
+        values = found.data
+    else:
+        found = to_numpy(x)
+        if found.ndim != 2:
+            raise InputError(f"x has shape {found.shape}; expected [N, F], one row of features for each node")
+        if found.dtype.kind not in "biuf":
+            raise InputError(f"x has dtype {found.dtype}; expected numbers. Are all rows of the same length?")
+        found = np.ascontiguousarray(found, dtype=np.float32)
+        values = found.reshape(-1)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
-        row, column = place(int(wrong[0]))
+        at = int(wrong[0])
+        row, column = np.stack(sp.coo_array(found).coords)[:, at] if sp.issparse(x) else divmod(at, found.shape[1])
         raise InputError(
-            f"x[{row}, {column}] is {values[wrong[0]]}: node {row} needs a finite number there "
+            f"x[{row}, {column}] is {values[at]}: node {row} needs a finite number there "
             f"({len(wrong):,} such values; fill or drop them)"
         )
+    return found if found.shape[1] else None
 
 
 def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -103,21 +101,13 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[n
 
     Labels that are text are numbered in the order of their names; None, NaN and "" are unknown.
     """
-    if y is None:
-        return np.full(n, -1, np.int64), _texts(class_names)
-    labels = to_numpy(y.to_numpy() if hasattr(y, "to_numpy") else y)
-    if labels.ndim != 1:
-        raise InputError(f"y has shape {labels.shape}; expected [N], one class id for each node")
+    labels = np.full(n, -1) if y is None else to_numpy(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if class_names is None and labels.dtype.kind in "OUS":
         labels, class_names = _numbered(labels)
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise InputError(f"y has dtype {labels.dtype}; expected integers: class ids from 0, and -1 for unknown")
     top = 1 << 20 if class_names is None else len(class_names)  # lists as long as the highest class id are made
-    wrong = np.flatnonzero((labels < -1) | (labels >= top))
-    if len(wrong):
-        there = "" if class_names is None else f" (there are {top} class names)"
-        raise InputError(f"y[{wrong[0]}] is {labels[wrong[0]]}; a class id is 0..{top - 1}{there}, or -1 for unknown")
-    return labels.astype(np.int64), _texts(class_names)
+    there = "" if class_names is None else f" (there are {top} class names)"
+    rule = f"a class id is 0..{top - 1}{there}, or -1 for unknown"
+    return checked_column("y", labels, n, "iu", (-1, top - 1), rule).astype(np.int64), _texts(class_names)
 
 
 def _numbered(values: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
@@ -134,20 +124,9 @@ def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
     """Edge weights as float64 [E], each finite and above zero."""
     if weight is None:
         return None
-    values = to_numpy(weight)
-    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if values.shape != (n_edges,):
-        raise InputError(f"edge_weight has shape {values.shape}; expected [{n_edges}], one number for each edge")
-    if not (np.issubdtype(values.dtype, np.number) or values.dtype == bool):
-        raise InputError(f"edge_weight has dtype {values.dtype}; expected numbers above zero")
-    values = values.astype(np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(wrong):
-        raise InputError(
-            f"edge_weight[{wrong[0]}] is {values[wrong[0]]:g}; a weight is finite and above zero: drop such edges, or "
-            f"leave the weights out ({len(wrong):,} such weights)"
-        )
-    return values
+    rule = "a weight is finite and above zero: drop such edges, or leave the weights out"
+    bounds = np.nextafter(0, 1), np.finfo(np.float64).max
+    return checked_column("edge_weight", flat(weight), n_edges, "biuf", bounds, rule).astype(np.float64)
 
 
 def checked_edge_types(
@@ -158,35 +137,42 @@ def checked_edge_types(
         if names is not None:
             raise InputError("edge_type_names are given without edge_type; give the type of each edge as well")
         return None, ()
-    ids = to_numpy(edge_type)
-    if ids.shape != (n_edges,):
-        raise InputError(f"edge_type has shape {ids.shape}; expected [{n_edges}], one type for each edge")
-    if not np.issubdtype(ids.dtype, np.integer):
-        if names is not None:
-            raise InputError(f"edge_type has dtype {ids.dtype}; with edge_type_names it holds ids 0..{len(names) - 1}")
+    ids, there = to_numpy(edge_type), "" if names is None else f" (there are {len(names)} type names)"
+    if names is None and ids.dtype.kind not in "iu":
         texts, ids = np.unique(ids.astype(str), return_inverse=True)
         names = texts.tolist()
-    there = "" if names is None else f" (there are {len(names)} type names)"
     names = [str(i) for i in range(int(ids.max(initial=-1)) + 1)] if names is None else names
-    wrong = np.flatnonzero((ids < 0) | (ids >= len(names)))
-    if len(wrong):
-        top = max(len(names) - 1, 0)
-        raise InputError(f"edge_type[{wrong[0]}] is {ids[wrong[0]]}; a type is 0..{top}{there}")
+    rule = f"a type is 0..{max(len(names) - 1, 0)}{there}"
+    ids = checked_column("edge_type", ids, n_edges, "iu", (0, len(names) - 1), rule)
     return ids.astype(np.int64), checked_names("edge type", names, len(names)) or ()
+
+
+def checked_column(
+    name: str, values: np.ndarray, n: int, kinds: str, bounds: tuple[float, float], rule: str
+) -> np.ndarray:
+    """The ``values``, if they are ``n`` numbers of these ``kinds`` within the ``bounds``; else the ``rule`` is told."""
+    if values.shape != (n,):
+        raise InputError(f"{name} has shape {values.shape}; expected [{n}], one number for each: {rule}")
+    if n and values.dtype.kind not in kinds:
+        raise InputError(
+            f"{name} has dtype {values.dtype}; expected {'integers' if kinds == 'iu' else 'numbers'}: {rule}"
+        )
+    wrong = np.flatnonzero(~((values >= bounds[0]) & (values <= bounds[1])))
+    if len(wrong):
+        raise InputError(f"{name}[{wrong[0]}] is {values[wrong[0]]:.15g}; {rule} ({len(wrong):,} such values)")
+    return values
 
 
 def checked_names(what: str, names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
     """Names as text, one each and none twice."""
     texts = _texts(names)
-    if texts is None:
-        return None
-    if len(texts) != n:
+    if texts is not None and len(texts) != n:
         raise InputError(f"{len(texts):,} {what} names for {n:,} {what}s; give one for each")
-    if len(set(texts)) < n:
-        first: dict[str, int] = {}
-        for at, text in enumerate(texts):
-            if first.setdefault(text, at) < at:
-                raise InputError(f"{what} name {text!r} stands at {first[text]} and again at {at}; names must differ")
+    if texts is not None and len(set(texts)) < n:
+        text = Counter(texts).most_common(1)[0][0]
+        at = texts.index(text)
+        again = texts.index(text, at + 1)
+        raise InputError(f"{what} name {text!r} stands at {at} and again at {again}; names must differ")
     return texts
 
 
@@ -197,23 +183,17 @@ def _texts(names: Sequence[str] | None) -> tuple[str, ...] | None:
 def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> sp.csr_matrix:
     """The sparse matrix in the arrays ``{prefix}_data``, ``_indices``, ``_indptr`` and ``_shape`` of a file, if they
     fit together and no index leads outside."""
-    parts = {}
-    for part, dtypes in (("data", "biuf"), ("indices", "iu"), ("indptr", "iu"), ("shape", "iu")):
-        name = f"{prefix}_{part}"
-        if name not in held:
-            raise InputError(f"there is no array {name!r}, which its other arrays call for")
-        found = parts[part] = held[name]
-        if found.ndim != 1 or found.dtype.kind not in dtypes or (part == "shape" and len(found) != 2):
-            raise InputError(f"{name} has dtype {found.dtype} and shape {found.shape}; expected a row of numbers")
-    rows, columns = parts["shape"].tolist()
-    if rows != len(parts["indptr"]) - 1 or not 0 <= columns <= 1 << 24:
-        raise InputError(
-            f"{prefix}_shape is {rows:,} x {columns:,}; expected {len(parts['indptr']) - 1:,} rows, as {prefix}_indptr "
-            "has, and at most 16,777,216 columns"
-        )
+    names = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
+    if missing := [name for name in names if name not in held]:
+        raise InputError(f"there is no array {missing[0]!r}, which its other arrays call for")
+    data, *index = (held[name] for name in names)
     with refused(f"the parts of {prefix} do not fit together"):
-        index = parts["indices"].astype(np.int64), parts["indptr"].astype(np.int64)
-        matrix = sp.csr_matrix((parts["data"], *index), shape=(rows, columns))
+        if data.dtype.kind not in "biuf" or any(part.dtype.kind not in "iu" or part.ndim != 1 for part in index):
+            raise ValueError("they are no rows of numbers")
+        indices, indptr, (rows, columns) = (part.astype(np.int64) for part in index)
+        if rows != len(indptr) - 1 or columns > 1 << 24:
+            raise ValueError(f"{rows:,} x {columns:,}; expected {len(indptr) - 1:,} rows, at most 16,777,216 columns")
+        matrix = sp.csr_matrix((data, indices, indptr), shape=(rows, columns))
         matrix.check_format(full_check=True)
     return matrix
 
@@ -233,6 +213,12 @@ def to_numpy(value: Any) -> np.ndarray:
         return value.detach().cpu().numpy()
     with refused("rows of unequal length cannot be an array"):
         return np.asarray(value)
+
+
+def flat(value: Any) -> np.ndarray:
+    """The same; a single column as an array of one dimension."""
+    values = to_numpy(value)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 # --- Conversion between torch CSR tensors and SciPy matrices.
