@@ -17,57 +17,39 @@ if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-_HOMES = {
-    "ClassSplit": "tasks",
-    "FewShotClassifier": "classifier.classifier",
-    "Graph": "graph",
-    "InputError": "errors",
-    "Method": "methods.base",
-    "Tasks": "tasks",
-    "Training": "methods.base",
-    "draw_tasks": "tasks",
-    "evaluate": "training.evaluate",
-    "fit": "training.loop",
-    "label": "labelling.server",
-    "load": "training.checkpoint",
-    "load_dataset": "datasets",
-    "planted": "datasets",
-    "random_split": "tasks",
-    "save": "training.checkpoint",
-    "training_view": "tasks",
+_MODULES = {
+    "classifier.classifier": ["FewShotClassifier"],
+    "datasets": ["load_dataset", "planted"],
+    "errors": ["InputError"],
+    "graph": ["Graph"],
+    "labelling.server": ["label"],
+    "methods.base": ["Method", "Training"],
+    "tasks": ["ClassSplit", "Tasks", "draw_tasks", "random_split", "training_view"],
+    "training.checkpoint": ["load", "save"],
+    "training.evaluate": ["evaluate"],
+    "training.loop": ["fit"],
 }
-
-__all__ = [
-    "ClassSplit",
-    "FewShotClassifier",
-    "Graph",
-    "InputError",
-    "Method",
-    "Tasks",
-    "Training",
-    "draw_tasks",
-    "evaluate",
-    "fit",
-    "label",
-    "load",
-    "load_dataset",
-    "planted",
-    "random_split",
-    "save",
-    "training_view",
-]
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
-    from .classifier.classifier import FewShotClassifier
-    from .datasets import load_dataset, planted
-    from .errors import InputError
-    from .graph import Graph
-    from .labelling.server import label
-    from .methods.base import Method, Training
-    from .tasks import ClassSplit, Tasks, draw_tasks, random_split, training_view
-    from .training.checkpoint import load, save
-    from .training.evaluate import evaluate
-    from .training.loop import fit
+    from .classifier.classifier import FewShotClassifier as FewShotClassifier
+    from .datasets import load_dataset as load_dataset
+    from .datasets import planted as planted
+    from .errors import InputError as InputError
+    from .graph import Graph as Graph
+    from .labelling.server import label as label
+    from .methods.base import Method as Method
+    from .methods.base import Training as Training
+    from .tasks import ClassSplit as ClassSplit
+    from .tasks import Tasks as Tasks
+    from .tasks import draw_tasks as draw_tasks
+    from .tasks import random_split as random_split
+    from .tasks import training_view as training_view
+    from .training.checkpoint import load as load
+    from .training.checkpoint import save as save
+    from .training.evaluate import evaluate as evaluate
+    from .training.loop import fit as fit
 
 
 def __getattr__(name: str) -> Any:

@@ -58,17 +58,15 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
 
 
 @contextmanager
-def atomic_path(path: PathLike, durable: bool = True) -> Iterator[Path]:
+def atomic_path(path: PathLike) -> Iterator[Path]:
     """The same for whoever needs a path: an empty neighbour of ``path`` to be filled. Others may write the same file at
-    the same time, here or on other machines; the last one stays. If ``durable``, it is on the disk before it has its
-    name."""
+    the same time, here or on other machines; the last one stays. It is on the disk before it has its name."""
     target = Path(path)
     with _neighbour(target, tempfile.mkstemp) as (temporary, _):
         yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp is private; a result file need not be
-        if durable:
-            with temporary.open("rb") as written:  # not by the handle: a writer may have put another file in its place
-                os.fsync(written.fileno())
+        with temporary.open("rb") as written:  # not by the handle: a writer may have put another file in its place
+            os.fsync(written.fileno())
         temporary.replace(target)
 
 

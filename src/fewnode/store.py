@@ -103,15 +103,6 @@ def matrix(rows: int, width: int, like: Tensor | None = None) -> Tensor:
     return torch.from_numpy(np.frombuffer(pages, np.float32).reshape(rows, width))
 
 
-def read_matrix(path: Path) -> Tensor:
-    """A matrix of a ``.npy`` file in single precision, copied into memory."""
-    mapped = read_mapped(path)
-    out = matrix(*mapped.shape)
-    for rows in chunks(len(mapped), 4 * mapped.shape[1]):
-        out[rows] = torch.from_numpy(mapped[rows])
-    return out
-
-
 def read_mapped(path: Path) -> np.memmap:
     """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
     try:
@@ -120,15 +111,6 @@ def read_mapped(path: Path) -> np.memmap:
         raise InputError(f"{path} is damaged ({error}); make it again") from error
     assert isinstance(array, np.memmap)
     return array
-
-
-def write_array(path: Path, value: Tensor, durable: bool = True) -> None:
-    """A ``.npy`` file; on the disk when this returns, if it is to be ``durable``."""
-    with path.open("w+b") as file:  # into one open for writing alone numpy writes without telling what went wrong
-        np.save(file, value.contiguous().numpy(), allow_pickle=False)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
 
 
 class StoredNames(Sequence[str]):
@@ -307,21 +289,15 @@ class Space:
     memory: int = 1 << 62
     progress: Progress = field(default=lambda what, part: None, repr=False)
     engine: "Engine | None" = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
-    durable: bool = True  # whether arrays outlive a machine that stops: they are on the disk before they have a name
     maps: list[tuple["ref[np.memmap]", int]] = field(default_factory=list, repr=False)  # open ones, with their inodes
     held: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: not who watches here, nor what is open."""
-        return {"folder": self.folder, "memory": self.memory, "durable": self.durable}
+        return {"folder": self.folder, "memory": self.memory}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]  # frozen: filled so
-
-    def each(self, work: Callable[[Piece], None], pieces: Sequence[Piece], what: str) -> None:
-        """Do the pieces of work, each of which leaves its result on disk."""
-        for _ in self.results(work, pieces, what):
-            pass
 
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
         """What the work gives back for each piece, in their order: the same sums, whoever does it. To be read only."""
@@ -336,38 +312,18 @@ class Space:
             self.release()
             self.progress(what, number / len(pieces))
 
-    def fill(
-        self,
-        arrays: Sequence[Tensor],
-        make: Callable[[slice], Tensor],
-        pieces: Sequence[slice],
-        what: str,
-        columns: Sequence[slice] = (slice(None),),
-    ) -> None:
-        """Make rows and put them into arrays that are being written, some of the ``columns`` into each."""
-        for rows, made in zip(pieces, self.results(make, pieces, what), strict=True):
-            for array, some in zip(arrays, columns, strict=True):
-                array[rows] = made[:, some]
-
     def by_rows(
         self, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor], width: int = 0
     ) -> Tensor:
         """``make(rows)`` for all rows, by chunks: what their making takes is several times what is kept. ``width`` is
         how many numbers the making of a row takes, if they are more than it has."""
         if self.folder is None:
-            first, *others = self.chunks(shape[0], 0)
-            made = make(first).to(dtype)
-            if not others:
-                return made
-            out = made.new_empty(shape[0], *made.shape[1:])
-            out[first] = made
-            for rows in others:
-                out[rows] = make(rows)
-            return out
+            return torch.cat([make(rows).to(dtype) for rows in self.chunks(shape[0], 0)])
         if not self.has(name):
             with self.writing(name, shape, dtype) as out:
                 pieces = list(self.chunks(shape[0], 4 * max(shape[1], width)))
-                self.fill([out], make, pieces, f"{name}, by chunks of rows")
+                for rows, made in zip(pieces, self.results(make, pieces, f"{name}, by chunks of rows"), strict=True):
+                    out[rows] = made
         return self.open(name)
 
     def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
@@ -379,14 +335,6 @@ class Space:
     def within(self, name: str) -> "Space":
         """A folder inside this one."""
         return Space() if self.folder is None else replace(self, folder=self.folder / name)
-
-    def passing(self, name: str) -> "Space":
-        """A folder inside this one for arrays that only the work at hand needs. On one machine they do not wait for the
-        disk: they are there until the machine stops, and the folder is called after the time it runs."""
-        running = _boot()
-        if running is None or not (self.engine is None or self.engine.alone):
-            return self.within(name)
-        return replace(self.within(f"{name}-{running}"), durable=False)
 
     def path(self, name: str) -> Path:
         assert self.folder is not None
@@ -407,8 +355,9 @@ class Space:
         if self.folder is None:
             self.held[name] = value
             return
-        with self._whole(name, value.numel() * value.dtype.itemsize) as temporary:
-            write_array(temporary, value, self.durable)
+        # Into a file that is open for writing alone numpy writes without telling what went wrong.
+        with self._whole(name, value.numel() * value.dtype.itemsize) as temporary, temporary.open("w+b") as file:
+            np.save(file, value.contiguous().numpy(), allow_pickle=False)
 
     @contextmanager
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
@@ -420,8 +369,7 @@ class Space:
                 if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
             yield self.mapped(array)
-            if self.durable:
-                array.flush()
+            array.flush()
 
     @contextmanager
     def _whole(self, name: str, needed: int) -> Iterator[Path]:
@@ -429,7 +377,7 @@ class Space:
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         check_disk(target.parent, needed)
-        with atomic_path(target, durable=False) as temporary, full_disk(target.parent, needed):
+        with atomic_path(target) as temporary, full_disk(target.parent, needed):
             yield temporary
 
     def drop(self, name: str) -> None:
@@ -537,13 +485,6 @@ def pieces(rows: slice, width: int) -> Iterator[slice]:
     return (slice(at, min(at + size, rows.stop)) for at in range(rows.start, rows.stop, size))
 
 
-def _boot() -> str | None:
-    """A name for the time since this machine was started; None where it cannot be told."""
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
-    return None
-
-
 @dataclass(frozen=True)
 class Columns:
     """A matrix ``[n, width]`` in single precision, cut into ``blocks`` of columns: a block is a piece of work and, once
@@ -570,7 +511,8 @@ class Columns:
 
     def read(self, i: int) -> Tensor:
         """A block in memory, to be changed at will."""
-        return self.open(i).clone() if self.space.folder is None else read_matrix(self.space.path(self.file(i)))
+        held = self.open(i)
+        return matrix(len(held), held.shape[1], held).copy_(held)
 
     def open(self, i: int) -> Tensor:
         """A block, mapped."""
@@ -597,7 +539,10 @@ class Columns:
                 for i, b in enumerate(self.blocks)
             ]
             every = list(chunks(self.n, 8 * self.width))
-            self.space.fill(parts, make, every, f"{self.name}, by chunks of rows", self.blocks)
+            made = self.space.results(make, every, f"{self.name}, by chunks of rows")
+            for rows, found in zip(every, made, strict=True):
+                for part, block in zip(parts, self.blocks, strict=True):
+                    part[rows] = found[:, block]
 
     def gram(self) -> Tensor:
         """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
@@ -636,12 +581,10 @@ class Columns:
 
 
 class Engine(Protocol):
-    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes.
-    ``alone``: all of it on this machine."""
+    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes."""
 
     slots: int
     memory: int
-    alone: bool
 
     def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
 
@@ -663,7 +606,6 @@ class RayPieces:
             raise InputError("--per-task memory: what a task may take is said with --memory")
         self.ray = connected(address)
         alive = [node for node in self.ray.nodes() if node["Alive"]]
-        self.alone = {node["NodeManagerHostname"] for node in alive} == {socket.gethostname()}
         self.needs = {"cpu": 1.0, **needs}
         cpus = max(self.needs["cpu"], 0.01)
         machines = [(node["Resources"].get("CPU", 0), int(node["Resources"].get("memory", 0))) for node in alive]

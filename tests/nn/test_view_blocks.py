@@ -161,7 +161,7 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
         released.update(str(array.filename) for one, _ in self.maps if (array := one()) is not None)
 
     graph = open_store(tmp_path / "g.store", 1 << 30)
-    space = graph.space.within("views").passing("raw")
+    space = graph.space.within("views").within("raw")
     columns = [Columns(space, name, 300, [slice(0, 4)]) for name in ("start", "made")]
     columns[0].write(0, torch.randn(300, 4))
     monkeypatch.setattr(spaces.Space, "release", noting)
@@ -180,7 +180,7 @@ def test_too_little_memory_says_what_the_least_is(tmp_path):
 class Elsewhere:
     """An engine that sends the work and what it gives back as another process would get them."""
 
-    slots, memory, alone = 2, 1 << 40, True
+    slots, memory = 2, 1 << 40
 
     def __call__(self, work, pieces):
         sent = cloudpickle.dumps(work)

@@ -1,7 +1,6 @@
 """Arrays on disk, and a bound on memory."""
 
 import errno
-from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -60,7 +59,7 @@ def test_a_disk_that_fills_up_ends_the_work_with_a_message(tmp_path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     space = Space(tmp_path, 1 << 30)
-    monkeypatch.setattr(spaces, "write_array", full)
+    monkeypatch.setattr(spaces.np, "save", full)
     with pytest.raises(InputError, match="became full: make room for 40"):
         space.write("a", torch.ones(10))
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)
@@ -140,26 +139,10 @@ def test_names_are_found_without_reading_them_all():
     assert np.array_equal(arrays["name_ends"][:3], [0, 3, 6])
 
 
-def test_what_only_the_work_at_hand_needs_is_not_looked_for_after_a_restart(tmp_path, monkeypatch):
-    monkeypatch.setattr(spaces, "_boot", lambda: "first")
-    here = Space(tmp_path, 1 << 30)
-    here.passing("raw").write("block", torch.ones(3))
-    assert here.passing("raw").has("block") and not copy(here.passing("raw")).durable
-    monkeypatch.setattr(spaces, "_boot", lambda: "second")
-    assert not here.passing("raw").has("block")
-    several = replace(here, engine=SimpleNamespace(slots=2, alone=False))
-    monkeypatch.setattr(spaces, "_boot", lambda: None)
-    assert all(one.passing("raw").durable and one.passing("raw").folder.name == "raw" for one in (here, several))
-
-
-def test_arrays_are_on_the_disk_unless_they_are_passing(tmp_path, monkeypatch):
+def test_arrays_are_on_the_disk_before_they_have_a_name(tmp_path, monkeypatch):
     synced: list[int] = []
-    monkeypatch.setattr("fewnode.store.os.fsync", synced.append)
-    monkeypatch.setattr(spaces, "_boot", lambda: "first")
-    here = Space(tmp_path, 1 << 30)
-    here.passing("raw").write("block", torch.ones(3))
-    assert not synced
-    here.write("view", torch.ones(3))
+    monkeypatch.setattr("fewnode.files.os.fsync", synced.append)
+    Space(tmp_path, 1 << 30).write("view", torch.ones(3))
     assert len(synced) == 1
 
 

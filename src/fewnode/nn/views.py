@@ -152,7 +152,7 @@ class Work:
 
     def columns(self, name: str, width: int) -> Columns:
         """Columns that only the making needs."""
-        return Columns(self.space.passing("raw"), name, self.n, self.space.columns(self.n, width, COPIES))
+        return Columns(self.space.within("raw"), name, self.n, self.space.columns(self.n, width, COPIES))
 
     def view(self, name: str, source: Columns, move: "Move | None" = None) -> None:
         """A view with unit rows, centred on its mean, from a source that ``move`` takes along the edges."""
@@ -182,7 +182,8 @@ class Work:
         """``target``: the columns of ``source``, or of ``source @ turn``, after a ``move`` along the edges."""
         left = [i for i in range(len(target.blocks)) if not target.has(i)]
         block = partial(_make_block, target, source, move, turn)
-        self.space.each(block, left, f"{target.name.replace('_', ' ')}, by blocks of columns")
+        for _ in self.space.results(block, left, f"{target.name.replace('_', ' ')}, by blocks of columns"):
+            pass
         return target
 
     def links(self, lists: Operator, words: Columns, rank: int) -> Columns:
@@ -225,10 +226,8 @@ class Work:
         return steps[-1], orthonormal(steps[-1].gram())
 
     def clean(self) -> None:
-        """Remove what only the making needed, also what a run before the machine was restarted left."""
-        if self.space.folder is not None:
-            for left in self.space.folder.glob("raw*"):
-                self.space.within(left.name).clear()
+        """Remove what only the making needed."""
+        self.space.within("raw").clear()
 
 
 def in_memory(h: Tensor) -> Columns:
