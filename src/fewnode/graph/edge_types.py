@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
@@ -146,17 +147,11 @@ def relation(graph: Graph, name: str) -> Graph:
     none of the type or no directions."""
 
     def build() -> Graph:
-        arcs = sp.csr_matrix((graph.num_nodes,) * 2, dtype="float32")
-        types, one_way = graph.edge_types, name in ("in", "out") and graph.directed
-        if one_way:
-            arcs = graph.to_scipy() if name == "in" else graph.to_scipy().T.tocsr()
-        elif types is not None and name.removeprefix("type ") in types.names:
-            chosen = types.ids == types.names.index(name.removeprefix("type "))
-            values = torch.ones(int(chosen.sum())) if types.weight is None else types.weight[chosen]
-            ends = tuple(end[chosen].cpu().numpy() for end in _ends(graph))
-            arcs = sp.csr_matrix((values.cpu().numpy(), ends), shape=arcs.shape)
-            arcs = (arcs + arcs.T).tocsr() if graph.directed else arcs
-        return _with_matrix(graph, arcs, directed=one_way)
+        if graph.directed and name in ("in", "out"):
+            return _joined(graph, slice(None), (name,))
+        types = graph.edge_types
+        named = [] if types is None else [at for at, one in enumerate(types.names) if f"type {one}" == name]
+        return _joined(graph, types.ids == named[0] if types and named else slice(0))
 
     return graph.cache.get(RELATION.of(name), build)
 
@@ -165,15 +160,18 @@ def union(graph: Graph) -> Graph:
     """The graph without directions and types, in which all edges, each with its weight, are one."""
     if not graph.directed and graph.edge_types is None:
         return graph
-
-    def build() -> Graph:
-        arcs = graph.to_scipy()
-        return _with_matrix(graph, (arcs + arcs.T).tocsr() if graph.directed else arcs, directed=False)
-
-    return graph.cache.get(UNION, build)
+    return graph.cache.get(UNION, lambda: _joined(graph, slice(None)))
 
 
-def _with_matrix(graph: Graph, arcs: sp.csr_matrix, directed: bool) -> Graph:
+def _joined(graph: Graph, chosen: Tensor | slice, ways: tuple[str, ...] = ()) -> Graph:
+    """The graph of the ``chosen`` arcs of ``_ends``: as they are ("in"), turned round ("out") or, by default, without
+    directions; those between the same nodes are one."""
+    target, source = (end[chosen].cpu().numpy() for end in _ends(graph))
+    weights = graph.weights if graph.edge_types is None else graph.edge_types.weight
+    values = np.ones(len(target), "float32") if weights is None else weights[chosen].cpu().numpy()
+    ends = {"in": (target, source), "out": (source, target)}
+    ways, one_way = ways or tuple(ends)[: 1 + graph.directed], bool(ways)
+    arcs = sum(sp.csr_matrix((values, ends[way]), shape=(graph.num_nodes,) * 2) for way in ways)
     arcs.sort_indices()
     return replace(
         graph,
@@ -181,7 +179,7 @@ def _with_matrix(graph: Graph, arcs: sp.csr_matrix, directed: bool) -> Graph:
         indices=torch.as_tensor(arcs.indices).to(graph.indptr),
         weights=None if graph.weights is None else torch.as_tensor(arcs.data).to(graph.weights),
         edge_types=None,
-        directed=directed,
+        directed=one_way,
         cache=_structure(graph),
     )
 
