@@ -55,7 +55,7 @@ def test_a_full_disk_says_how_much_is_missing(tmp_path):
 
 
 def test_a_disk_that_fills_up_ends_the_work_with_a_message(tmp_path, monkeypatch):
-    def full(*args: object) -> None:
+    def full(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     space = Space(tmp_path, 1 << 30)
