@@ -336,10 +336,8 @@ def readable(path: PathLike) -> Path:
         found = file.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no file {file}") from None
-    except OSError as error:  # a name too long, a folder closed to us
-        raise InputError(f"{file} cannot be read ({error.strerror or error})") from error
-    except ValueError as error:  # a NUL in a name
-        raise InputError(f"{str(file)!r} is not the name of a file ({error})") from error
+    except (OSError, ValueError) as error:  # a name too long or with a NUL, a folder closed to us
+        raise InputError(f"{str(file)!r} cannot be read ({getattr(error, 'strerror', None) or error})") from error
     if stat.S_ISDIR(found.st_mode):
         raise InputError(f"{file} is a folder, not a file")
     if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may never end
@@ -467,26 +465,29 @@ class Manifest(msgspec.Struct, frozen=True):
         return name in self.files
 
     @contextmanager
-    def checking(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Iterator[Path]:
-        """The file of that name, hashed in a second thread while the caller reads it.
+    def checking(
+        self, folder: Path, name: str, remedy: str = "train or fit the model again", hashed: bool = True
+    ) -> Iterator[Path]:
+        """The file of that name, hashed in a second thread while the caller reads it, unless its size is enough.
 
         A file that differs is refused by name, whatever the caller made of it; other errors while reading are, too.
         """
         path = folder / name
-        if name not in self.files:
-            raise InputError(f"{path} is not among the files of {folder / NAME}; {remedy}")
+        if name not in self.files or not path.exists():
+            why = "is gone" if name in self.files else f"is not among the files of {folder / NAME}"
+            raise InputError(f"{path} {why}; {remedy}")
         readable(path)
         with ThreadPoolExecutor(1) as thread, reading(path, remedy):
-            found = thread.submit(self._differs, path)
+            found = thread.submit(self._differs, path, hashed)
             try:
                 yield path
             finally:
                 if differs := found.result():
                     raise InputError(f"{path} is damaged: {differs}. Restore it from a copy, or {remedy}")
 
-    def check(self, folder: Path, name: str, remedy: str) -> None:
+    def check(self, folder: Path, name: str, remedy: str, hashed: bool = True) -> None:
         """Refuse a file that is not as it was written."""
-        with self.checking(folder, name, remedy):
+        with self.checking(folder, name, remedy, hashed):
             pass
 
     def read_bytes(self, folder: Path, name: str) -> bytes:
@@ -494,11 +495,11 @@ class Manifest(msgspec.Struct, frozen=True):
         with self.checking(folder, name) as path:
             return path.read_bytes()
 
-    def _differs(self, path: Path) -> str:
+    def _differs(self, path: Path, hashed: bool) -> str:
         entry, size = self.files[path.name], path.stat().st_size
         if size != entry.bytes:
             return f"it has {size:,} bytes, {entry.bytes:,} were written"
-        return "" if sha256(path) == entry.sha256 else "its SHA-256 is not the one that was written"
+        return "" if not hashed or sha256(path) == entry.sha256 else "its SHA-256 is not the one that was written"
 
 
 # --- Cells of a CSV file that a spreadsheet shows and never runs.

@@ -168,10 +168,9 @@ def name_arrays(names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of a graph beside its arrays, and of each array its type and shape."""
+    """What is known of a graph beside its arrays."""
 
     format: int
-    arrays: dict[str, tuple[str, tuple[int, ...]]]
     self_loops: int = 0
     duplicates: int = 0
     width: int | None = None  # of sparse features
@@ -181,9 +180,8 @@ class Facts(msgspec.Struct, frozen=True):
 
     @classmethod
     def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:
-        """Describe the arrays in a folder, and the ``graph`` they are; with the hashes, the folder is a store."""
-        arrays = {path.stem: _kind(read_mapped(path)) for path in sorted(folder.glob("*.npy"))}
-        write_json(folder / STORE, {"format": FORMAT, "arrays": arrays, **graph})
+        """Describe the ``graph`` whose arrays are in a folder; with the hashes, the folder is a store."""
+        write_json(folder / STORE, {"format": FORMAT, **graph})
         Manifest.write(folder)
 
 
@@ -203,18 +201,10 @@ class Store:
 
     @cached_property
     def arrays(self) -> dict[str, np.memmap]:
-        return {name: self._array(name) for name in self.facts.arrays}
-
-    def _array(self, name: str) -> np.memmap:
-        path, told = self.folder / f"{name}.npy", self.facts.arrays[name]
-        if not path.exists():
-            raise InputError(f"{path} is gone, so the store is damaged: {REMEDY}")
-        if self.verify:
-            self.manifest.check(self.folder, path.name, REMEDY)
-        array = read_mapped(path)
-        if _kind(array) != told or path.stat().st_size != self.manifest.files[path.name].bytes:
-            raise InputError(f"{path} holds {_kind(array)}, the store says {told}: {REMEDY}")
-        return array
+        names = [name for name in self.manifest.files if name.endswith(".npy")]
+        for name in names:
+            self.manifest.check(self.folder, name, REMEDY, hashed=self.verify)
+        return {name.removesuffix(".npy"): read_mapped(self.folder / name) for name in names}
 
     def digest(self, labels: bool = True) -> str:
         """What tells one store from another; without ``labels``, one structure with its features from another."""
@@ -267,10 +257,6 @@ def _fetched(url: str) -> Path:
     except Exception as error:  # every kind of storage has errors of its own
         raise InputError(f"{url} cannot be read ({type(error).__name__}: {_first_line(error)})") from error
     return target
-
-
-def _kind(array: np.ndarray) -> tuple[str, tuple[int, ...]]:
-    return str(array.dtype), array.shape
 
 
 # Spaces: folders for arrays that are as long as a graph

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from .errors import InputError
 from .files import PathLike, read_npz, reading, write_npz
 from .graph import Graph
+from .graph.arrays import to_numpy
 
 
 # --- A batch of few-shot tasks.
@@ -43,37 +45,33 @@ class Tasks:
         for name, value in given.items():
             object.__setattr__(self, name, None if value is None else _integers(name, value))
         self._check_shapes()
-        self._check_classes(n_way)
+        object.__setattr__(self, "n_way", n_way or int(self.support_y.max()) + 1)
+        self._check_classes()
 
-    def _check_classes(self, n_way: int) -> None:
-        lowest, highest = int(self.support_y.min()), int(self.support_y.max())
-        n_way = n_way or highest + 1
-        object.__setattr__(self, "n_way", n_way)
-        if n_way > self.support.shape[1]:
-            raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {self.support.shape[1]}")
-        if lowest < 0 or highest >= n_way:
-            raise InputError(
-                f"support_y holds {lowest}..{highest}; the classes of a {n_way}-way task are 0..{n_way - 1}"
-            )
+    def _check_shapes(self) -> None:
+        for name, nodes, y in (("support", self.support, self.support_y), ("query", self.query, self.query_y)):
+            if y is not None and nodes.shape != y.shape:
+                raise InputError(
+                    f"{name} has shape {tuple(nodes.shape)} but {name}_y has {tuple(y.shape)}; they must agree"
+                )
+            if not nodes.numel() or len(nodes) != len(self.support):
+                shapes = tuple(self.support.shape), tuple(self.query.shape)
+                raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
+            if int(nodes.min()) < 0:
+                raise InputError(f"{name} holds a negative node id")
+
+    def _check_classes(self) -> None:
+        n_way, n_supports = self.n_way, self.support.shape[1]
+        if n_way > n_supports:
+            raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {n_supports}")
+        for name, y in (("support_y", self.support_y), ("query_y", self.query_y)):
+            if y is not None and not 0 <= int(y.min()) <= int(y.max()) < n_way:
+                held = f"{int(y.min())}..{int(y.max())}"
+                raise InputError(f"{name} holds {held}; the classes of a {n_way}-way task are 0..{n_way - 1}")
         missing = (self.shots() == 0).nonzero()
         if len(missing):
             task, position = missing[0].tolist()
             raise InputError(f"task {task} has no support of class {position}; each of its {n_way} classes needs one")
-        if self.query_y is not None and (int(self.query_y.min()) < 0 or int(self.query_y.max()) >= n_way):
-            raise InputError(f"query_y holds values outside 0..{n_way - 1}")
-
-    def _check_shapes(self) -> None:
-        pairs = [("support", "support_y")] + ([("query", "query_y")] if self.query_y is not None else [])
-        for nodes, labels in pairs:
-            if getattr(self, nodes).shape != getattr(self, labels).shape:
-                shapes = tuple(getattr(self, nodes).shape), tuple(getattr(self, labels).shape)
-                raise InputError(f"{nodes} has shape {shapes[0]} but {labels} has {shapes[1]}; they must agree")
-        if len(self.support) != len(self.query) or not self.support.numel() or not self.query.numel():
-            shapes = tuple(self.support.shape), tuple(self.query.shape)
-            raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
-        for name in ("support", "query"):
-            if int(getattr(self, name).min()) < 0:
-                raise InputError(f"{name} holds a negative node id")
 
     @property
     def n_tasks(self) -> int:
@@ -118,22 +116,17 @@ class Tasks:
             missing = {"support", "support_y", "query"} - arrays.keys()
             if missing:
                 raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
-            n_way = arrays.pop("n_way", np.array(0))
-            if n_way.size != 1 or n_way.dtype.kind not in "iu":
-                raise InputError(f"n_way is {str(n_way)[:40]}; expected a whole number")
             parts = {key: arrays.get(key) for key in ("support", "support_y", "query", "query_y")}
-            return cls(**parts, n_way=int(n_way.item()))
+            return cls(**parts, n_way=index(arrays.get("n_way", np.array(0)).item()))
 
 
 def _integers(name: str, value: Any) -> Tensor:
-    if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
-        raise InputError(f"{name} has dtype {value.dtype}; expected integers [tasks, nodes]")
-    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 2:
+    tensor = value if isinstance(value, Tensor) else to_numpy(value)
+    if tensor.ndim != 2 or not str(tensor.dtype).removeprefix("torch.").startswith(("int", "uint")):
         raise InputError(
             f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; expected integers [tasks, nodes]"
         )
-    return tensor.long()
+    return tensor.long() if isinstance(tensor, Tensor) else torch.tensor(tensor, dtype=torch.long)  # a copy
 
 
 # --- Random bits that are the same on every platform and version.
@@ -198,7 +191,7 @@ def random_split(
     """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(f"fractions {fractions} must be three numbers >= 0 that add up to 1")
-    known = as_array(labels)
+    known = to_numpy(labels)
     sizes = np.bincount(known[known >= 0])
     classes = np.flatnonzero(sizes >= max(min_size, 1))
     shuffled = classes[np.argsort(random_bits(seed, len(classes)), kind="stable")].tolist()
@@ -227,17 +220,12 @@ def training_view(graph: Graph, split: ClassSplit) -> Graph:
     return graph.with_labels(torch.where(torch.isin(graph.y, base), graph.y, -1))
 
 
-def as_array(y: Any) -> np.ndarray:
-    """Labels of any kind as NumPy has them."""
-    return y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
-
-
 # --- Few-shot tasks drawn in one batch, reproducibly, supports and queries disjoint.
 class TaskSampler:
     """Draws tasks of some classes of a labelling; the nodes of each class are looked up once."""
 
     def __init__(self, y: Any, classes: Iterable[int]) -> None:
-        labels = as_array(y)
+        labels = to_numpy(y)
         self.classes = np.array(sorted(int(c) for c in classes), dtype=np.int64)
         self.order = np.argsort(labels, kind="stable")
         sorted_labels = labels[self.order]

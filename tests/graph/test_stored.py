@@ -108,7 +108,7 @@ def _rewritten(folder, name, array):
     """Put another array into a store, with hashes that fit."""
     np.save(folder / f"{name}.npy", array)
     facts = json.loads((folder / "store.json").read_text())
-    del facts["arrays"], facts["format"]
+    del facts["format"]
     spaces.Facts.write(folder, facts)
 
 
