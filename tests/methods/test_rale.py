@@ -8,8 +8,7 @@ import torch
 
 from fewnode import Graph, draw_tasks
 from fewnode.errors import InputError
-from fewnode.graph.operators import hubs
-from fewnode.methods.rale import RALE, Choice, Locations, PathAttention, enlist, join, reach, tabulate, to_hubs
+from fewnode.methods.rale import RALE, Choice, Locations, PathAttention, enlist, hubs, join, reach, tabulate, to_hubs
 from fewnode.nn.heads import one_hot
 from oracles import rale as oracle
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey
-from ..graph.operators import hubs, mean_adjacency, random_walks
+from ..graph.operators import adjacency, hashed, mean_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
 from ..nn.heads import one_hot
@@ -24,6 +24,7 @@ PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
 
 BESIDE = CacheKey[Tensor]("features beside their neighbours' mean")
+PAGERANK = CacheKey[Tensor]("PageRank")
 
 
 class LocationState(NamedTuple):
@@ -266,6 +267,56 @@ class Paths(NamedTuple):
 
     node: Tensor
     length: Tensor
+
+
+def random_walks(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Tensor:
+    """Uniform walks from every node of ``nodes [B]``: node ids ``[B, n_walks, steps + 1]``, the start first.
+
+    A walker without a way on stays where it is. The choices are a hash of seed, start, walk and step, so a
+    node's walks are the same whichever other nodes are asked for, and none need to be kept.
+    """
+    walk = torch.arange(n_walks, device=nodes.device)
+    number = (nodes[:, None] * n_walks + walk) * steps  # with the step added, different for each step of each walk
+    indices = torch.cat([graph.indices, graph.indices.new_zeros(1)])  # an isolated last node reads behind the end
+    here = nodes[:, None].expand(-1, n_walks)
+    path = [here]
+    for step in range(steps):
+        first = graph.indptr[here].long()
+        degree = graph.indptr[here + 1].long() - first
+        ahead = indices[first + hashed(number + step, seed) % degree.clamp(min=1)].long()
+        here = torch.where(degree > 0, ahead, here)
+        path.append(here)
+    return torch.stack(path, -1)
+
+
+def pagerank(graph: Graph, damping: float = 0.85, tolerance: float = 1e-10, max_steps: int = 200) -> Tensor:
+    """How often an endless walker with restarts is at each node, float64 [N], sums to one.
+
+    From a node without a way on, the walker restarts. Power iteration until the change is below ``tolerance``.
+
+    Page, Brin, Motwani, Winograd: The PageRank Citation Ranking. Stanford, 1999.
+    """
+
+    def rank() -> Tensor:
+        arcs, n = adjacency(graph), graph.num_nodes
+        out = arcs.T.totals()[:, None]
+        p = torch.full((n, 1), 1 / n, dtype=torch.float64, device=graph.device)
+        for _ in range(max_steps):
+            new = damping * (arcs @ (p / out.clamp(min=1)) + p[out == 0].sum() / n) + (1 - damping) / n
+            change, p = float((new - p).abs().sum()), new
+            if change < tolerance:
+                break
+        return p[:, 0]
+
+    return graph.cache.get(PAGERANK.of(damping, tolerance, max_steps), rank)
+
+
+def hubs(graph: Graph, share: float = 0.05) -> Tensor:
+    """Which nodes are among the given share of the highest PageRanks (at least one), bool [N]."""
+    count = max(1, round(share * graph.num_nodes))
+    chosen = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
+    chosen[torch.argsort(pagerank(graph), descending=True, stable=True)[:count]] = True
+    return chosen
 
 
 def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Reach:

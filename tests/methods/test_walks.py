@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from fewnode import Graph, planted
-from fewnode.graph.operators import hashed, hubs, pagerank, random_walks
+from fewnode.graph.operators import hashed
+from fewnode.methods.rale import hubs, pagerank, random_walks
 
 
 @pytest.fixture(scope="module")
