@@ -4,7 +4,6 @@ import ctypes
 import errno
 import hashlib
 import json
-import mmap
 import os
 import re
 import shutil
@@ -269,10 +268,7 @@ def append_line(path: PathLike, text: str, sync: bool = True) -> None:
     with file.open("ab+", buffering=0) as out:
         if fcntl is not None:
             fcntl.flock(out, fcntl.LOCK_EX)
-        end = 0
-        if os.fstat(out.fileno()).st_size:
-            with mmap.mmap(out.fileno(), 0, access=mmap.ACCESS_READ) as held:
-                end = held.rfind(b"\n") + 1
+        end = file.read_bytes().rfind(b"\n") + 1
         out.truncate(end)
         try:
             written = os.write(out.fileno(), line)

@@ -504,11 +504,6 @@ class Columns:
         """A block, mapped."""
         return self.space.open(self.file(i))
 
-    def opened(self) -> Callable[[slice], Tensor]:
-        """A function that reads rows of all blocks side by side."""
-        parts = [self.open(i) for i in range(len(self.blocks))]
-        return lambda rows: parts[0][rows] if len(parts) == 1 else torch.cat([part[rows] for part in parts], 1)
-
     def write(self, i: int, value: Tensor) -> None:
         self.space.write(self.file(i), value)
 
@@ -545,17 +540,16 @@ class Columns:
         return self.space.results(lambda rows: work(self.rows(rows)), chunks, what)
 
     def rows(self, rows: slice) -> Tensor:
-        """Some rows, in memory."""
-        found = self.opened()(rows)
+        """Some rows of all blocks side by side, in memory."""
+        found = torch.cat([self.open(i)[rows] for i in range(len(self.blocks))], 1)
         self.space.release()
         return found
 
     def times(self, turn: Tensor) -> Tensor:
         """``self @ turn [width, B]`` in memory."""
-        rows_of, out = self.opened(), matrix(self.n, turn.shape[1], self.open(0))
-        for chunk in self.space.rows(self.n, 12 * self.width):
-            for rows in pieces(chunk, self.width):
-                out[rows] = (rows_of(rows).double() @ turn).float()
+        out = matrix(self.n, turn.shape[1], self.open(0))
+        for rows in self.space.chunks(self.n, 12 * self.width):
+            out[rows] = (self.rows(rows).double() @ turn).float()
         return out
 
     def drop(self) -> None:

@@ -106,7 +106,7 @@ def test_a_matrix_in_blocks_of_columns(tmp_path):
     x = torch.randn(600, 10)
     matrix = Columns(Space(tmp_path, 1 << 30), "x", 600, [slice(0, 4), slice(4, 8), slice(8, 10)])
     matrix.fill(lambda rows: x[rows])
-    assert matrix.complete() and matrix.read(1).equal(x[:, 4:8]) and matrix.opened()(slice(5, 9)).equal(x[5:9])
+    assert matrix.complete() and matrix.read(1).equal(x[:, 4:8]) and matrix.rows(slice(5, 9)).equal(x[5:9])
     assert torch.allclose(matrix.gram(), x.double().T @ x.double())
     turn = torch.randn(10, 3, dtype=torch.float64)
     assert torch.allclose(matrix.times(turn), (x.double() @ turn).float())

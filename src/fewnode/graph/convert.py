@@ -16,7 +16,7 @@ from .. import tables
 from ..errors import InputError
 from ..files import PathLike, atomic_write, readable
 from ..tables.read import Table, is_frame, table_of
-from .arrays import checked_csr, checked_features, to_numpy, to_scipy
+from .arrays import checked_csr, checked_features, flat, to_numpy, to_scipy
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -292,7 +292,8 @@ def _typed_arguments(nodes: Mapping[str, Any], edges: Mapping[tuple[str, str, st
         raise InputError("a type of nodes does not tell how many there are; set num_nodes")
     sizes = {name: int(size) for name, (size, _) in nodes.items()}
     features = {name: _first(held, "x", "feat", "feature", "features") for name, (_, held) in nodes.items()}
-    labels = {name: _labels(held) for name, (_, held) in nodes.items()}
+    given = {name: _first(held, "y", "label", "labels") for name, (_, held) in nodes.items()}
+    labels = {name: None if y is None else flat(y) for name, y in given.items()}
     indices = {ends: _edge_index(ends, index) for ends, (index, _) in edges.items()}
     weights = {ends: _weight(held, ends) for ends, (_, held) in edges.items()}
     if len(nodes) == len(edges) == 1:
@@ -343,15 +344,10 @@ def _joined_labels(sizes: Mapping[str, int], labels: Mapping[str, Any]) -> dict[
     parts: list[np.ndarray] = []
     names: list[str] = []
     for name, size in sizes.items():
-        own = np.full(size, -1) if labels[name] is None else to_numpy(labels[name])
+        own = np.full(size, -1) if labels[name] is None else labels[name]
         parts.append(np.where(own >= 0, own + len(names), -1))
         names += [f"{name} {i}" if several else str(i) for i in range(int(own.max(initial=-1)) + 1)]
     return {"y": np.concatenate(parts), "class_names": names} if names else {}
-
-
-def _labels(held: Any) -> Any:
-    y = _first(held, "y", "label", "labels")
-    return y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def _edge_index(ends: tuple[str, str, str], index: Any) -> np.ndarray:
@@ -367,10 +363,9 @@ def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
     carried = _first(held, "edge_attr")
     if weight is not None or carried is None:
         return None if weight is None else to_numpy(weight)
-    values = to_numpy(carried)
-    flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if flat.ndim == 1 and np.issubdtype(flat.dtype, np.floating) and bool((flat > 0).all()):
-        return flat
+    values = flat(carried)
+    if values.ndim == 1 and values.dtype.kind == "f" and bool((values > 0).all()):
+        return values
     warnings.warn(
         f"edge_attr of {ends if any(ends) else 'the graph'} (shape {values.shape}, {values.dtype}) is no positive "
         "weight for each edge, so it is left out; give weights as edge_weight and types as edge_type",
