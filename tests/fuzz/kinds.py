@@ -217,7 +217,7 @@ def make_tables(folder: Path) -> None:
 
 def read_tables(ending: str) -> Callable[[Path], Any]:
     def read(folder: Path) -> Any:
-        graph = TableSource.of(folder / f"edges.{ending}", folder / f"nodes.{ending}").read()
+        graph = TableSource.of(folder / f"edges.{ending}", folder / f"nodes.{ending}").infer()[0]
         graph.fingerprint, read_examples(folder / f"support.{ending}")
 
     return read
