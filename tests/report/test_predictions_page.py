@@ -20,7 +20,6 @@ from fewnode.report.predictions_page import (
     class_sizes,
     confidence_bins,
     draw_map,
-    headline,
     ranked,
     to_label,
     write_predictions_page,
@@ -189,8 +188,9 @@ def test_equal_probabilities_have_a_runner_up_of_their_own():
 
 def test_many_new_classes_are_summed_up():
     sizes = [{"name": name, "kind": "new", "predicted": 1} for name in "ABCDEFGH"]
-    *named, (left, words, name) = headline(sizes)
-    assert len(named) == 5 and left == 3 and words == "like one of 3 more new classes" and name == ""
+    text = environment().get_template("headline.html").render(sizes=sizes, closed=False)
+    assert text.startswith("1 looks like <bdi>A</bdi>, 1 like <bdi>B</bdi>, ") and text.count("<bdi>") == 5
+    assert text.endswith("<bdi>E</bdi> and 3 like one of 3 more new classes")
 
 
 def test_hostile_names_and_texts_stay_text(tmp_path):

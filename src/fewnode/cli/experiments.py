@@ -33,7 +33,7 @@ def run_grid(args: argparse.Namespace) -> int:
         rows = read(path) if path.exists() else []
     runs = grid.runs(datasets=args.datasets or (), methods=args.methods or (), seeds=args.seeds)
     plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
-    document = _document(plan, [*rows, *_rows_beside(path)], path)
+    document = _document(plan, path)
     if args.dry_run:
         emit(args, document, "dry_run", groups=_by_method(document["todo"]), jobs=1)
         return 0
@@ -51,18 +51,6 @@ def _check(args: argparse.Namespace) -> None:
         if value is not None and value < 1:
             raise InputError(f"{flag} {value}: at least 1")
     check_engine(args, "run")
-
-
-def _rows_beside(path: Path) -> "list[Row]":
-    """Rows of the other files in the folder, which tell how long runs take; files of another kind are skipped."""
-    from ..experiments.rows import read
-
-    found: list[Row] = []
-    for file in sorted(path.parent.glob("*.jsonl")):
-        with suppress(InputError, OSError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found += read(file) if file != path else []
-    return found
 
 
 def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -> int:
@@ -121,10 +109,14 @@ def _outcome(row: "Row") -> str:
     return f"{percent(row['accuracy'])} ± {100 * row['interval']:.1f} in {row['seconds']['total']:.1f} s"
 
 
-def _document(plan: "Plan", rows: "list[Row]", path: Path) -> dict[str, Any]:
+def _document(plan: "Plan", path: Path) -> dict[str, Any]:
+    from ..experiments.rows import read
     from ..experiments.runners import Durations
 
-    known = Durations(rows)
+    known = Durations([])
+    with suppress(InputError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        known = Durations(read(path.parent))  # all rows of the folder tell how long runs take
     todo = [{"id": run.id, **run.settings(), "seconds": known.guess(run)} for run in plan.todo]
     return {
         "results": str(path),
@@ -164,8 +156,8 @@ def make_report(args: argparse.Namespace) -> None:
 
 def compare_results(args: argparse.Namespace) -> None:
     from ..experiments.rows import read
-    from ..report.results import compare, label
+    from ..report.results import compare, dataset_title
 
     with warnings_as_notes():
         before, after = read(args.before), read(args.after)
-    emit(args, compare(before, after), "compare", label=label)
+    emit(args, compare(before, after), "compare", dataset_title=dataset_title)

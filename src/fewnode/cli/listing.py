@@ -5,35 +5,24 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from .options import picked
 from .output import emit, load_with_bar
 
 
 def list_names(args: argparse.Namespace) -> None:
-    rows = {"datasets": _datasets, "methods": _methods, "grids": _grids}[args.what]()
-    emit(args, rows, "names")
-
-
-def _datasets() -> list[dict[str, Any]]:
     from ..datasets import catalog
-
-    counted = ("nodes", "edges", "features", "classes")
-    return [
-        {"name": name, **{key: getattr(entry.counts, key) for key in counted}, "description": entry.title}
-        for name in catalog.names()
-        if (entry := catalog.entry(name))
-    ]
-
-
-def _methods() -> list[dict[str, Any]]:
+    from ..experiments.grid import grid_names, load_grid
     from ..methods import describe
 
-    return [{"name": name, "description": line} for name, line in describe().items()]
-
-
-def _grids() -> list[dict[str, Any]]:
-    from ..experiments.grid import grid_names, load_grid
-
-    return [{"name": name, "description": load_grid(name).description} for name in grid_names()]
+    rows: list[dict[str, Any]]
+    if args.what == "datasets":
+        counted = ("nodes", "edges", "features", "classes")
+        found = catalog.entries().values()
+        rows = [{"name": one.name, **picked(one.counts, *counted), "description": one.title} for one in found]
+    else:
+        lines = describe() if args.what == "methods" else {name: load_grid(name).description for name in grid_names()}
+        rows = [{"name": name, "description": line} for name, line in lines.items()]
+    emit(args, rows, "names")
 
 
 def show_info(args: argparse.Namespace) -> None:

@@ -38,8 +38,8 @@ def _add_arguments(parser: Any, arguments: list[Any], groups: dict[str, Any]) ->
             parser.add_argument(name, **settings)
 
 
-def picked(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Some of the arguments by name."""
+def picked(args: Any, *names: str) -> dict[str, Any]:
+    """Some of the arguments (of the attributes of anything) by name."""
     return {name: getattr(args, name) for name in names}
 
 

@@ -73,7 +73,7 @@ def _usable(folder: Path, resume: bool) -> Path:
 def _facts(card: "ModelCard") -> dict[str, Any]:
     keys = ("method", "title", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "interrupted")
     return {
-        **{key: getattr(card, key) for key in keys},
+        **options.picked(card, *keys),
         "notes": list(card.notes),
         "steps": card.stopped_at,
         "validation_accuracy": card.best,
@@ -117,5 +117,5 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
 
 
 def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:
-    measured = {key: getattr(found, key) for key in ("accuracy", "interval", "n_way", "k_shot", "n_tasks")}
+    measured = options.picked(found, "accuracy", "interval", "n_way", "k_shot", "n_tasks")
     return {"method": method, "dataset": dataset, **measured, **more, "per_task": found.per_task.tolist()}

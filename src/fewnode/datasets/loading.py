@@ -99,12 +99,7 @@ def _locate(
 
 def _files_below(folder: Path) -> list[Path]:
     """The files in the folder and three levels below it, those nearest to the top first."""
-    found: list[tuple[int, Path]] = []
-    for here, folders, names in os.walk(folder):
-        depth = len(Path(here).relative_to(folder).parts)
-        folders[:] = folders if depth < 3 else []
-        found += [(depth, Path(here, name)) for name in names]
-    return [path for _, path in sorted(found)]
+    return [path for depth in range(4) for path in sorted(folder.glob("*/" * depth + "*")) if path.is_file()]
 
 
 def _cache_folder() -> Path:
@@ -146,16 +141,8 @@ def _identity(paths: Sequence[Path]) -> str:
 def _check_counts(entry: Entry, graph: Graph, stored: int, where: Path) -> None:
     expected = entry.counts
     edges = expected.edges if stored == expected.stored else graph.num_edges
-    got = {
-        "nodes": graph.num_nodes,
-        "edges": edges,
-        "features": 0 if graph.features is None else graph.features.shape[1],
-        "classes": len(torch.unique(graph.y[graph.y >= 0])),
-    }
-    wrong = [
-        f"{getattr(expected, what):,} {what} expected, {n:,} found"
-        for what, n in got.items()
-        if n != getattr(expected, what)
-    ]
-    if wrong:
+    features = 0 if graph.features is None else graph.features.shape[1]
+    found = (graph.num_nodes, edges, features, len(torch.unique(graph.y[graph.y >= 0])))
+    pairs = [(what, getattr(expected, what), n) for what, n in zip(expected.__struct_fields__, found, strict=False)]
+    if wrong := [f"{right:,} {what} expected, {n:,} found" for what, right, n in pairs if right != n]:
         raise InputError(f"{entry.name} in {where} is not whole: {'; '.join(wrong)}. Fetch its files again.")

@@ -37,11 +37,10 @@ def copy() -> None:
     arrays: dict[str, np.ndarray] = {}
     try:
         content = io.loadmat(source, appendmat=False, variable_names=keys)
-        for key in (key for key in keys if key in content):
-            value = content[key]
+        for key, value in ((key, content[key]) for key in keys if key in content):
             if sp.issparse(value):
-                matrix = value if value.format == "csc" else sp.csc_matrix(value)
-                arrays |= {f"{key}_{part}": np.asarray(getattr(matrix, part)) for part in _PARTS}
+                parts = ("data", "indices", "indptr", "shape")
+                arrays |= {f"{key}_{part}": np.asarray(getattr(value.tocsc(), part)) for part in parts}
             elif isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
                 arrays[key] = value
             else:
@@ -50,6 +49,3 @@ def copy() -> None:
         sys.stderr.write(" ".join(str(error).split())[:200])
         sys.exit(3)
     np.savez(out, **arrays)  # type: ignore[arg-type]  # names are those of variables
-
-
-_PARTS = ("data", "indices", "indptr", "shape")

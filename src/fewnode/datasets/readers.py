@@ -3,7 +3,7 @@
 import gzip
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,8 +22,7 @@ REMEDY = "fetch it again"
 
 def read(reader: str, paths: Sequence[Path]) -> Arguments:
     """Read files with the reader of that name."""
-    readers: dict[str, Callable[[Sequence[Path]], Arguments]] = {"gpn": gpn, "npz": npz, "ogb": ogb}
-    return readers[reader](paths)
+    return {"gpn": gpn, "npz": npz, "ogb": ogb}[reader](paths)
 
 
 def npz(paths: Sequence[Path]) -> Arguments:
@@ -140,16 +139,11 @@ def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
         alone = readable(path / member)
         return _table(alone, alone.open("rb"), dtype, ",", unpacked_bound(alone))
     check_unpacked(readable(path))
-    try:
-        archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
-        raise InputError(f"{path} is not a whole zip archive ({error}); fetch it again") from error
-    with archive:
-        inside = [name for name in archive.namelist() if name.endswith(f"/{member}") or name == member]
-        if not inside:
+    with reading(path, REMEDY), zipfile.ZipFile(path) as archive:
+        inside = next((name for name in archive.namelist() if f"/{name}".endswith(f"/{member}")), None)
+        if inside is None:
             raise InputError(f"{path} has no {member}")
-        with reading(path, REMEDY):
-            return _table(path / inside[0], archive.open(inside[0]), dtype, ",", unpacked_bound(path))
+        return _table(path / inside, archive.open(inside), dtype, ",", unpacked_bound(path))
 
 
 def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, unpacked: int | None = None) -> np.ndarray:

@@ -5,12 +5,13 @@ import os
 import signal
 import time
 import warnings
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from statistics import fmean
 from threading import Thread
 from typing import Any
 
@@ -91,17 +92,13 @@ class Durations:
     """Mean seconds of earlier runs: of the same data and setting, else the same data, else the same method."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self.seen: dict[tuple[Any, ...], list[float]] = {}
+        self.seen = defaultdict[tuple[Any, ...], list[float]](list)
         for row in rows:
-            if row["status"] == "ok":
-                for key in _likeness(**row["run"]):
-                    self.seen.setdefault(key, []).append(row["seconds"]["total"])
+            for key in _likeness(**row["run"]) if row["status"] == "ok" else ():
+                self.seen[key].append(row["seconds"]["total"])
 
     def guess(self, run: Run) -> float | None:
-        for key in _likeness(**vars(run)):
-            if key in self.seen:
-                return sum(self.seen[key]) / len(self.seen[key])
-        return None
+        return next((fmean(self.seen[key]) for key in _likeness(**vars(run)) if key in self.seen), None)
 
 
 def _likeness(method: str, dataset: str, n_way: int, k_shot: int, **_: Any) -> list[tuple[Any, ...]]:

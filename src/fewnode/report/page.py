@@ -98,18 +98,10 @@ def page(
         tables=found,
         runs=len(rows) - len(failed),
         names=sorted({dataset_title(cell.problem.dataset) for cell in cells}),
-        tasks=_span({len(cell.per_task) for cell in cells}),
-        seeds=_span({len(cell.rows) for cell in cells if not cell.training_free}) or "no",
+        tasks=sorted({len(cell.per_task) for cell in cells}),
+        seeds=sorted({len(cell.rows) for cell in cells if not cell.training_free}),
         test=TEST,
-        versions=sorted({_versions(row["versions"]) for row in rows}),
+        versions=sorted({(row["versions"].get("fewnode", "?"), row["versions"].get("torch", "?")) for row in rows}),
         version=__version__,
         failed=[(Run(**row["run"]), row["reason"]) for row in failed],
     )
-
-
-def _versions(found: dict[str, str]) -> str:
-    return ", ".join(f"{name} {found.get(name, '?')}" for name in ("fewnode", "torch"))
-
-
-def _span(numbers: set[int]) -> str:
-    return " or ".join(map(str, sorted(numbers))) if len(numbers) < 3 else f"{min(numbers)} to {max(numbers)}"

@@ -38,7 +38,6 @@ def write_predictions_page(
     answers, about = Answers(found, threshold, thresholds), NodeRows(classifier, [text] if text else [])
     labelled = (graph.y.cpu() >= 0).index_fill(0, support.nodes.cpu(), True)
     examples = support.examples().items()
-    sizes = class_sizes(classifier, answers)
     page = render(
         "predictions_page.html",
         version=__version__,
@@ -47,12 +46,11 @@ def write_predictions_page(
         closed=found.kinds is None,
         threshold=threshold,
         thresholds=thresholds or {},
-        counts=headline(sizes),
         kinds=set(answers.kinds),
         expected=None if found.kinds is None else classifier.expect(found, threshold, thresholds),
         calibration=classifier.calibration,
         examples={name: [node_name(graph, node) for node in nodes.tolist()] for name, nodes in examples},
-        sizes=sizes,
+        sizes=class_sizes(classifier, answers),
         map=draw_map(classifier, answers),
         ranked=ranked(answers, about),
         bins=confidence_bins(answers),
@@ -104,18 +102,6 @@ def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[st
     ]
     order = ("new", "other", UNKNOWN, "known")
     return sorted(rows, key=lambda row: (order.index(row["kind"]), -row["predicted"]))
-
-
-def headline(sizes: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, str]]:
-    """The counts of the first sentence: how many nodes, what they are like, and the class, if it is one."""
-    new = [row for row in sizes if row["kind"] == "new"]
-    more = f"like one of {len(new) - 5} more new classes"
-    words = {"new": more, "known": "like a known class", "other": "like none of these", UNKNOWN: "too unsure to say"}
-    rest = dict.fromkeys(words, 0)
-    for row in [*new[5:], *(row for row in sizes if row["kind"] != "new")]:
-        rest[row["kind"]] += row["predicted"]
-    named = [(row["predicted"], "like", row["name"]) for row in new[:5]]
-    return named + [(number, words[kind], "") for kind, number in rest.items() if number]
 
 
 def ranked(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:

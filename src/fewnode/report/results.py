@@ -206,8 +206,3 @@ def _change(a: Cell, b: Cell, p: float) -> dict[str, Any]:
 def _versions(rows: Sequence[Row]) -> dict[str, list[str]]:
     names = sorted({name for row in rows for name in row["versions"]})
     return {name: sorted({row["versions"].get(name, "?") for row in rows}) for name in names}
-
-
-def label(change: Mapping[str, Any]) -> str:
-    """The name of a change, or of a cell that only one side has."""
-    return f"{change['method']} on {dataset_title(change['dataset'])}, {change['tasks']}"
