@@ -70,7 +70,7 @@ class LabelSession:
         known: tuple[str, ...] = ()
         self.known_y = torch.full_like(self.graph.y, -1).cpu()
         if self.open:
-            y, known = opening.known_labels(self.graph, None if classifier.named_classes else classifier.known)
+            y, known = classifier.known_labels()
             self.known_y = y.cpu()
         small = tuple(name for name in known if classifier.named_classes and name not in classifier.known.names())
         self.labels = Labels(known, opening.other_name(known) if self.open else OTHER, small)
@@ -209,14 +209,12 @@ class LabelSession:
         before = getattr(self, "choice", None)
         examples, classifier = self.examples(), self.classifier
         self.found: Predictions | None = None
-        if self.open:
-            question = classifier.adapt(examples).question
-            assert question is not None
+        if self.open or len(examples) >= 2:
+            task = classifier.adapt(examples, among="all" if self.open else "new").task
+            assert task is not None
             ids = torch.arange(self.graph.num_nodes, device=self.graph.device)
-            p = question.probabilities(ids).cpu()
-            self.found = Predictions(ids.cpu(), [], question.classes, p, question.kinds)  # names would take longer
-        elif len(examples) >= 2:
-            self.found = classifier.adapt(examples, among="new").predict_proba()
+            p = task.probabilities(ids).cpu()
+            self.found = Predictions(ids.cpu(), [], task.classes, p, task.kinds)  # names would take longer
         else:
             classifier.support = classifier.task = None
         named = {"new": self.labels.classes, "known": self.labels.known, "other": (self.labels.other,)}
@@ -243,16 +241,11 @@ class LabelSession:
 
     def _measure(self, before: Tensor | None, learned: bool) -> None:
         """Keep a point of the learning curve, if there is an example of a new class."""
-        free = (self.given < 0).nonzero().flatten()
-        if self.found is None or not len(free) or not learned:
+        free, found = self._free()
+        if found is None or not len(free) or not learned:
             return
         p = self.confidence[free]
-        right = float(p.mean())
-        if self.open:
-            rows = self.found.probabilities[free]
-            question = self.classifier.question
-            assert question is not None
-            right = question.expect(rows, torch.ones(len(rows), dtype=torch.bool)).right.value or right
+        right = (self.classifier.expect(found).right.value if self.open else None) or float(p.mean())
         changed = 1.0 if before is None else float((before != self.choice)[free].float().mean())
         point = Point(self.labels.answers(), right, float((p >= SURE).float().mean()), changed)
         there = bool(self.points) and self.points[-1].answers == point.answers
@@ -261,6 +254,13 @@ class LabelSession:
         if self.journal is not None and not there:
             self.journal.append(asdict(point), sync=False)
         self._keep_point(point)
+
+    def _free(self) -> tuple[Tensor, Predictions | None]:
+        """The nodes without a label, and their predictions, if there are any: without names, which take long."""
+        free, found = (self.given < 0).nonzero().flatten(), self.found
+        if found is not None:
+            found = Predictions(free, [""] * len(free), found.classes, found.probabilities[free], found.kinds)
+        return free, found
 
     def _keep_point(self, point: Point) -> None:
         self.points = [one for one in self.points if one.answers < point.answers] + [point]
@@ -307,15 +307,11 @@ class LabelSession:
     def suggest(self, n: int = 10, by: str = "teach", label: str | None = None) -> Suggestions:
         """The nodes worth a look next, as by ``FewShotClassifier.suggest``; skipped ones do not come again."""
         with self.lock:
-            free = (self.given < 0).nonzero().flatten()
-            found = self.found
-            if found is not None:
-                names = [""] * len(free)  # only the few that are chosen get a name
-                found = Predictions(free, names, found.classes, found.probabilities[free], found.kinds)
+            free, found = self._free()
             told = [node for node in self.labels.marks if node not in self.lost]
             shots = {name: len(nodes) for name, nodes in self.examples().items()}
-            free = free.to(self.graph.device)
-            chooser = Suggester(self.graph, self.classifier.coordinates(), free, found, shots)
+            x = self.classifier.coordinates()
+            chooser = Suggester(self.graph, x, free.to(self.graph.device), found, shots)
         return chooser.suggest(n, by, label, told, seed=self.version)
 
     def why(self, node: str) -> Explanation | None:
