@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,7 +21,7 @@ from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say, load_attached
 from ..classifier.inputs import find_nodes
 from ..errors import InputError
-from ..files import Count, PathLike, parse_json
+from ..files import PathLike, parse_json
 from ..graph import Graph
 from ..store import format_bytes
 from ..tables import write_columns
@@ -47,7 +47,6 @@ except ImportError as error:
     raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
 
 Query = Mapping[str, str]
-NO_QUERY: Query = {}
 LARGEST = 8 << 20  # bytes of a step
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'none'; "
@@ -192,7 +191,7 @@ class LabelServer:
 
     # --- the whole --------------------------------------------------------------------------------------
 
-    def state(self, query: Query = NO_QUERY) -> dict[str, Any]:
+    def state(self, query: Query) -> dict[str, Any]:
         """Everything but the points: classes, progress, what can be undone."""
         session = self.session
         with session.lock:
@@ -221,13 +220,13 @@ class LabelServer:
         shown = [{"id": i, "name": self.browser.name(i), "place": self.places[i].tolist()} for i in ids]
         return {**one, "count": len(names), "examples": shown}
 
-    def map(self, query: Query = NO_QUERY) -> bytes:
+    def map(self, query: Query) -> bytes:
         """Little-endian: how many points, their nodes (uint32), then their places (two float32 each)."""
         places = self.places[self.shown].astype("<f4")
         parts = [np.array([len(self.shown)], "<u4"), self.shown.astype("<u4"), places]
         return b"".join(part.tobytes() for part in parts)
 
-    def scores(self, query: Query = NO_QUERY) -> bytes:
+    def scores(self, query: Query) -> bytes:
         """The version (uint32), then of every point the class (int16), the confidence and the label (uint8 each)."""
         with self.session.lock:
             choice, confidence, label = (part[self.shown] for part in self.session.scores())
@@ -263,7 +262,7 @@ class LabelServer:
         if step.ids:  # a lasso: points by number
             step = msgspec.structs.replace(step, ids=[], nodes=[self.browser.name(i) for i in self._checked(step.ids)])
         self.session.do(step)
-        return self.state()
+        return self.state({})
 
     def _file(self, request: Request) -> Response:
         """The support or the predictions, written by the function that the command line uses."""
@@ -291,7 +290,9 @@ class LabelServer:
     def _numbers(self, given: str | None) -> list[int]:
         """Nodes from a text of at most 100 numbers with commas."""
         parts = (given or "").split(",")[:100]
-        return self._checked(_parsed(parts, list[Count], f"nodes are asked for by their numbers, not {given!r:.80}"))
+        if not all(part.isdecimal() and len(part) < 16 for part in parts):
+            raise InputError(f"nodes are asked for by their numbers, not {given!r:.80}")
+        return self._checked([int(part) for part in parts])
 
     def _rows(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """A few words about each node."""
@@ -341,8 +342,9 @@ class LabelServer:
 
     def suggest(self, query: Query) -> list[dict[str, Any]]:
         given = query.get("n", "10")
-        n = _parsed(given, Annotated[int, msgspec.Meta(ge=1, le=200)], f"{given!r:.80} suggestions; ask for 1 to 200")
-        found = self.session.suggest(n, query.get("by", "teach"), query.get("class"))
+        if given not in map(str, range(1, 201)):
+            raise InputError(f"{given!r:.80} suggestions; ask for 1 to 200")
+        found = self.session.suggest(int(given), query.get("by", "teach"), query.get("class"))
         return self._rows(found.nodes.tolist())
 
     def more(self, query: Query) -> list[dict[str, Any]]:
@@ -367,14 +369,6 @@ def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
 def _json(value: Any, status: int = 200) -> Response:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
-
-
-def _parsed(text: Any, kind: Any, wrong: str) -> Any:
-    """What a part of a query means; if it means nothing, the error says what is ``wrong``."""
-    try:
-        return msgspec.convert(text, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InputError(wrong) from error
 
 
 def _last_step(changes: list[Change]) -> str | None:
