@@ -315,21 +315,19 @@ def sorted_arcs(
         if weight is None or (arcs != back).nnz:
             arcs = arcs + back
     arcs.sort_indices()
-    indptr, indices, total, edge_types = arcs.indptr, arcs.indices, arcs.data, None
+    edge_types = None
     if ids is not None:
-        row, neighbour = np.repeat(np.arange(n), np.diff(indptr)), indices // types
-        new = (np.diff(row, prepend=-1) != 0) | (np.diff(neighbour, prepend=-1) != 0)
-        arc, type_ids = torch.from_numpy(np.cumsum(new) - 1), torch.from_numpy((indices % types).astype(np.int64))
-        each = None if weight is None else torch.from_numpy(total.astype(np.float32))
-        edge_types = EdgeTypes(names, arc, type_ids, each)
-        first = np.flatnonzero(new)
-        indptr, indices = np.searchsorted(row[first], np.arange(n + 1)), neighbour[first]
-        total = np.add.reduceat(total, first) if len(first) else total
-    dtype = np.int32 if max(len(indices), n) < 2**31 else np.int64
+        pair = np.repeat(np.arange(n), np.diff(arcs.indptr)) * n + arcs.indices // types
+        arc, type_ids = np.cumsum(np.diff(pair, prepend=-1) != 0) - 1, (arcs.indices % types).astype(np.int64)
+        each = None if weight is None else torch.from_numpy(arcs.data.astype(np.float32))
+        edge_types = EdgeTypes(names, torch.from_numpy(arc), torch.from_numpy(type_ids), each)
+        arcs = sp.csr_matrix((arcs.data, arcs.indices // types, arcs.indptr), shape=(n, n))
+        arcs.sum_duplicates()
+    dtype = np.int32 if max(arcs.nnz, n) < 2**31 else np.int64
     return {
-        "indptr": torch.from_numpy(indptr.astype(dtype)),
-        "indices": torch.from_numpy(indices.astype(dtype)),
-        "weights": None if weight is None else torch.from_numpy(total.astype(np.float32)),
+        "indptr": torch.from_numpy(arcs.indptr.astype(dtype)),
+        "indices": torch.from_numpy(arcs.indices.astype(dtype)),
+        "weights": None if weight is None else torch.from_numpy(arcs.data.astype(np.float32)),
         "edge_types": edge_types,
         "self_loops": edges.shape[1] - len(source),
         "duplicates": duplicates,

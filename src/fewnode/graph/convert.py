@@ -165,14 +165,13 @@ def _attribute_arguments(
         found["x"] = _vectors(nodes, columns[x], x)
     elif x is not None and rest and nodes:
         found |= _table_features(found["node_names"], rest)
-    weights = carried.get(weight or "", ())
+    weights, types = (carried.get(name or "", ()) for name in (weight, edge_type))
+    for (a, b), value in zip(ends, weights, strict=False):
+        if value is not None and not isinstance(value, int | float | np.number):
+            edge = (nodes[a], nodes[b])
+            raise InputError(f"the weight of the edge {edge} is {value!r}; a weight is a number above zero")
     if any(value is not None for value in weights):
-        for (a, b), value in zip(ends, weights, strict=True):
-            if value is not None and not isinstance(value, int | float | np.number):
-                edge = (nodes[a], nodes[b])
-                raise InputError(f"the weight of the edge {edge} is {value!r}; a weight is a number above zero")
         found["edge_weight"] = np.array([1.0 if value is None else value for value in weights], dtype=float)
-    types = carried.get(edge_type or "", ())
     if any(value is not None for value in types):
         if None in types:
             edge = tuple(nodes[end] for end in ends[list(types).index(None)])

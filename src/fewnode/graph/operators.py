@@ -72,11 +72,9 @@ class Operator:
             found = found + sp.identity(len(self.indptr) - 1, "float32")
             found.sort_indices()
         indptr, indices, values = csr_parts(to_tensor(found, self.indptr.device))
-        if self.right is not None:
-            values = values * self.right[indices.long()]
-        if self.left is not None:
-            values = values * torch.repeat_interleave(self.left, indptr.diff().long())
-        return csr_tensor(indptr.to(self.indptr.dtype), indices.to(self.indices.dtype), values, self.shape)
+        for scale, at in ((self.right, indices), (self.left, torch.repeat_interleave(indptr.diff()))):
+            values = values if scale is None else values * scale[at.long()]
+        return csr_tensor(indptr, indices, values, self.shape)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Product.apply(self, dense)  # type: ignore[no-untyped-call]
