@@ -1,4 +1,4 @@
-"""The hot kernels: CSR products with gradients, neighbour gathers, smoothing, random walks; never N x N dense."""
+"""The hot kernels: products with gradients, neighbour gathers, smoothing, passes over features; never N x N dense."""
 
 import hashlib
 from collections.abc import Callable
