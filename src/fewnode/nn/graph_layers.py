@@ -39,11 +39,10 @@ class SparseRows(NamedTuple):
         messages = self.share.to(h.dtype)[:, None] * rows_at(h, self.column)
         return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
 
-    def operator(self, columns: int) -> operators.Operator:
-        """The same as an operator [size, columns]: slower to make, but products need no room for every entry."""
-        counts = torch.bincount(self.owner, minlength=self.size)
-        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return operators.Operator.of(csr_tensor(indptr, self.column, self.share, (self.size, columns)))
+    def csr(self, columns: int) -> Tensor:
+        """The same as a CSR tensor [size, columns]: slower to make, but products need no room for every entry."""
+        indptr = F.pad(torch.bincount(self.owner, minlength=self.size).cumsum(0), (1, 0))
+        return csr_tensor(indptr, self.column, self.share, (self.size, columns))
 
 
 First = Callable[[Tensor], Tensor]  # takes the first weight [width, d] to what the first convolution has at some nodes
@@ -137,7 +136,7 @@ class GraphEncoder(nn.Module):
             h = smooth @ inputs.project(graph, self.weight) if x is None else x.to(self.weight.dtype) @ self.weight
             out = self._end(smooth @ self._middle(h))
             return out if nodes is None else out[nodes]
-        near, rows = next_to(smooth, nodes)
+        near, rows = next_to(smooth.matrix, nodes)
         return self.around(x[near].to(self.weight.dtype).__matmul__, rows)
 
     def around(self, first: First, rows: SparseRows) -> Tensor:
@@ -186,17 +185,17 @@ def rows_at(h: Tensor, nodes: Tensor) -> Tensor:
     return rows
 
 
-def take_rows(operator: operators.Operator, nodes: Tensor) -> SparseRows:
-    """The rows ``nodes [P]`` of an operator."""
-    indptr, columns, values = csr_parts(operator.matrix)
+def take_rows(matrix: Tensor, nodes: Tensor) -> SparseRows:
+    """The rows ``nodes [P]`` of a CSR tensor."""
+    indptr, columns, values = csr_parts(matrix)
     owner, at = gather_rows(indptr, nodes)
     return SparseRows(owner, columns[at].long(), values[at], len(nodes))
 
 
-def next_to(operator: operators.Operator, nodes: Tensor) -> tuple[Tensor, SparseRows]:
-    """The nodes that the rows ``nodes [P]`` of an operator read, in rising order, and the rows with positions among
+def next_to(matrix: Tensor, nodes: Tensor) -> tuple[Tensor, SparseRows]:
+    """The nodes that the rows ``nodes [P]`` of a CSR tensor read, in rising order, and the rows with positions among
     them for columns."""
-    rows = take_rows(operator, nodes)
+    rows = take_rows(matrix, nodes)
     near, position = torch.unique(rows.column, return_inverse=True)
     return near, rows._replace(column=position)
 
@@ -205,8 +204,8 @@ def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor 
     """The nodes that the rows ``nodes [P]`` of an operator read, by default all; the rows as an operator on them."""
     if nodes is None:
         return slice(None), operator
-    near, rows = next_to(operator, nodes)
-    return near, rows.operator(len(near))
+    near, rows = next_to(operator.matrix, nodes)
+    return near, operators.Operator.of(rows.csr(len(near)))
 
 
 def _normed(channels: int) -> nn.Module:
