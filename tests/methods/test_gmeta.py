@@ -1,5 +1,7 @@
 """G-Meta's subgraphs, their network and the loss of the supports, against slow versions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -75,7 +77,7 @@ def test_subgraphs_cut_in_small_batches_are_the_same(graph):
     whole = gmeta.local_subgraphs(graph, 1000, True)
     again = Graph.from_edges(np.stack(graph.to_scipy().nonzero()), graph.x, graph.y, num_nodes=30)
     for name, value in vars(gmeta.local_subgraphs(again, 1000, True, walks=20)).items():
-        assert torch.equal(value, getattr(whole, name)), name
+        assert torch.equal(value.to_dense(), getattr(whole, name).to_dense()), name
 
 
 def test_a_capped_subgraph_keeps_its_centre_and_depends_on_nothing_else(graph):
@@ -101,7 +103,6 @@ def test_any_number_of_classes(graph):
 
 
 def test_rows_of_a_node_without_neighbours_are_none(graph):
-    rows = gmeta.SubgraphRows(gmeta.local_subgraphs(graph, 1000, False), torch.ones(30, 2)).rows(
-        torch.tensor([[28, 29]])
-    )
+    subgraphs = replace(gmeta.local_subgraphs(graph, 1000, False), x=torch.ones(30, 2))
+    rows = subgraphs.rows(torch.tensor([[28, 29]]))
     assert rows.inputs.shape == (1, 0, 2) and rows.pool.shape == (1, 2, 0)

@@ -92,9 +92,9 @@ def test_a_wide_head_refuses_another_number_of_classes_until_reheaded(world, tmp
     graph, split = world
     tasks = draw_tasks(graph.y, split.base, 4, 2, 3, 2, 0)
     model = fit("maml", graph, split, n_way=3, k_shot=2, steps=1, head="wide", **SMALL)
-    with pytest.raises(InputError, match=r"each of 3 classes and the tasks have 4: call reset_head\(4\)"):
+    with pytest.raises(InputError, match=r"each of 3 classes and the tasks have 4: call reset_head\(\)"):
         model(graph, tasks)
-    model.reset_head(4)
+    model.reset_head()
     scores = model(graph, tasks)
     assert scores.shape == (2, 12, 4)
     save(model, tmp_path)

@@ -199,9 +199,9 @@ def test_batches_of_tasks_and_queries_score_alike(graph, monkeypatch):
 def test_a_wide_head_refuses_another_number_of_classes_until_reheaded(graph):
     tasks = draw_tasks(graph.y, [0, 1], 2, 2, 2, 2, 0)
     model = model_on(graph, head="wide")
-    with pytest.raises(InputError, match=r"reset_head\(2\)"):
+    with pytest.raises(InputError, match=r"reset_head\(\)"):
         model(graph, tasks)
-    model.reset_head(2)
+    model.reset_head()
     assert model(graph, tasks).shape == (2, 4, 2)
     assert model_on(graph)(graph, tasks).shape == (2, 4, 2)
 

@@ -64,10 +64,6 @@ class ModelCard:
         told = {"notes", "versions", "feature_names", "dataset", *self._results}
         return {key: value for key, value in vars(self).items() if key not in told}
 
-    def with_head(self, options: Mapping[str, Any], context: Mapping[str, Any]) -> "ModelCard":
-        """The card of the model after its head was replaced."""
-        return replace(self, options={**self.options, **options}, context={**self.context, **context})
-
     def to_json(self) -> dict[str, Any]:
         """A JSON document; what a model without training does not have is left out."""
         absent = {key for key in ("training", "dataset") if getattr(self, key) is None}
@@ -196,12 +192,14 @@ class Method(nn.Module):
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
 
-    def reset_head(self, n_way: int | None = None) -> None:
-        """Get ready for tasks of ``n_way`` classes, or of any number. A head of one width is replaced by one that
-        starts at zero, and so prefers no class; the card takes note. Other methods have nothing to do."""
+    def reset_head(self) -> None:
+        """Get ready for tasks of any number of classes: a head of one width is replaced by one that starts at zero in
+        every task, and so prefers no class; the card takes note. Other methods have nothing to do."""
         for module in self.modules():
-            if isinstance(module, TaskHead) and (changed := module.reset_head(n_way)) and hasattr(self, "card"):
-                self.card = self.card.with_head(*changed)
+            if isinstance(module, TaskHead) and module.linear is not None:
+                module.linear = None
+                if hasattr(self, "card"):
+                    self.card = replace(self.card, options={**self.card.options, "head": "zero"})
 
 
 def unread_edges(kind: type[Method], graph: Graph) -> list[str]:

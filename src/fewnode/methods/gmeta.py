@@ -3,7 +3,7 @@
 Huang, Zitnik: Graph Meta Learning via Local Subgraphs. NeurIPS 2020.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from ..graph import Graph, operators
 from ..graph.arrays import CacheKey, csr_tensor, gather_rows
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import xavier
+from ..nn.graph_layers import take_rows, xavier
 from ..nn.inner_loop import TaskRows, Weights, pack, unit, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
@@ -62,7 +62,7 @@ class GMeta(InnerLoopMethod):
 
     def embed(self, graph: Graph) -> "SubgraphRows":
         subgraphs = local_subgraphs(graph, self.max_nodes, self.self_loops)
-        return SubgraphRows(subgraphs, unit_features(self.features, graph, self.encoder))
+        return replace(subgraphs, x=unit_features(self.features, graph, self.encoder))
 
     def start(self, n_way: int) -> Weights:
         return weights_of(self.encoder)
@@ -102,59 +102,47 @@ def nearest(z: Tensor, target: Tensor, q: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Subgraphs:
-    """Local subgraphs of all nodes, reduced to what two layers read at their centres.
+class SubgraphRows:
+    """Local subgraphs of all nodes, reduced to what two layers read at their centres, and the features ``x [N, d]``.
 
     Centre u reads the pairs ``start[u]:start[u + 1]``, one for each neighbour j in its subgraph, with ``weight
-    S_uj``; pair p reads ``first[p]:first[p + 1]``, the neighbours ``node`` k of j with ``value S_jk``.
+    S_uj``; pair p reads row p of ``smooth``, the neighbours k of j with the values ``S_jk``.
     """
 
     start: Tensor
     weight: Tensor
-    first: Tensor
-    node: Tensor
-    value: Tensor
+    smooth: Tensor
+    x: Tensor
 
-
-class SubgraphRows:
-    """The rows of a network that runs, for every node, on that node's own subgraph.
-
-    Args:
-        subgraphs: what ``local_subgraphs`` found.
-        x: features [N, d].
-    """
-
-    def __init__(self, subgraphs: Subgraphs, x: Tensor) -> None:
-        self.subgraphs, self.x = subgraphs, x
-        self.counts = subgraphs.start.diff()
+    @property
+    def counts(self) -> Tensor:
+        return self.start.diff()
 
     def rows(self, nodes: Tensor) -> TaskRows:
-        parts = self.subgraphs
-        owner, pair = gather_rows(parts.start, nodes.flatten())
-        row, at = gather_rows(parts.first, pair)
-        indptr = _pointers(torch.bincount(row, minlength=len(pair)))
-        shape = (len(pair), len(self.x))
-        smooth = csr_tensor(indptr, parts.node[at].long(), parts.value[at].to(self.x.dtype), shape)
-        return pack(owner, parts.weight[pair], smooth @ self.x, (len(nodes), nodes.shape[1]))
+        owner, pair = gather_rows(self.start, nodes.flatten())
+        smooth = take_rows(self.smooth, pair).csr(len(self.x)).to(self.x.dtype)
+        return pack(owner, self.weight[pair], smooth @ self.x, (len(nodes), nodes.shape[1]))
 
 
-SUBGRAPHS = CacheKey[Subgraphs]("subgraphs")
+SUBGRAPHS = CacheKey[SubgraphRows]("subgraphs")
 
 
-def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> Subgraphs:
+def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> SubgraphRows:
     """The subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, symmetrically normalised.
 
     ``walks`` bounds the memory: so many two-step walks are followed at a time.
     """
 
-    def build() -> Subgraphs:
+    def build() -> SubgraphRows:
         two_steps = (operators.adjacency(graph) @ graph.degree[:, None].float()).flatten() + 1
         batch = (two_steps.double().cumsum(0) / walks).long()
         sizes = torch.unique_consecutive(batch, return_counts=True)[1].tolist()
         nodes = torch.arange(graph.num_nodes, device=graph.device)
         parts = [_subgraphs(graph, centres, cap, self_loops) for centres in nodes.split(sizes)]
         pairs, weight, entries, node, value = (torch.cat(part) for part in zip(*parts, strict=True))
-        return Subgraphs(_pointers(pairs), weight, _pointers(entries), node, value)
+        start, first = (F.pad(counts.cumsum(0), (1, 0)) for counts in (pairs, entries))
+        smooth = csr_tensor(first, node, value, (len(entries), graph.num_nodes))
+        return SubgraphRows(start, weight, smooth, torch.empty(0))
 
     return graph.cache.get(SUBGRAPHS.of(cap, self_loops), build)
 
@@ -199,7 +187,3 @@ def _two_hops(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, Tensor]:
     order = order[torch.argsort(group[order], stable=True)]
     place = torch.arange(len(keys), device=keys.device) - (sizes.cumsum(0) - sizes)[group]
     return keys[order[place < cap].sort().values], middle
-
-
-def _pointers(counts: Tensor) -> Tensor:
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

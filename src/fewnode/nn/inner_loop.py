@@ -1,7 +1,7 @@
 """The inner loop of meta-learning: gradient steps on each task's own loss, all tasks at once, by ``torch.func``."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -82,23 +82,9 @@ class TaskHead(nn.Module):
         if n_way != self.n_way:
             raise InputError(
                 f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
-                f"reset_head({n_way}) for one that starts at zero, train with n_way={n_way}, or with head='zero'"
+                f"reset_head() for one that starts at zero, train with n_way={n_way}, or with head='zero'"
             )
         return dict(zip(HEAD, (self.linear.weight, self.linear.bias), strict=True))
-
-    def reset_head(self, n_way: int | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Become a head for another number of classes, or for any number, starting at zero. Returns what has changed
-        among the options and the context of the model, or None."""
-        if self.linear is None or n_way == self.n_way:
-            return None
-        if n_way is None:
-            self.linear = None
-            return {"head": "zero"}, {}
-        self.n_way = n_way
-        self.linear = nn.Linear(self.channels, n_way).to(self.linear.weight)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-        return {}, {"n_way": n_way}
 
 
 def head_scores(module: nn.Module, weights: Weights, *data: Tensor) -> Tensor:
