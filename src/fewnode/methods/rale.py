@@ -134,8 +134,8 @@ class RALE(InnerLoopMethod):
         """What ``Locations`` takes for ``nodes [T, M]``."""
         ways = to_hubs(here, state.is_hub, self.n_hubs)
         listed = enlist(join(here, supports, self.n_paths), ways, target)
-        table, indexed = tabulate(state.x, nodes, listed.brief, listed.node)
-        return table, *indexed, *listed[2:]
+        table, indexed = tabulate(state.x, nodes, listed.node)
+        return table, *indexed, *listed[1:]
 
 
 def tabulate(x: Tensor, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -179,10 +179,9 @@ class Locations(nn.Module):
         ``table [V, in]`` holds the features of all nodes that occur, ``nodes [M]`` index it; ``listed`` are the parts
         of ``Listed``, whose paths index it too.
         """
-        brief, path, length, pool, hub, near = listed
+        path, length, pool, hub, near = listed
         g = unit(F.elu(self.content(table)))
-        short = len(brief)
-        paths = torch.cat([self.path(g[brief], length[:short]), self.path(g[path], length[short:])])
+        paths = self.path(g[path], length)
         relative = self.relative(pool @ paths, pool.sum(-1) > 0)
         absolute = self.absolute(paths[hub], near)
         return F.dropout(torch.cat([relative, absolute, g[nodes]], -1), self.dropout, self.training)
@@ -388,13 +387,11 @@ def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
 class Listed(NamedTuple):
     """The paths of each task that exist, in one list, and how nodes read it.
 
-    Those that are no longer than a way to a hub come first, ``brief [T, B, L]``, then the others, ``node [T, P - B,
-    2L - 1]``; ``length [T, P]`` is 0 where the list is filled up. ``pool [T, M, N, P]`` averages, for each node and
-    class, the paths to each support and then the supports that have any (all zero: none has); ``hub [T, M, H]`` are
-    places of the paths to hubs, ``near [T, M, H]`` which of them exist.
+    ``node [T, P, L]`` are the nodes of each, ``length [T, P]`` how many they are, 0 where the list is filled up;
+    ``pool [T, M, N, P]`` averages, for each node and class, the paths to each support and then the supports that have
+    any (all zero: none has); ``hub [T, M, H]`` are places of the paths to hubs, ``near [T, M, H]`` which of them exist.
     """
 
-    brief: Tensor
     node: Tensor
     length: Tensor
     pool: Tensor
@@ -405,23 +402,19 @@ class Listed(NamedTuple):
 def enlist(paths: Paths, ways: Paths, target: Tensor) -> Listed:
     """List paths to supports ``[T, M, S, K]`` and ways to hubs ``[T, M, H]``; classes ``target [T, S, N]``, one-hot.
 
-    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would. Most paths are brief, and
-    what attention does grows with the square of their length.
+    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would.
     """
-    longest, step = paths.node.shape[-1], ways.node.shape[-1]
+    longest = paths.node.shape[-1]
     length = torch.cat([paths.length.flatten(1), ways.length.flatten(1)], 1)
-    node = torch.cat([paths.node.flatten(1, -2), F.pad(ways.node, (0, longest - step)).flatten(1, -2)], 1)
+    ways_node = F.pad(ways.node, (0, longest - ways.node.shape[-1]))
+    node = torch.cat([paths.node.flatten(1, -2), ways_node.flatten(1, -2)], 1)
     there = length > 0
-    brief, lengthy = there & (length <= step), length > step
-    short, most_lengthy = (max(1, int(part.sum(1).max())) for part in (brief, lengthy))
-    place = torch.where(brief, brief.cumsum(1), short + lengthy.cumsum(1)) - 1
-    place, most = torch.where(there, place, 0), short + most_lengthy
+    place, most = (there.cumsum(1) - 1).clamp(min=0), max(1, int(there.sum(1).max()))
     task, at = there.nonzero().unbind(1)
     listed = node.new_zeros(len(node), most, longest).index_put((task, place[task, at]), node[task, at])
     lengths = length.new_zeros(len(node), most).index_put((task, place[task, at]), length[task, at])
     hub = place[:, -ways.length[0].numel() :].view_as(ways.length)
-    pool = _pool(paths.length > 0, place, target, most)
-    return Listed(listed[:, :short, :step], listed[:, short:], lengths, pool, hub, ways.length > 0)
+    return Listed(listed, lengths, _pool(paths.length > 0, place, target, most), hub, ways.length > 0)
 
 
 def _pool(there: Tensor, place: Tensor, target: Tensor, most: int) -> Tensor:
