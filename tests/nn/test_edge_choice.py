@@ -24,7 +24,7 @@ def onwards(y, rng):
 def test_directions_are_used_where_they_tell_classes_apart(base):
     rng, y = np.random.default_rng(0), base.y.numpy()
     use, notes = choose_edges(Graph.from_edges(onwards(y, rng), base.features_scipy(), y, directed=True), 32)
-    assert use.relations == ("in", "out") and "edges: used, +" in notes[0]
+    assert use.relations == ("in", "out") and "edges: views used, +" in notes[0]
     edges = base.edge_arrays()["edge_index"]
     turned = np.where(rng.random(edges.shape[1]) < 0.5, edges[::-1], edges)
     use, notes = choose_edges(Graph.from_edges(turned, base.features_scipy(), y, directed=True), 32)
@@ -40,10 +40,10 @@ def test_kinds_count_less_if_they_lead_anywhere_and_are_a_view_if_they_belong_to
     kinds = np.repeat(["friend", "ad"], [count, 2 * count])
     use, notes = choose_edges(Graph.from_edges(noisy, base.features_scipy(), y, edge_type=kinds), 32)
     assert use.weights["friend"] == 1 and use.weights["ad"] < 0.2
-    assert "edges: used, +" in notes[0]
+    assert "edges: weights used, +" in notes[0]
     by_class = np.where(rng.random(count) < 0.8, y[edges[0]], rng.integers(0, 12, count))
     use, notes = choose_edges(Graph.from_edges(edges, base.features_scipy(), y, edge_type=by_class), 32)
-    assert len(use.types) == 12 and "edges: used, +" in " ".join(notes)
+    assert len(use.types) == 12 and "edges: views used, +" in " ".join(notes)
 
 
 def test_few_classes_are_not_asked(base):

@@ -165,7 +165,7 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
     columns = [Columns(space, name, 300, [slice(0, 4)]) for name in ("start", "made")]
     columns[0].write(0, torch.randn(300, 4))
     monkeypatch.setattr(spaces.Space, "release", noting)
-    smoothing = module.Smoothing(normalized_adjacency(graph), 2, 0.1)
+    smoothing = module.smoothing(normalized_adjacency(graph), 2, 0.1)
     module._make_block(columns[1], columns[0], smoothing, None, 0)
     assert str(space.path("start.0-4")) in released and str(tmp_path / "g.store" / "indices.npy") in released
 

@@ -45,10 +45,8 @@ class Whitening(nn.Module):
         for number, view in enumerate(views):
             _, scatter, sizes = class_scatter(view[nodes].double(), y[nodes], base, self.fold_of_class)
             self.matrices[number] = self._root(scatter.sum(0) / sizes.sum().clamp(min=1))
+            self.fold_matrices[:, number] = self._root(without_each(scatter, sizes))
             self.largest[number] = torch.linalg.matrix_norm(self.matrices[number], 2)
-            for f in range(self.folds):
-                others = (scatter.sum(0) - scatter[f]) / (sizes.sum() - sizes[f]).clamp(min=1)
-                self.fold_matrices[f, number] = self._root(others)
 
     def forward(self, view: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
         """``z [..., rank]`` whitened, rows of length one; with ``fold [...]``, each by the matrices of the other folds.
@@ -69,8 +67,8 @@ class Whitening(nn.Module):
     def _root(self, covariance: Tensor) -> Tensor:
         values, vectors = torch.linalg.eigh(covariance)
         values = values.clamp(min=0)
-        scale = (values + self.shrinkage * values.mean() + 1e-9).rsqrt()
-        root: Tensor = (vectors * scale) @ vectors.T
+        scale = (values + self.shrinkage * values.mean(-1, keepdim=True) + 1e-9).rsqrt()
+        root: Tensor = (vectors * scale[..., None, :]) @ vectors.mT
         return root.float()
 
 
@@ -115,12 +113,11 @@ class LDAView(nn.Module):
         classes = torch.tensor(base, device=y.device)
         nodes = sample_per_class(y, classes)
         means, scatter, sizes = class_scatter(self._units(views, nodes), y[nodes], classes, fold_of_class)
-        whole, fold = scatter.sum(0), fold_of_class[classes]
-        self.matrix[:], self.centre[:] = self._directions(whole / sizes.sum(), means)
+        fold = fold_of_class[classes]
+        self.matrix[:], self.centre[:] = self._directions(scatter.sum(0) / sizes.sum(), means)
         self.labelled = torch.isin(y, classes).nonzero().ravel()
         self.fold_rows = means.new_zeros(len(self.labelled), self.found)
-        for f in range(len(sizes)):
-            others = (whole - scatter[f]) / (sizes.sum() - sizes[f]).clamp(min=1)
+        for f, others in enumerate(without_each(scatter, sizes)):
             own = (fold_of_class[y[self.labelled]] == f).nonzero().ravel()
             self.fold_rows[own] = self._rows(views, self.labelled[own], *self._directions(others, means[fold != f]))
 
@@ -172,6 +169,11 @@ def class_scatter(z: Tensor, y: Tensor, classes: Tensor, fold_of_class: Tensor) 
     away, folds = z - means[place], int(fold_of_class.max()) + 1
     scatter = torch.stack([away[fold == f].T @ away[fold == f] for f in range(folds)])
     return means, scatter, torch.bincount(fold, minlength=folds)
+
+
+def without_each(scatter: Tensor, sizes: Tensor) -> Tensor:
+    """The covariances ``[folds, d, d]`` within the classes of all folds but one."""
+    return (scatter.sum(0) - scatter) / (sizes.sum() - sizes).clamp(min=1)[:, None, None]
 
 
 def sample_per_class(y: Tensor, classes: Tensor, most: int = 200) -> Tensor:

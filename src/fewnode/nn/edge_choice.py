@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse, commonest_types, type_weights, weights_tell
-from .class_shape import class_scatter, sample_per_class
+from .class_shape import class_scatter, sample_per_class, without_each
 from .heads import class_means
 from .views import VIEWS, Views
 
@@ -38,13 +38,13 @@ def choose_edges(graph: Graph, rank: int = 256) -> tuple[EdgeUse, list[str]]:
     ways = ("in", "out") if graph.directed else ()
     use, before = plain, novel_accuracies(_rows(graph, plain, rank, nodes), y)
     views = {"relations": ways, "types": commonest_types(graph)}
-    for label, more in (("weights of types", {"weights": type_weights(graph)}), ("directions and types", views)):
-        tried = replace(use, **more)  # type: ignore[arg-type]  # each value is of its field's type
+    for label, more in (("weights", {"weights": type_weights(graph)}), ("views", views)):
+        tried = replace(use, **more)
         after = novel_accuracies(_rows(graph, tried, rank, nodes), y)
         gains = after - before
         if float(gains.mean()) > float(student.ppf(0.975, len(gains) - 1) * gains.std()) / len(gains) ** 0.5:
             use, before = tried, after
-            notes.append(f"{label} of edges: used, {100 * float(gains.mean()):+.1f} points on known classes")
+            notes.append(f"{what} {label} used, {100 * float(gains.mean()):+.1f} points on known classes")
     return use, notes if use != plain else [*notes, f"{what} not used, they did not help on known classes"]
 
 
@@ -65,12 +65,12 @@ def novel_accuracies(z: Tensor, y: Tensor, shots: int = 3, draws: int = 5) -> Te
     size = torch.bincount(y)
     folds = min(3, len(size) // 2)
     classes = torch.arange(len(size), device=y.device)
-    _, scatter, sizes = class_scatter(z, y, classes, classes % folds)
+    others = without_each(*class_scatter(z, y, classes, classes % folds)[1:])
     number = torch.empty_like(y)  # of a row in its class
     number[y.argsort(stable=True)] = torch.cat([torch.arange(n, device=y.device) for n in size.tolist()])
     found = z.new_zeros(len(size))
     for fold in range(folds):
-        covariance = ((scatter.sum(0) - scatter[fold]) / (sizes.sum() - sizes[fold])).double()
+        covariance = others[fold].double()
         covariance.diagonal().add_(z.var(0, correction=0).mean())
         away = y % folds == fold
         root, place = torch.linalg.cholesky(covariance), y[away] // folds

@@ -103,11 +103,15 @@ class Views(nn.Module):
             words = work.columns("words", basis.shape[1])
             words.fill(lambda rows: features.weighted_rows(x, rows) @ basis)
             links = work.links(neighbour_lists(graph), words, self.rank)
-            two, near = Products((mean, mean)), Smoothing(smooth, *NEAR_STEPS)
+            two, near, far = (
+                partial(multiplied, (mean, mean)),
+                smoothing(smooth, *NEAR_STEPS),
+                smoothing(smooth, *FAR_STEPS),
+            )
             work.view("words", words)
             work.view("words_two_steps", words, two)
             work.view("words_near", words, near)
-            work.view("words_far", words, Smoothing(smooth, *FAR_STEPS))
+            work.view("words_far", words, far)
             work.view("links_two_steps", links, two)
             work.view("links_near", links, near)
             if self.use.n_views:  # only of a graph in memory, whose columns are one block
@@ -197,7 +201,7 @@ class Work:
         if made.complete() and self.space.has("directions"):
             return made
         last, turn = self._iterated(lists, words, width)
-        products = self.moved(self.columns("lists", width), last, Products((lists,)), turn)
+        products = self.moved(self.columns("lists", width), last, partial(multiplied, (lists,)), turn)
         values, vectors = torch.linalg.eigh(products.gram())
         top = vectors[:, values.abs().argsort(descending=True)[:rank]]
         top = F.pad(top, (0, rank - top.shape[1]))
@@ -220,7 +224,7 @@ class Work:
             last = steps[number - 1]
             turn = None if number == 1 else orthonormal(last.gram())
             # The last one is only made orthonormal, once more: rounding had its part in it.
-            move = Products((lists, lists.T) if number <= n_steps else ())
+            move = partial(multiplied, (lists, lists.T) if number <= n_steps else ())
             self.moved(steps[number], last, move, turn)
             last.drop()
         return steps[-1], orthonormal(steps[-1].gram())
@@ -237,39 +241,27 @@ def in_memory(h: Tensor) -> Columns:
     return made
 
 
-Move = Callable[[Tensor], Tensor]  # a block of columns, taken along the edges
+Move = partial[Tensor]  # of a block of columns along the edges; its arguments can be sent to another process
 
 
-@dataclass(frozen=True)
-class Smoothing:
+def smoothing(operator: Operator, steps: int, restart: float) -> Move:
     """So many steps with a restart; what it starts from is read at every step, so that it may stay on disk."""
-
-    operator: Operator
-    steps: int
-    restart: float
-
-    def __call__(self, h: Tensor) -> Tensor:
-        return self.operator.smooth(h, self.steps, self.restart)
+    return partial(operator.smooth, steps=steps, restart=restart)
 
 
-@dataclass(frozen=True)
-class Products:
+def multiplied(operators: tuple[Operator, ...], z: Tensor) -> Tensor:
     """The product with one or two operators, with two matrices in memory: the block is used up."""
-
-    operators: tuple[Operator, ...]
-
-    def __call__(self, z: Tensor) -> Tensor:
-        out = matrix(len(z), z.shape[1], z)
-        for operator in self.operators:
-            z, out = operator.into(z, out), z
-        return z
+    out = matrix(len(z), z.shape[1], z)
+    for operator in operators:
+        z, out = operator.into(z, out), z
+    return z
 
 
 def _make_block(target: Columns, source: Columns, move: Move, turn: Tensor | None, i: int) -> None:
     """Write block ``i`` of ``target``, unless it is there. All that is large in the arguments is a path, so that they
     can be sent to another process."""
     if not target.has(i):
-        given = source.open if isinstance(move, Smoothing) else source.read
+        given = source.read if move.func is multiplied else source.open  # a product uses the block up
         target.write(i, move(given(i) if turn is None else source.times(turn[:, target.blocks[i]])))
 
 

@@ -8,11 +8,12 @@ import socket
 import sys
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import torch
@@ -214,16 +215,18 @@ class TensorBoardLog:
             self.writer.flush()  # a check is what should survive a kill
 
 
-FILE, FORMAT = "training.safetensors", 3
+FILE = "training.safetensors"
 
 
-class Numbers(msgspec.Struct, frozen=True):
-    """How far a training was."""
+class Progress(msgspec.Struct, frozen=True):
+    """How far a training was, and which training it was."""
 
+    format: Literal[4]
+    identity: dict[str, Any]
     step: Count
     waited: Count
     best: Share | None
-    curve: tuple[tuple[Count, Share], ...]
+    curve: list[tuple[Count, Share]]
 
 
 class TrainingState:
@@ -257,64 +260,49 @@ class TrainingState:
             self._write(self.file)
 
     def _write(self, file: Path) -> None:
-        kept = {"weights": self.model.state_dict(), "best": self.best_weights}
-        for number, entries in self.optimizer.state_dict()["state"].items():
-            kept[f"optimizer/{number}"] = {key: torch.as_tensor(value) for key, value in entries.items()}
+        parts = {"weights": self.model.state_dict(), "best": self.best_weights}
+        moments = self.optimizer.state_dict()["state"]
+        parts |= {f"optimizer/{number}": entries for number, entries in moments.items()}
         tensors = {
-            f"{part}/{key}": value.detach().cpu().contiguous()
-            for part, entries in kept.items()
+            f"{part}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
+            for part, entries in parts.items()
             for key, value in entries.items()
         }
-        numbers = {"step": self.step, "waited": self.waited, "best": self.best, "curve": self.curve}
-        meta = {"format": str(FORMAT), "numbers": json.dumps(numbers), "identity": json.dumps(self.identity)}
-        data = to_bytes(tensors, meta | {"sha256": _digest(tensors, meta)})
+        progress = Progress(4, self.identity, self.step, self.waited, self.best, self.curve)
+        tensors["progress"] = torch.frombuffer(bytearray(msgspec.json.encode(progress)), dtype=torch.uint8)
+        data = to_bytes(tensors, {"sha256": _digest(tensors)})
         with atomic_write(file) as out:
             out.write(data)
 
     def _read(self, file: Path) -> None:
         with reading(file, "delete it to start anew"):
-            tensors, meta = _content(readable(file))
-            identity = parse_json(meta["identity"].encode(), dict[str, Any], "its identity")
+            with safe_open(readable(file), "pt") as stored:
+                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
+                # Its own hash, not a manifest's: a state is replaced at every check, and one file in one step.
+                if (stored.metadata() or {}).get("sha256") != _digest(tensors):
+                    raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written")
+            progress = parse_json(tensors.pop("progress").numpy().tobytes(), Progress, "its progress")
             for key, value in json.loads(json.dumps(self.identity)).items():
-                if identity.get(key) != value:
+                if progress.identity.get(key) != value:
                     raise InputError(
-                        f"{file} belongs to another training: its {key} is {identity.get(key)!r}, this one's is "
-                        f"{value!r}. Use another folder, or delete it to start anew"
+                        f"{file} belongs to another training: its {key} is {progress.identity.get(key)!r}, this one's "
+                        f"is {value!r}. Use another folder, or delete it to start anew"
                     )
-            numbers = parse_json(meta["numbers"].encode(), Numbers, "its numbers")
             check_finite(tensors)
-            self.step, self.waited, self.best = numbers.step, numbers.waited, numbers.best
-            self.curve = list(numbers.curve)
-            kept: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimizer": {}}
+            self.step, self.waited, self.best = progress.step, progress.waited, progress.best
+            self.curve = progress.curve
+            parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
             for path, value in tensors.items():
-                part, _, key = path.partition("/")
-                kept[part][key] = value
-            _restore(self.model, kept["weights"])
-            self.best_weights = kept["best"]
-            state: dict[int, dict[str, Tensor]] = {}
-            for path, value in kept["optimizer"].items():
-                number, key = path.split("/")
-                state.setdefault(int(number), {})[key] = value
-            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+                part, _, key = path.rpartition("/")
+                parts[part][key] = value
+            _restore(self.model, parts.pop("weights"))
+            self.best_weights = parts.pop("best")
+            moments = {int(part.removeprefix("optimizer/")): entries for part, entries in parts.items()}
+            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
 
 
-def _content(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and texts of a state, if they are those that were written: the file holds their hash.
-
-    Its own hash, not a manifest's: a state is replaced at every check, and one file is replaced in one step.
-    """
-    with safe_open(file, "pt") as stored:
-        meta = dict(stored.metadata() or {})
-        tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
-    if meta.get("format") != str(FORMAT):
-        raise InputError(f"{file} is not a training state of format {FORMAT}; delete it to start anew")
-    if meta.pop("sha256", "") != _digest(tensors, meta):
-        raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written; delete it to start anew")
-    return tensors, meta
-
-
-def _digest(tensors: dict[str, Tensor], meta: dict[str, str]) -> str:
-    return hashlib.sha256(to_bytes(tensors) + json.dumps(meta, sort_keys=True).encode()).hexdigest()
+def _digest(tensors: dict[str, Tensor]) -> str:
+    return hashlib.sha256(to_bytes(tensors)).hexdigest()
 
 
 @torch.no_grad()
