@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from scipy import sparse as sp
-from sklearn.preprocessing import normalize
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -114,9 +113,13 @@ def nearest_by_features(graph: Graph, nodes: Tensor, count: int) -> tuple[Tensor
     if x.layout == torch.strided:
         unit = F.normalize(x, dim=-1)
         return _largest(lambda part: unit[part] @ unit.t(), nodes, graph.num_nodes, count)
-    rows = normalize(to_scipy(x))
+    rows = _unit_rows(to_scipy(x))
     columns = rows.T.tocsr()
-    return _largest(lambda part: _dense(rows[part.cpu().numpy()] @ columns), nodes, graph.num_nodes, count)
+
+    def similarity(part: Tensor) -> Tensor:
+        return torch.from_numpy((rows[part.cpu().numpy()] @ columns).toarray()).to(graph.device)
+
+    return _largest(similarity, nodes, graph.num_nodes, count)
 
 
 def nearest_by_diffusion(
@@ -127,7 +130,9 @@ def nearest_by_diffusion(
     Shares below ``least`` are dropped on the way: a walk is then at no more than ``1 / least`` nodes, however large the
     graph. Where it reaches fewer nodes than ``count``, the rest have share zero.
     """
-    walk = normalize(graph.to_scipy(), "l1")
+    walk = graph.to_scipy()
+    total = np.asarray(walk.sum(1)).ravel() if graph.weights is not None else np.maximum(np.diff(walk.indptr), 1)
+    walk.data /= np.repeat(total, np.diff(walk.indptr))
 
     def shares(part: Tensor) -> Tensor:
         start = sp.identity(graph.num_nodes, np.float32, "csr")[part.cpu().numpy()]
@@ -136,7 +141,7 @@ def nearest_by_diffusion(
             spread = (1 - restart) * (spread @ walk) + restart * start
             spread.data[spread.data < least] = 0
             spread.eliminate_zeros()
-        return _dense(spread)
+        return torch.from_numpy(spread.toarray()).to(graph.device)
 
     return _largest(shares, nodes, graph.num_nodes, count)
 
@@ -144,7 +149,7 @@ def nearest_by_diffusion(
 def _largest(similarity: Callable[[Tensor], Tensor], nodes: Tensor, n: int, count: int) -> tuple[Tensor, Tensor]:
     ids, values = [], []
     for part in nodes.split(max(1, CELLS // n)):
-        table = similarity(part).to(part.device)
+        table = similarity(part)
         table[torch.arange(len(part), device=part.device), part] = float("-inf")
         top = table.topk(min(count, n - 1), dim=1)
         ids.append(top.indices)
@@ -152,5 +157,7 @@ def _largest(similarity: Callable[[Tensor], Tensor], nodes: Tensor, n: int, coun
     return torch.cat(ids), torch.cat(values)
 
 
-def _dense(rows: sp.csr_matrix) -> Tensor:
-    return torch.from_numpy(rows.toarray())
+def _unit_rows(x: sp.csr_matrix) -> sp.csr_matrix:
+    norm = np.sqrt(np.asarray(x.multiply(x).sum(1)).ravel())
+    scale = np.where(norm > 0, 1 / np.maximum(norm, 1e-30), 0).astype(np.float32)
+    return sp.csr_matrix(sp.diags(scale) @ x)
