@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fewnode.graph import Graph
-from fewnode.methods.tlp import TLP, contrast, disagreement, dropped_adjacency
+from fewnode.methods import tlp as module
+from fewnode.methods.tlp import TLP, contrast, cut_around, disagreement, dropped_adjacency, random_view, read_around
 from fewnode.tasks import draw_tasks
 from oracles import gcn, tlp
 
@@ -30,17 +31,20 @@ def test_a_view_is_the_propagation_over_the_edges_kept(directed):
         edges = torch.tensor([columns[::3].tolist(), rows[::3].tolist()])
         graph = Graph.from_edges(edges, graph.features_scipy(), graph.y, directed=True)
     keep = torch.rand(len(graph.indices), generator=torch.Generator().manual_seed(1)) < 0.5
-    dense = dropped_adjacency(graph, keep).to_dense().double()
+    operator = dropped_adjacency(graph, keep)
+    dense = operator.matrix.to_dense().double()
     left = {(int(j), int(i)) for i, j in (dense != 0).nonzero() if i != j}
     assert 0 < len(left) < len(graph.indices) and left < gcn.pairs(graph)
     assert directed or left == {(j, i) for i, j in left}
     torch.testing.assert_close(dense, gcn.propagation(left, graph.num_nodes), rtol=1e-5, atol=1e-6)
+    assert torch.equal(operator.T.matrix.to_dense(), operator.matrix.to_dense().t())
 
 
 def test_nothing_dropped_is_the_graph_itself():
     graph, model = gcn.small_graph(), make().eval()
+    view = random_view(graph, 12, torch.float32, 0.0, 0.0)
     chosen = torch.tensor([5, 0, 17])
-    seen = model.encoder.around(*model.random_view(graph, chosen, 0.0, 0.0))
+    seen = model.encoder.around(*read_around(model.inputs, graph, view, chosen))
     torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[chosen])
 
 
@@ -50,21 +54,57 @@ def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
     graph = gcn.small_graph()
     model = TLP(12, hidden_channels=8, out_channels=6, features=features).double()
     model.prepare(graph)
-    chosen = torch.tensor([5, 0, 17, 5])
     torch.manual_seed(2)
-    view = model.random_view(graph, chosen, 0.4, 0.3)
-    torch.manual_seed(2)
-    columns, keep = torch.rand(12) >= 0.3, torch.rand(len(graph.indices)) >= 0.4
-    assert 0 < int(columns.sum()) < 12
-    encoder, smooth = model.encoder.eval(), dropped_adjacency(graph, keep).to_dense().double()
-    x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * columns
+    view, chosen = random_view(graph, 12, torch.float64, 0.4, 0.3), torch.tensor([5, 0, 17, 5])
+    assert 0 < int(view.columns.sum()) < 12
+    encoder, smooth = model.encoder.eval(), view.smooth.matrix.to_dense().double()
+    x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * view.columns
     h = encoder.middle(smooth @ x @ encoder.weight + encoder.bias)
     expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
-    seen = encoder.around(*view)
+    seen = encoder.around(*read_around(model.inputs, graph, view, chosen))
     torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-6)
     gradients = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
     for one, two in zip(*gradients, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+
+
+def path(n: int) -> Graph:
+    features = torch.randn(n, 12, generator=torch.Generator().manual_seed(5))
+    return Graph.from_edges(torch.stack([torch.arange(n - 1), torch.arange(1, n)]), features, torch.zeros(n).long())
+
+
+def test_a_cut_holds_what_two_layers_read():
+    part, nodes = cut_around(path(20), torch.tensor([9, 0]))
+    assert nodes.tolist() == [0, 1, 2, 7, 8, 9, 10, 11]
+    assert gcn.pairs(part) == {(i, j) for i in range(8) for j in range(8) if abs(nodes[i] - nodes[j]) == 1}
+
+
+def test_a_cut_around_a_whole_component_is_embedded_as_in_the_graph():
+    line = path(24)
+    arcs = [(i, i + 1) for i in range(23) if i % 4 != 3]  # six pieces of four nodes
+    graph = Graph.from_edges(torch.tensor(arcs).t(), line.features_scipy(), line.y, num_nodes=24)
+    model = make().eval()
+    model.prepare(graph)
+    part, nodes = cut_around(graph, torch.tensor([1, 13, 14]))
+    assert len(nodes) == 8
+    view = random_view(part, 12, torch.float32, 0.0, 0.0, nodes)
+    whole = model.encoder(model.inputs, graph)
+    seen = model.encoder.around(*read_around(model.inputs, graph, view, torch.arange(len(nodes))))
+    torch.testing.assert_close(seen, whole[nodes])
+
+
+@pytest.mark.parametrize("objective", ["bgrl", "grace"])
+def test_a_large_graph_is_trained_on_cuts(objective, monkeypatch):
+    graph = gcn.small_graph()
+    model = make(objective)
+    tasks = draw_tasks(graph.y, [0, 1], 2, 1, 1, 1)
+    losses = []
+    for limit in (graph.num_nodes, graph.num_nodes - 1):  # with a sample of all nodes the cut is the graph itself
+        monkeypatch.setattr(module, "WHOLE", limit)
+        torch.manual_seed(4)
+        model.sample = graph.num_nodes
+        losses.append(float(model.eval().loss(graph, tasks).detach()))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_the_target_follows_the_encoder():

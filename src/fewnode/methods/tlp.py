@@ -3,6 +3,7 @@
 Tan, Wang, Ding, Li, Liu: Transductive Linear Probing: A Novel Framework for Few-Shot Node Classification. LoG 2022.
 """
 
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -11,14 +12,13 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_parts, csr_tensor
+from ..graph.arrays import CacheKey, csr_parts, gather_rows
 from ..nn.graph_layers import Features, First, GraphEncoder, Inputs, SparseRows, next_to, take_rows
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import Method, Training
 
-TWINS = CacheKey[Tensor]("the smaller place of the two arcs of an edge in the normalized adjacency")
-ROWS = CacheKey[Tensor]("rows of the normalized adjacency")
+WHOLE = 50_000  # nodes: of a larger graph, only the surroundings of the nodes that are compared are cut out and seen
 
 
 class TLP(Method):
@@ -33,7 +33,8 @@ class TLP(Method):
         edge_drop, feature_drop: probabilities of leaving out an edge or a feature column, for each of the two views.
         momentum: share of the old target network kept at a step (BGRL).
         temperature: of the contrast (GRACE).
-        sample: how many random nodes are compared at a step; only they and the nodes next to them are embedded.
+        sample: how many random nodes are compared at a step; only they and the nodes next to them are embedded. The
+            edges of a graph of more than 50,000 nodes are dropped and counted only where two layers read.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 
@@ -87,7 +88,7 @@ class TLP(Method):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The self-supervised loss of two fresh views; the tasks are not looked at."""
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
-        one, two = (self.random_view(graph, chosen, *drop) for drop in self.drops)
+        one, two = self._views(graph, chosen)
         first, second = (self.predictor(self.encoder.around(*view)) for view in (one, two))
         if self.objective == "grace":
             return contrast(first, second, self.temperature)
@@ -97,23 +98,13 @@ class TLP(Method):
             goals = [self.target.around(*view) for view in (two, one)]
         return disagreement(first, goals[0]) + disagreement(second, goals[1])
 
-    def random_view(
-        self, graph: Graph, chosen: Tensor, edge_drop: float, feature_drop: float
-    ) -> tuple[First, SparseRows]:
-        """What an encoder reads to embed the nodes ``chosen [P]`` where each edge is left out with probability
-        ``edge_drop``, each input column with ``feature_drop``. Drawn from torch's global random state.
-
-        Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
-        """
-        weight, inputs = self.encoder.weight, self.inputs
-        columns = (torch.rand(inputs.width, device=graph.device) >= feature_drop).to(weight.dtype)
-        smooth = dropped_adjacency(graph, torch.rand(len(graph.indices), device=graph.device) >= edge_drop)
-        near, rows = next_to(smooth, chosen)
-        first = take_rows(smooth, near)
-        if inputs.reduced is None:
-            return lambda weight: first @ inputs.project(graph, weight * columns[:, None]), rows
-        x = first.csr(graph.num_nodes) @ inputs.unit(graph) * columns
-        return x.__matmul__, rows
+    def _views(self, graph: Graph, chosen: Tensor) -> list[tuple[First, SparseRows]]:
+        """What the encoders read around the nodes ``chosen [P]`` in each of two random views."""
+        dtype = self.encoder.weight.dtype
+        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
+        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
+        views = [random_view(part, self.inputs.width, dtype, *drop, nodes) for drop in self.drops]
+        return [read_around(self.inputs, graph, view, chosen) for view in views]
 
     @torch.no_grad()
     def follow(self) -> None:
@@ -139,21 +130,75 @@ def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     return total / 2
 
 
-def dropped_adjacency(graph: Graph, keep: Tensor) -> Tensor:
-    """``D^-1/2 (A + I) D^-1/2`` of the arcs where ``keep [arcs]``, CSR; both arcs of an edge follow the first one's.
+TRANSPOSITION = CacheKey[Tensor]("order of the normalized adjacency's transpose")
+ROWS = CacheKey[Tensor]("rows of the normalized adjacency")
+
+
+@dataclass(frozen=True)
+class AugmentedView:
+    """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
+    column counts, [width]."""
+
+    smooth: operators.Operator
+    columns: Tensor
+    nodes: Tensor | None = None
+
+
+def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
+    """The graph induced on the nodes ``chosen [P]`` and all that two layers read there, without features; and which
+    nodes of the whole graph these are, in rising order."""
+    near = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
+    near[chosen] = True
+    for _ in range(2):
+        near[graph.indices[gather_rows(graph.indptr, near.nonzero()[:, 0])[1]].long()] = True
+    bare = replace(graph.with_features(None), node_names=None)
+    return bare.subgraph(near), near.nonzero()[:, 0]
+
+
+def random_view(
+    graph: Graph, width: int, dtype: torch.dtype, edge_drop: float, feature_drop: float, nodes: Tensor | None = None
+) -> AugmentedView:
+    """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
+
+    ``nodes`` says which nodes of a larger graph these are, if they are. Drawn from torch's global random state, which
+    the training loop seeds.
+    """
+    columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
+    kept = torch.rand(len(graph.indices), device=graph.device) >= edge_drop
+    return AugmentedView(dropped_adjacency(graph, kept), columns, nodes)
+
+
+def read_around(inputs: Inputs, graph: Graph, view: AugmentedView, chosen: Tensor) -> tuple[First, SparseRows]:
+    """What an encoder reads in a view to embed the nodes ``chosen [P]``, positions in the view.
+
+    Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
+    """
+    near, rows = next_to(view.smooth.matrix, chosen)
+    first = take_rows(view.smooth.matrix, near)
+    if inputs.reduced is None:
+        return lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows
+    if view.nodes is not None:
+        first = first._replace(column=view.nodes[first.column])
+    x = first.csr(graph.num_nodes) @ inputs.unit(graph) * view.columns
+    return x.__matmul__, rows
+
+
+def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
+    """``D^-1/2 (A + I) D^-1/2`` of the arcs where ``keep [arcs]``; both arcs of an edge follow the first one's.
 
     Dropped arcs stay in the pattern with the value zero, so nothing is sorted or built anew at a step.
     """
-    indptr, columns, _ = csr_parts(operators.normalized_adjacency(graph).matrix)
-    columns = columns.long()
+    whole = operators.normalized_adjacency(graph)
+    indptr, columns, _ = csr_parts(whole.matrix)
+    back = graph.cache.get(TRANSPOSITION, lambda: torch.argsort(columns.long(), stable=True))
     rows = graph.cache.get(ROWS, lambda: torch.repeat_interleave(indptr.diff().long()))
     loop = rows == columns
     kept = torch.ones(len(columns), device=columns.device)
     kept[~loop] = keep.to(kept.dtype)
     if not graph.directed:  # the pattern is symmetric: the k-th arc of the transpose is the twin of the k-th arc
-        order = torch.arange(len(rows), device=rows.device)
-        kept = kept[graph.cache.get(TWINS, lambda: torch.argsort(columns, stable=True).minimum(order))]
+        kept = kept[torch.minimum(back, torch.arange(len(back), device=back.device))]
     if graph.weights is not None:
         kept[~loop] *= operators.arc_values(graph)
-    into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns))
-    return csr_tensor(indptr, columns, kept * into[rows] * out[columns], (graph.num_nodes, graph.num_nodes))
+    into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns.long()))
+    values = kept * into[rows] * out[columns.long()]
+    return operators.Operator(indptr, columns, values, symmetric=not graph.directed)
