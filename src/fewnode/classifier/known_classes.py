@@ -1,15 +1,18 @@
-"""Which of the known classes a node is: logistic regression on its coordinates, combined with label propagation.
+"""Which of the known classes a node is: logistic regressions on its coordinates and on its features, combined with
+label propagation.
 
 The logit of class c at node v is a weighted sum of five terms::
 
     l_vc = a_0 f_vc + a_1 log q1_vc + a_2 log q2_vc + a_3 log q3_vc + a_4 log q4_vc
 
-``f`` are the logits of the regression; ``q1`` and ``q2`` are labels propagated far and near over the edges; ``q3`` and
-``q4`` are the regression's own predictions, propagated the same way. The weights ``a`` are learned on held-out nodes.
+``f`` are the logits of the two regressions, the sum of one on the coordinates (which see far over the edges) and one on
+the features themselves at the node and around it (which loses no rare word); ``q1`` and ``q2`` are labels propagated far
+and near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)``, propagated the same way. The weights ``a``
+and the scales of the two regressions are learned on held-out nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -18,9 +21,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..graph.operators import Operator, column_means, ppr_smooth
+from ..graph import Graph
+from ..graph.operators import Operator, column_means, feature_rows, mean_adjacency, ppr_smooth, row_bytes
+from ..nn.features import column_mass, tfidf, weighted_features
 from ..nn.optimizers import LBFGS
-from ..nn.views import VIEWS
+from ..nn.views import VIEWS, ViewSources
 from ..store import CHUNK, MEMORY, Space, rows_at
 
 WIDTH = 512  # principal components that are kept
@@ -72,17 +77,99 @@ class ViewPCA:
 
 
 @dataclass(frozen=True)
+class HopFeatures:
+    """The weighted features ``T [N, F]`` of the nodes, of their neighbours (``M T``, the mean) and over two steps
+    (``M M T``), side by side but never formed: classes are projected before they are aggregated."""
+
+    graph: Graph
+    idf: Tensor
+    centre: Tensor
+    scale: float
+
+    @classmethod
+    def of(cls, graph: Graph, sources: ViewSources) -> "HopFeatures":
+        """Features weighted as in the views; dense ones are scaled to a mean length of one."""
+        if graph.x.layout == torch.sparse_csr:
+            return cls(graph, sources.idf, sources.centre, 1.0)
+        squares = column_means(graph.x.square(), graph.space or MEMORY) - sources.centre.square()
+        return cls(graph, sources.idf, sources.centre, float(squares.sum().clamp(min=1e-12).rsqrt()))
+
+    def own(self, x: Tensor, weights: Tensor) -> Tensor:
+        """``T W`` for features ``x [n, F]`` of some nodes."""
+        if x.layout == torch.sparse_csr:
+            return tfidf(x, self.idf) @ weights
+        return (x @ weights - self.centre @ weights) * self.scale
+
+    def times(self, weights: Tensor) -> Tensor:
+        """``T W`` of all nodes, ``[N, C]``."""
+        x, space = self.graph.x, self.graph.space
+        if space is None and x.layout == torch.sparse_csr:
+            return weighted_features(self.graph, self.idf) @ weights
+        parts = (space or MEMORY).rows(len(x), 2 * row_bytes(x))
+        return torch.cat([self.own(feature_rows(x, rows), weights) for rows in parts])
+
+    def logits(self, weights: Tensor) -> Tensor:
+        """``T W_0 + M T W_1 + M M T W_2 + b`` of all nodes, ``[N, C]``, for ``weights [3 F + 1, C]``."""
+        mean, (own, near, far) = mean_adjacency(self.graph), self.hops(weights)
+        return self.times(own) + mean @ (self.times(near) + mean @ self.times(far)) + weights[-1]
+
+    @staticmethod
+    def hops(weights: Tensor) -> Tensor:
+        """The weights ``[3, F, C]`` of the features of the node, of its neighbours and over two steps."""
+        return weights[:-1].unflatten(0, (3, -1))
+
+    def gradient(self, residual: Tensor) -> Tensor:
+        """The transpose: ``[3 F + 1, C]`` for ``residual [N, C]``."""
+        graph, found, bias = self.graph, list[Tensor](), residual.sum(0, keepdim=True)
+        for hop in range(3):
+            residual = mean_adjacency(graph).T @ residual if hop else residual
+            found.append(self.scale * column_mass(graph, residual, self.idf, self.centre))
+        return torch.cat([*found, bias])
+
+    def fit(self, y: Tensor, nodes: Tensor, start: Tensor, steps: int = 25, penalty: float = 0.1) -> Tensor:
+        """Weights ``[3 F + 1, C]`` of logistic regressions, each class against the others, on the ``nodes``.
+
+        A rare word needs larger weights than a common one: they are measured in units in which the loss is about
+        equally curved along all of them; the sums of squares come from random projections.
+        """
+        n, target = len(nodes), one_hot(y[nodes], start.shape[1])
+        signs = torch.zeros(len(y), 32, device=y.device)
+        signs[nodes] = torch.randint(2, (n, 32), generator=torch.Generator().manual_seed(0)).to(y.device) * 2.0 - 1
+        decay = torch.full_like(start[:, :1], penalty / n)
+        decay[-1] = 0
+        curvature = self.gradient(signs).square().mean(1, keepdim=True) / n
+        curvature[-1] = 1
+        unit = (0.1 / start.shape[1] * curvature + decay).rsqrt()
+
+        def backward(scaled: Tensor) -> float:
+            weights = scaled.detach() * unit
+            logits = self.logits(weights)[nodes]
+            loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / n
+            residual = torch.zeros(len(y), start.shape[1], device=y.device)
+            residual[nodes] = (logits.sigmoid_() - target) / n
+            scaled.grad = (self.gradient(residual) + decay * weights) * unit
+            return float(loss + (decay * weights.square()).sum() / 2)
+
+        return minimise(start / unit, backward, steps, history=5) * unit
+
+
+@dataclass(frozen=True)
 class KnownClassModel:
-    """``weights [d + 1, C]`` of the regression (the last row is the bias), chosen with the ``penalty``, and the weights
-    ``mix [5]`` of the regression and the four label propagations."""
+    """``weights [d + 1, C]`` of the regression on coordinates (the last row is the bias), chosen with the ``penalty``;
+    ``hops [3 F + 1, C]`` of that on features (empty where there are none); and the weights ``mix [5]`` of both and the
+    four label propagations."""
 
     weights: Tensor
+    hops: Tensor
     mix: Tensor
     penalty: float
 
     @classmethod
-    def fit(cls, x: Tensor, edges: Operator, y: Tensor, seed: int = 0) -> "KnownClassModel":
-        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown) of nodes with the coordinates ``x [N, d]``."""
+    def fit(
+        cls, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None = None, seed: int = 0
+    ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
+        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown) of nodes with the coordinates ``x [N, d]``. Also
+        the nodes held out to learn the mix, with the models that were fitted without them."""
         labelled = _shuffled_labelled(y, seed)
         folds = _folds(labelled)
         # Every penalty starts from zero: from the previous weights, the result would depend on the order of the rows.
@@ -97,27 +184,57 @@ class KnownClassModel:
             if loss > best:
                 break
             best, penalty, fitted = loss, tried, weights
+        none = torch.zeros(0 if features is None else 3 * len(features.idf) + 1, start.shape[1], device=x.device)
+        none[-1:] = -3  # a class is rare
+        hops = [none if features is None else features.fit(y, train, none) for _, train in folds]
+        models = [cls(w, hop, start, penalty) for w, hop in zip(fitted, hops, strict=True)]
+        target = torch.cat([y[held] for held, _ in folds])
+        if features is not None:
+            parts = [
+                torch.stack([linear(rows_at(x, held, edges.space), m.weights), m.hop_logits(features)[held]])
+                for (held, _), m in zip(folds, models, strict=True)
+            ]
+            scales = _learn_mix(torch.cat(parts, 1), target)
+            models = [m.scaled(scales) for m in models]
         terms = [
-            cls(w, start, 0.0)._terms_at(held, x, edges, y.index_fill(0, held, -1))
-            for (held, _), w in zip(folds, fitted, strict=True)
+            m._terms_at(held, x, edges, y.index_fill(0, held, -1), features)
+            for (held, _), m in zip(folds, models, strict=True)
         ]
-        mix = _learn_mix(torch.cat(terms, 1), torch.cat([y[held] for held, _ in folds]))
-        return cls(logistic_regression(x, y, labelled, start, penalty, edges.space), mix, penalty)
+        mix = _learn_mix(torch.cat(terms, 1), target)
+        weights = logistic_regression(x, y, labelled, start, penalty, edges.space)
+        whole = cls(weights, none if features is None else features.fit(y, labelled, none), mix, penalty)
+        held = [(nodes, replace(m, mix=mix)) for (nodes, _), m in zip(folds, models, strict=True)]
+        return (whole if features is None else whole.scaled(scales)), held
 
-    def refit(self, x: Tensor, y: Tensor, columns: Tensor, space: Space | None = None) -> "KnownClassModel":
+    def scaled(self, scales: Tensor) -> "KnownClassModel":
+        """The regressions on coordinates and on features, each times its scale."""
+        return replace(self, weights=self.weights * scales[0], hops=self.hops * scales[1])
+
+    def hop_logits(self, features: HopFeatures | None) -> Tensor | None:
+        """Logits ``[N, C]`` of the regression on features."""
+        return None if features is None else features.logits(self.hops)
+
+    def refit(
+        self, x: Tensor, y: Tensor, columns: Tensor, features: HopFeatures | None, space: Space | None = None
+    ) -> "KnownClassModel":
         """The model for other labels, started from the weights of its classes ``columns``; mix and penalty stay."""
         nodes = _shuffled_labelled(y, 0)[:SELECTION]
         weights = logistic_regression(x, y, nodes, self.weights[:, columns], self.penalty, space, steps=20)
-        return KnownClassModel(weights, self.mix, self.penalty)
+        hops = self.hops[:, columns]
+        return KnownClassModel(
+            weights, hops if features is None else features.fit(y, nodes, hops, steps=6), self.mix, self.penalty
+        )
 
     @torch.no_grad()
-    def logits(self, x: Tensor, edges: Operator, y: Tensor, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Logits ``[N, C]`` of all nodes or of some ``nodes [B]``, and those of the regression alone."""
+    def logits(
+        self, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None, nodes: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits ``[N, C]`` of all nodes or of some ``nodes [B]``, and those of the regressions alone."""
         if nodes is not None:
-            terms = self._terms_at(nodes, x, edges, y)
+            terms = self._terms_at(nodes, x, edges, y, features)
             return torch.einsum("t,tnc->nc", self.mix, terms), terms[0]
         space, shape = _scratch(edges), (len(y), self.weights.shape[1])
-        propagation = LabelPropagation.of(x, self.weights, edges, y, space)
+        propagation = LabelPropagation.of(x, self.weights, self.hop_logits(features), edges, y, space)
         blocks = _blocks(edges, *shape)
         found = _results(space, partial(propagation.mixed, self.mix), blocks)
         if space is None:
@@ -129,10 +246,12 @@ class KnownClassModel:
         return space.open("logits"), propagation.alone
 
     @torch.no_grad()
-    def _terms_at(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor) -> Tensor:
+    def _terms_at(
+        self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None
+    ) -> Tensor:
         """The five terms ``[5, B, C]`` of some nodes ``[B]``."""
         space = _scratch(edges)
-        propagation = LabelPropagation.of(x, self.weights, edges, y, space)
+        propagation = LabelPropagation.of(x, self.weights, self.hop_logits(features), edges, y, space)
         blocks = _blocks(edges, len(y), self.weights.shape[1])
         found = torch.cat(list(_results(space, partial(propagation.at, nodes), blocks)), 2)
         if space is not None:
@@ -160,10 +279,12 @@ class LabelPropagation:
     reached: Sequence[Tensor]
 
     @classmethod
-    def of(cls, x: Tensor, weights: Tensor, edges: Operator, y: Tensor, space: Space | None) -> "LabelPropagation":
-        """Propagation of the labels ``y`` and of the regression's predictions for ``x``."""
+    def of(
+        cls, x: Tensor, weights: Tensor, hops: Tensor | None, edges: Operator, y: Tensor, space: Space | None
+    ) -> "LabelPropagation":
+        """Propagation of the labels ``y`` and of what the regressions predict: ``x W + hops [N, C]``."""
         n, n_classes, by_rows = len(x), weights.shape[1], (space or MEMORY).by_rows
-        alone = by_rows("alone", (n, n_classes), torch.float32, partial(_logits, x, weights), 2 * len(weights))
+        alone = by_rows("alone", (n, n_classes), torch.float32, partial(_logits, x, weights, hops), 2 * len(weights))
         normaliser = by_rows("normaliser", (n, 1), torch.float32, partial(_logsumexp, alone), 2 * n_classes)
         masses = torch.stack([(y >= 0).float(), torch.ones_like(normaliser[:, 0])], 1)  # the row sums of Y
         reached = [ppr_smooth(edges, masses, steps, restart) for restart, steps in PROPAGATION]
@@ -216,8 +337,8 @@ def linear(x: Tensor, weights: Tensor) -> Tensor:
     return torch.addmm(weights[-1], x.float(), weights[:-1])
 
 
-def _logits(x: Tensor, weights: Tensor, rows: slice) -> Tensor:
-    return linear(x[rows], weights)
+def _logits(x: Tensor, weights: Tensor, hops: Tensor | None, rows: slice) -> Tensor:
+    return linear(x[rows], weights) if hops is None else linear(x[rows], weights) + hops[rows]
 
 
 def _logsumexp(logits: Tensor, rows: slice) -> Tensor:
@@ -268,10 +389,10 @@ def _loss_and_gradient(x: Tensor, weights: Tensor, chunk: tuple[Any, Tensor]) ->
     return loss, torch.cat([own.T @ residual, residual.sum(0, keepdim=True)])
 
 
-def minimise(start: Tensor, backward: Callable[[Tensor], float], steps: int = 60) -> Tensor:
+def minimise(start: Tensor, backward: Callable[[Tensor], float], steps: int = 60, history: int = 40) -> Tensor:
     """Where ``backward`` is least, by L-BFGS: it returns the loss at ``w`` and leaves the gradient in ``w.grad``."""
     w = start.clone().requires_grad_()
-    optimizer = LBFGS([w], max_iter=steps, history_size=40, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([w], max_iter=steps, history_size=history, line_search_fn="strong_wolfe")
 
     def closure() -> float:
         optimizer.zero_grad()

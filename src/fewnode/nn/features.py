@@ -163,10 +163,15 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
     return csr_tensor(indptr, indices, values * scale, x.shape)
 
 
+def weighted_features(graph: Graph, idf: Tensor) -> Tensor:
+    """The TF-IDF of sparse features in memory, computed once."""
+    return graph.cache.get(WEIGHTED, lambda: tfidf(graph.x, idf), source=idf)
+
+
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
     """How much of each feature column, weighted as ``ReducedFeatures`` does, the rows of ``z [N, B]`` bring: [F, B]."""
     if graph.space is None and graph.x.layout == torch.sparse_csr:
-        return columns_of(graph.cache.get(WEIGHTED, lambda: tfidf(graph.x, idf), source=idf), z)
+        return columns_of(weighted_features(graph, idf), z)
     return feature_mass(graph.x, z, idf, centre, graph.space)
 
 
