@@ -17,7 +17,7 @@ from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
 from ..training import evaluate as inference
 from .calibration import ClosedSetTask
 from .inputs import class_name, node_name
-from .known_classes import PROPAGATION, class_prior, linear, log_shares
+from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares
 from .novelty import node_features
 from .open_set import OpenSetTask
 
@@ -295,13 +295,14 @@ class Surroundings:
     masses: Tensor
     columns: Tensor
     weights: Tensor
+    hops: Tensor
 
-    def with_words(self, words: Tensor) -> "Surroundings":
-        """Those of the first cut with other words ``[4, B, d]``."""
+    def with_words(self, words: Tensor, hops: Tensor) -> "Surroundings":
+        """Those of the first cut with other words ``[4, B, d]`` and logits of the regression on features ``[B, C]``."""
         n = words.shape[1]
         links, labels = (part[:, :1].expand(-1, n, -1) for part in (self.links, self.labels))
         own, masses = (part[:, :1].expand(-1, n) for part in (self.own, self.masses))
-        return replace(self, words=words, links=links, labels=labels, own=own, masses=masses)
+        return replace(self, words=words, links=links, labels=labels, own=own, masses=masses, hops=hops)
 
 
 class OpenSetExplainer(Explainer):
@@ -316,6 +317,10 @@ class OpenSetExplainer(Explainer):
             raise InputError("this model keeps nothing to explain its predictions by; fit it again")
         self.model, self.pipeline = task.model, task.model.pipeline
         self.uncut: Surroundings | None = None
+        self.hop_weights: Tensor | None = None  # [3, F, C] of the regression on features, at the node and around it
+        if len(self.pipeline.known.hops):
+            features = HopFeatures.of(graph, self.pipeline.sources)
+            self.hop_weights = features.scale * features.hops(self.pipeline.known.hops)
         super().__init__(union(self.model.use.seen(graph)), task, node)
 
     def similarity(self, nodes: Tensor) -> Tensor:
@@ -346,6 +351,11 @@ class OpenSetExplainer(Explainer):
         two = walks.two_steps()
         views = torch.cat([walks.start(), two, near, far], 1)
         columns = column_mass(self.graph, views, sources.idf, sources.centre).T
+        hops = torch.zeros(n, len(self.model.classes), device=self.at.device)
+        if self.hop_weights is not None:
+            one = column_mass(self.graph, walks.one_step(), sources.idf, sources.centre).T
+            parts = zip((columns[:n], one, columns[n : 2 * n]), self.hop_weights, strict=True)
+            hops = sum((part @ weights for part, weights in parts), hops) + self.pipeline.known.hops[-1]
         links = times_rows(torch.cat([walks.lists(two), walks.lists(near)], 1).T, sources.links)
         reach = torch.cat(propagated, 1)
         labelled = (y >= 0).nonzero().flatten()
@@ -359,6 +369,7 @@ class OpenSetExplainer(Explainer):
             torch.stack([propagated[1][labelled].sum(0), propagated[1].sum(0)]),
             columns[::n],
             views[self.node, ::n],
+            hops,
         )
 
     @torch.no_grad()
@@ -367,8 +378,8 @@ class OpenSetExplainer(Explainer):
         known, model = self.pipeline.known, self.model
         raw = [*around.words, *around.links]
         x = self.pipeline.pca.transform([centred(h, m) for h, m in zip(raw, self.pipeline.sources.means, strict=False)])
-        alone = linear(x, known.weights)
-        own = alone.softmax(1) - linear(model.x[self.at], known.weights).softmax(1)  # its own prediction has changed
+        alone = linear(x, known.weights) + around.hops
+        own = alone.softmax(1) - model.predictions[self.at].float()  # its own prediction has changed
         labels = around.labels.clone()
         labels[2:] += around.own[:, :, None] * own
         shares = log_shares(labels, labels.sum(2, keepdim=True), class_prior(model.y, alone.shape[1]))
@@ -396,7 +407,12 @@ class OpenSetExplainer(Explainer):
             gone = around.weights[:, None] * unusual[:1, column] if own else unusual[:, column]
             words = around.words[:, :1].repeat(1, len(parts), 1)
             words.index_add_(1, row, gone[:, :, None] * self.pipeline.sources.words[column], alpha=-1)
-            return self.predicted(around.with_words(words))
+            hops = around.hops[:1].repeat(len(parts), 1)
+            if self.hop_weights is not None:  # the mean over neighbours is not among the views: as over two steps
+                weights = self.hop_weights[:1] if own else self.hop_weights
+                much = gone[:1] if own else gone[[0, 1, 1]]
+                hops.index_add_(0, row, (much[:, :, None] * weights[:, column]).sum(0), alpha=-1)
+            return self.predicted(around.with_words(words, hops))
 
         weight = (unusual.abs().sum(0) * self.pipeline.sources.words.norm(dim=1)).topk(min(128, unusual.shape[1]))
         tried = weight.indices[weight.values > 0].tolist()
@@ -452,10 +468,13 @@ class CutWalks:
         first[self.node] = 1
         return first
 
+    def one_step(self) -> Tensor:
+        """The row of the mean over the neighbours."""
+        return self._step(torch.where(self.mass > 1e-4, self.mass, 1.0).reciprocal() * self.start())
+
     def two_steps(self) -> Tensor:
         """The row of the mean over two-step walks, without self-loops."""
-        share = torch.where(self.mass > 1e-4, self.mass, 1.0).reciprocal()
-        return self._step(share * self._step(share * self.start()))
+        return self._step(torch.where(self.mass > 1e-4, self.mass, 1.0).reciprocal() * self.one_step())
 
     def smoothed(self, wanted: Sequence[tuple[int, float]]) -> list[Tensor]:
         """The rows of personalised PageRank with the ``wanted`` (steps, restart), all from the same walk, which is

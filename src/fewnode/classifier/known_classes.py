@@ -5,10 +5,10 @@ The logit of class c at node v is a weighted sum of five terms::
 
     l_vc = a_0 f_vc + a_1 log q1_vc + a_2 log q2_vc + a_3 log q3_vc + a_4 log q4_vc
 
-``f`` are the logits of the two regressions, the sum of one on the coordinates (which see far over the edges) and one on
-the features themselves at the node and around it (which loses no rare word); ``q1`` and ``q2`` are labels propagated far
-and near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)``, propagated the same way. The weights ``a``
-and the scales of the two regressions are learned on held-out nodes.
+``f`` is the sum of the logits of two regressions: one on the coordinates, which reach far over the edges, and one on the
+features themselves at the node and around it, which loses no rare word. ``q1`` and ``q2`` are labels propagated far and
+near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)``, propagated the same way. The weights ``a`` and
+the scales of the two regressions are learned on held-out nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -116,7 +116,8 @@ class HopFeatures:
     @staticmethod
     def hops(weights: Tensor) -> Tensor:
         """The weights ``[3, F, C]`` of the features of the node, of its neighbours and over two steps."""
-        return weights[:-1].unflatten(0, (3, -1))
+        parts: Tensor = weights[:-1].unflatten(0, (3, -1))
+        return parts
 
     def gradient(self, residual: Tensor) -> Tensor:
         """The transpose: ``[3 F + 1, C]`` for ``residual [N, C]``."""
@@ -188,23 +189,23 @@ class KnownClassModel:
         none[-1:] = -3  # a class is rare
         hops = [none if features is None else features.fit(y, train, none) for _, train in folds]
         models = [cls(w, hop, start, penalty) for w, hop in zip(fitted, hops, strict=True)]
-        target = torch.cat([y[held] for held, _ in folds])
+        target, scales = torch.cat([y[held] for held, _ in folds]), torch.ones(2, device=x.device)
         if features is not None:
             parts = [
-                torch.stack([linear(rows_at(x, held, edges.space), m.weights), m.hop_logits(features)[held]])
+                torch.stack([linear(rows_at(x, held, edges.space), m.weights), features.logits(m.hops)[held]])
                 for (held, _), m in zip(folds, models, strict=True)
             ]
             scales = _learn_mix(torch.cat(parts, 1), target)
-            models = [m.scaled(scales) for m in models]
+        models = [m.scaled(scales) for m in models]
         terms = [
             m._terms_at(held, x, edges, y.index_fill(0, held, -1), features)
             for (held, _), m in zip(folds, models, strict=True)
         ]
         mix = _learn_mix(torch.cat(terms, 1), target)
-        weights = logistic_regression(x, y, labelled, start, penalty, edges.space)
-        whole = cls(weights, none if features is None else features.fit(y, labelled, none), mix, penalty)
-        held = [(nodes, replace(m, mix=mix)) for (nodes, _), m in zip(folds, models, strict=True)]
-        return (whole if features is None else whole.scaled(scales)), held
+        whole = logistic_regression(x, y, labelled, start, penalty, edges.space)
+        hop = none if features is None else features.fit(y, labelled, none)
+        held_out = [(nodes, replace(m, mix=mix)) for (nodes, _), m in zip(folds, models, strict=True)]
+        return cls(whole, hop, mix, penalty).scaled(scales), held_out
 
     def scaled(self, scales: Tensor) -> "KnownClassModel":
         """The regressions on coordinates and on features, each times its scale."""
@@ -246,9 +247,7 @@ class KnownClassModel:
         return space.open("logits"), propagation.alone
 
     @torch.no_grad()
-    def _terms_at(
-        self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None
-    ) -> Tensor:
+    def _terms_at(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:
         """The five terms ``[5, B, C]`` of some nodes ``[B]``."""
         space = _scratch(edges)
         propagation = LabelPropagation.of(x, self.weights, self.hop_logits(features), edges, y, space)

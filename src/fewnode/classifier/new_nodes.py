@@ -19,7 +19,7 @@ from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources, centred
 from ..tables.read import is_frame, table_of
 from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, node_name, unknown_node
-from .known_classes import PROPAGATION, class_prior, linear, log_shares, one_hot
+from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares, one_hot
 from .novelty import node_features
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Predictions
@@ -94,8 +94,12 @@ class NewNodes:
         old, known = {name: part[around.touched].float() for name, part in model.cached.items()}, pipeline.known
         x = pipeline.pca.transform(self._views(graph, pipeline.sources, around, old)).half().float()
         alone, n = linear(x, known.weights), len(model.classes)
-        all_x, all_y = torch.cat([x, model.x[around.touched]]), torch.cat([self.y, model.y[around.touched]])
-        given = [one_hot(all_y, n), pipeline.predictions(all_x, all_y), torch.ones_like(all_x[:, :1])]
+        if len(known.hops):
+            alone = alone + self._hop_logits(HopFeatures.of(graph, pipeline.sources), known.hops, around, old)
+        all_y = torch.cat([self.y, model.y[around.touched]])
+        own = torch.where((self.y >= 0)[:, None], one_hot(self.y, n), alone.softmax(1))
+        predictions = torch.cat([own, model.predictions[around.touched].float()])
+        given = [one_hot(all_y, n), predictions, torch.ones_like(predictions[:, :1])]
         far, near = (
             around.smoothed(torch.cat(given, 1), old[name], restart)
             for name, (restart, _) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True)
@@ -107,6 +111,15 @@ class NewNodes:
             logits = logits + weight * log_shares(part.clone(), part.sum(1, keepdim=True), prior)
         features = node_features(x, model.moments, logits, alone, *masses)
         return replace(model, x=x, y=self.y, log_known=logits.log_softmax(1), features=features)
+
+    def _hop_logits(
+        self, features: HopFeatures, weights: Tensor, around: "Neighbourhood", old: dict[str, Tensor]
+    ) -> Tensor:
+        """The logits ``[B, C]`` of the regression on features."""
+        own, one, two = (features.own(self.x, part) for part in features.hops(weights))
+        one = around.mean(torch.cat([one, old["hop_one"]]))
+        two = around.two_steps(torch.cat([two, old["hop_two"]]), old["hop_two_mean"])
+        return own + one + two + weights[-1]
 
     def _views(
         self, graph: Graph, sources: ViewSources, around: "Neighbourhood", old: dict[str, Tensor]
@@ -143,6 +156,10 @@ class Neighbourhood:
         self.before = torch.cat([gap, _mass(graph, self.touched)])[:, None]
         self.mass = self.before + self.arcs @ torch.ones_like(self.before)
         self.scale = (self.mass + 1).rsqrt()
+
+    def mean(self, h: Tensor) -> Tensor:
+        """The new rows of the mean of ``h [n, d]`` over the neighbours."""
+        return ((self.arcs @ h) / self.mass.clamp(min=1e-9))[: self.n_new]
 
     def two_steps(self, h: Tensor, means: Tensor) -> Tensor:
         """The new rows of the mean over two-step walks of ``h [n, d]``; ``means`` are those over the neighbours that

@@ -143,16 +143,20 @@ class Episode:
     """Simulated novel classes: ``nodes [n, 6]`` and ``classes [n, n_new, 4]`` are the features of nodes.
 
     ``truth [n]`` is 0 for known, 1.. for the new classes, ``n_new + 1`` for other; ``weight [n]`` says how many nodes
-    each stands for; ``confidence`` and ``right [n]`` are the best probability of a known class, and whether it is
-    right. Episodes of one ``simulation`` share the classes that are hidden.
+    each stands for; ``known [n, C]`` are probabilities of the known classes, ``y [n]`` their true class. ``held_nodes``
+    and ``held_classes`` are the features of held-out nodes. ``labelled [C]`` nodes of each known class were left.
+    Episodes of one ``simulation`` share the classes that are hidden.
     """
 
     nodes: Tensor
     classes: Tensor
     truth: Tensor
     weight: Tensor
-    confidence: Tensor
-    right: Tensor
+    known: Tensor
+    y: Tensor
+    held_nodes: Tensor
+    held_classes: Tensor
+    labelled: Tensor
     simulation: int
 
     @property
@@ -257,6 +261,26 @@ def checked_priors(priors: Mapping[str, float] | None, new: Sequence[str], other
 
 
 @torch.no_grad()
+def known_share(held: Tensor, pool: Tensor, least: float = 0.3) -> float:
+    """The share of known nodes in a pool, by the novelty scores of the ``pool [P]`` and those ``held [H]`` of labelled
+    nodes that the model has not seen.
+
+    If labels are missing at random, the known nodes of the pool have the scores of the held-out ones, and those of new
+    classes have higher scores: so the share of the pool below a threshold, divided by the share of the held-out nodes
+    there, is the known share or more. The result is the least of these ratios (with one standard error added), for
+    thresholds below which ``least`` of the held-out nodes or more are found (Blanchard, Lee, Scott 2010).
+    """
+    thresholds = held.double().quantile(torch.linspace(least, 1, 36, dtype=torch.float64, device=held.device))
+    below = (
+        torch.searchsorted(part.double().sort().values, thresholds, right=True) / len(part) for part in (held, pool)
+    )
+    of_held, of_pool = below
+    ratio = of_pool / of_held
+    error = ((1 - of_held) / of_held / len(held) + (1 - of_pool) / of_pool.clamp(min=1e-9) / len(pool)).sqrt()
+    return float((ratio * (1 + error)).min().clamp(0.01, 0.995))
+
+
+@torch.no_grad()
 def estimate_shares(
     utilities: Tensor,
     assumed: Tensor,
@@ -293,6 +317,75 @@ def _with_fixed(shares: Tensor, fixed: Mapping[int, float]) -> Tensor:
     left = max(1 - sum(fixed.values()), 0.0)
     shares = torch.where(free, shares / shares[free].sum().clamp(min=1e-12) * left, shares)
     shares[list(fixed)] = shares.new_tensor(list(fixed.values()))
+    return shares
+
+
+@dataclass(frozen=True)
+class Priors:
+    """How common classes are among the nodes without a label: ``shares [G]`` of the groups (known, each direction,
+    other), and ``weights [C]`` of the known classes within theirs. ``received`` and ``due [C]`` are the nodes that each
+    known class gets without these weights, and those that are due if labels are missing at random."""
+
+    shares: Tensor
+    weights: Tensor
+    received: Tensor
+    due: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def estimate(
+        cls,
+        utilities: Tensor,
+        assumed: Tensor,
+        known: Tensor,
+        labelled: Tensor,
+        share: float | None = None,
+        fixed: Mapping[int, float] | None = None,
+        weight: Tensor | None = None,
+    ) -> "Priors":
+        """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``. ``share`` of
+        its nodes are known; groups in ``fixed`` get exactly the share given there.
+
+        A known class that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that:
+        the surplus belongs to a class that has no labels yet.
+        """
+        fixed, n = dict(fixed or {}), len(utilities)
+        left = max(1 - sum(fixed.values()), 0.0)
+        if len(fixed) == len(assumed) - 1:
+            fixed[0] = left
+        elif share is not None:
+            fixed[0] = min(share, left)
+        each = utilities.new_ones(n) if weight is None else weight.to(utilities)
+        each = each / each.sum()
+        shares = _matched(utilities, assumed, estimate_shares(utilities, assumed, fixed, weight), fixed, each)
+        groups_of = with_shares(utilities, assumed, shares)
+        due = float(each @ groups_of[:, 0]) * labelled / labelled.sum().clamp(min=1)
+        received = (each * groups_of[:, 0]) @ known
+        weights = torch.ones_like(due)
+        most = due * 1.1 + 2 * (due / n).sqrt()  # the due is known with an error
+        for _ in range(20):
+            reduced = known * weights
+            rest = 1 - groups_of[:, 0] + groups_of[:, 0] * reduced.sum(1)
+            got = (each * groups_of[:, 0] / rest.clamp(min=1e-12)) @ reduced
+            weights = torch.where(got > most, weights * most / got.clamp(min=1e-12), weights)
+        return cls(shares, weights, received * n, due * n)
+
+    def probabilities(self, utilities: Tensor, assumed: Tensor, known: Tensor) -> Tensor:
+        """Of the known classes, each direction and other, ``[n, C + G - 1]``."""
+        groups = with_shares(utilities, assumed, self.shares)
+        joint = torch.cat([groups[:, :1] * known * self.weights, groups[:, 1:]], 1)
+        return joint / joint.sum(1, keepdim=True).clamp(min=1e-12)
+
+
+def _matched(utilities: Tensor, assumed: Tensor, shares: Tensor, fixed: Mapping[int, float], each: Tensor) -> Tensor:
+    """The shares, changed until the mean probabilities of the ``fixed`` groups are what they are to be."""
+    groups, wanted = list(fixed), shares.new_tensor(list(fixed.values())).clamp(min=1e-9)
+    for _ in range(50 if fixed else 0):
+        ratio = wanted / (each @ with_shares(utilities, assumed, shares))[groups].clamp(min=1e-9)
+        shares[groups] *= ratio
+        shares = shares / shares.sum()
+        if float((ratio - 1).abs().max()) < 1e-3:
+            break
     return shares
 
 

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -16,16 +15,16 @@ from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse, union
-from ..graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
 from ..methods.base import Method
 from ..nn.views import VIEWS, Views, ViewSources, neighbour_lists
-from ..store import MEMORY, Space, chunks
+from ..store import MEMORY, Space, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
-from .known_classes import PROPAGATION, KnownClassModel, ViewPCA, linear, one_hot
-from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel
+from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot
+from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
-from .simulation import Counts, Expectation, Progress, Simulated, expectation, simulate
+from .simulation import Counts, Expectation, Progress, Simulated, collapsed, expectation, simulate
 
 MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.safetensors"
 
@@ -39,10 +38,46 @@ class Pipeline:
     pca: ViewPCA
     known: KnownClassModel
 
-    def predictions(self, x: Tensor, y: Tensor) -> Tensor:
-        """What label propagation takes nodes for, ``[n, C]``: their label, or what the regression predicts."""
-        predicted = linear(x, self.known.weights).softmax(1)
-        return torch.where((y >= 0)[:, None], one_hot(y, predicted.shape[1]), predicted)
+
+@dataclass(frozen=True)
+class Reference:
+    """Labelled nodes that were held out, and a sample of the unlabelled ``nodes``, as a model without the labels of the
+    former sees them: coordinates ``x`` and ``features`` of the held-out nodes, then of the others."""
+
+    x: Tensor
+    features: Tensor
+    nodes: Tensor
+    moments: Moments
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls,
+        x: Tensor,
+        edges: Operator,
+        y: Tensor,
+        folds: Sequence[tuple[Tensor, KnownClassModel]],
+        hops: HopFeatures | None,
+        sample: int = 8_192,
+    ) -> "Reference":
+        pool = (y < 0).nonzero().flatten()
+        pool = pool[torch.randperm(len(pool), generator=torch.Generator().manual_seed(0))[:sample].to(y.device)]
+        rows, features, first = list[Tensor](), list[Tensor](), None
+        for held, model in folds:
+            left = y.index_fill(0, held, -1)
+            moments = Moments.of(x, left)
+            nodes = torch.cat([held, pool]) if first is None else held
+            part = rows_at(x, nodes, edges.space).float()
+            logits, alone = model.logits(x, edges, left, hops, nodes)
+            masses = (novelty.propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(y)))
+            made = novelty.node_features(part, moments, logits, alone, *masses)
+            first = first or moments
+            rows, features = (
+                [part[: len(held)], *rows, part[len(held) :]],
+                [made[: len(held)], *features, made[len(held) :]],
+            )
+        assert first is not None
+        return cls(torch.cat(rows).half().float(), torch.cat(features), pool, first)
 
 
 @dataclass(frozen=True)
@@ -53,8 +88,10 @@ class OpenSetModel:
         classes: names of the known classes.
         x, y: coordinates ``[N, d]`` of the nodes, and their known classes ``[N]``, -1 where unknown.
         log_known: ``[N, C]``, log probability of each known class, if the node is of one.
+        predictions: ``[N, C]``, what label propagation takes nodes for: their label, or what the regressions predict.
         features: ``[N, 6]``, see ``node_features``.
         moments, simulated: what directions of new classes are computed from; what simulated novel classes show.
+        reference: held-out nodes beside unlabelled ones, from which the share of known nodes is estimated.
         pipeline: computes rows of x, log_known and features again: for explanations and new nodes.
         cached: rows of the nodes in every smoothing, by name: new nodes are computed from their neighbours' rows.
         use: how edges count. Views of single directions and edge types are not used.
@@ -64,9 +101,11 @@ class OpenSetModel:
     x: Tensor
     y: Tensor
     log_known: Tensor
+    predictions: Tensor
     features: Tensor
     moments: Moments
     simulated: tuple[Simulated, ...]
+    reference: Reference | None = None
     pipeline: Pipeline | None = None
     cached: dict[str, Tensor] | None = None
     use: EdgeUse = field(default_factory=EdgeUse)
@@ -89,7 +128,8 @@ class OpenSetModel:
         ``space`` is where rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and
         which part of it is done.
         """
-        edges = normalized_adjacency(union(views.use.seen(graph)))
+        seen = union(views.use.seen(graph))
+        edges = normalized_adjacency(seen)
         progress("making the views", 0.0)
         made, sources = views(graph), views.sources(graph)
         pca = ViewPCA.fit(made, space)
@@ -98,9 +138,12 @@ class OpenSetModel:
         if space is not None:
             space.release()
         progress("learning the known classes", 0.0)
-        known = KnownClassModel.fit(x, edges, y, seed)
-        logits, alone = known.logits(x, edges, y)
-        simulated = simulate(x, edges, y, known, float((y < 0).float().mean()), progress, seed)
+        hops = HopFeatures.of(seen, sources) if seen.has_features else None
+        known, folds = KnownClassModel.fit(x, edges, y, hops, seed)
+        logits, alone = known.logits(x, edges, y, hops)
+        simulated = simulate(x, edges, y, known, hops, float((y < 0).float().mean()), progress, seed)
+        enough = int((y < 0).sum()) >= 20 and sum(len(held) for held, _ in folds) >= 20
+        reference = Reference.of(x, edges, y, folds, hops) if enough else None
         masses = [novelty.propagated_mass(edges, part.float()) for part in (y >= 0, torch.ones_like(y))]
 
         def features_of(rows: slice) -> Tensor:
@@ -108,13 +151,18 @@ class OpenSetModel:
                 x[rows].float(), moments, logits[rows], alone[rows], *(m[rows] for m in masses)
             )
 
+        def predictions_of(rows: slice) -> Tensor:
+            return torch.where((y[rows] >= 0)[:, None], one_hot(y[rows], len(classes)), alone[rows].softmax(1))
+
         shape, by_rows = (len(y), len(NODE_FEATURES)), (space or MEMORY).by_rows
         features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
         shape = (len(y), len(classes))
         log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
+        predictions = by_rows("predictions", shape, torch.half, predictions_of)
         progress("done", 1.0)
+        rows = x, y, log_known, predictions, features
         pipeline = Pipeline(sources, pca, known)
-        return cls(classes, x, y, log_known, features, moments, tuple(simulated), pipeline, use=views.use)
+        return cls(classes, *rows, moments, tuple(simulated), reference, pipeline, use=views.use)
 
     def adapt(
         self,
@@ -127,13 +175,16 @@ class OpenSetModel:
     ) -> "OpenSetTask":
         """Classification with new classes shown by the nodes ``examples``; ``fixed`` shares are not estimated.
 
-        The nodes ``others`` are examples of no class. The shares of the groups are estimated on 20,000 of the nodes
-        ``pool``, by default all that have no label.
+        The nodes ``others`` are examples of no class. Priors are estimated on 8,192 of the nodes ``pool``, by default
+        all that have no label.
         """
         nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
         nodes = nodes if len(nodes) else torch.arange(len(self.y), device=self.y.device)
         order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0)).to(nodes.device)
-        task = OpenSetTask(self, {}, nodes[:0], {}, [], other, dict(fixed or {}), nodes[order[:20_000]], torch.empty(0))
+        none, size = torch.empty(0), len(nodes)
+        task = OpenSetTask(
+            self, {}, nodes[:0], {}, [], other, dict(fixed or {}), nodes[order[:8_192]], size, Priors(*[none] * 4)
+        )
         return task.with_examples(examples, others)
 
     def nearest(self, shots: float) -> Simulated:
@@ -151,8 +202,7 @@ class OpenSetModel:
         # A view's rows before they were centred and of length one; empty ones stay empty.
         raw = [torch.where(length[:, None] > 0, view.float() * length[:, None] + m, 0) for view, m, length in parts]
         words, _, words_near, words_far, _, links_near = raw
-        links = neighbour_lists(graph) @ sources.links
-        predictions = self.pipeline.predictions(self.x, self.y)
+        links, predictions = neighbour_lists(graph) @ sources.links, self.predictions.float()
         given = [one_hot(self.y, len(self.classes)), predictions, torch.ones_like(predictions[:, :1])]
         far, near = (ppr_smooth(edges, torch.cat(given, 1), steps, restart) for restart, steps in PROPAGATION)
         cached = {
@@ -160,34 +210,25 @@ class OpenSetModel:
             "links": links, "links_mean": mean @ links, "links_near": links_near,
             "labels_far": far, "labels_near": near,
         }  # fmt: skip
+        if len(self.pipeline.known.hops):
+            hops = HopFeatures.of(graph, sources)
+            _, one, two = (hops.times(weights) for weights in hops.hops(self.pipeline.known.hops))
+            cached |= {"hop_one": one, "hop_two": two, "hop_two_mean": mean @ two}
         return {name: part.half() for name, part in cached.items()}
 
-    @cached_property
-    def predictions(self) -> Tensor:
-        """Those of all nodes, ``[N, C]``, in memory."""
-        assert self.pipeline is not None
-        return self.pipeline.predictions(self.x, self.y)
-
     def propagated_predictions(self, walks: Tensor) -> Tensor:
-        """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes; of a graph on disk, whose
-        coordinates are in half precision, a chunk of rows at a time."""
-        assert self.pipeline is not None
-        if self.x.dtype == torch.float32:
-            return walks.T @ self.predictions
-        total = walks.new_zeros(walks.shape[1], len(self.classes))
-        for rows in chunks(len(self.y), 4 * self.x.shape[1]):
-            total += walks[rows].T @ self.pipeline.predictions(self.x[rows], self.y[rows])
-        return total
+        """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes."""
+        return times_rows(walks.T.contiguous(), self.predictions)
 
 
 @dataclass(frozen=True)
 class OpenSetTask:
-    """New classes beside the known ones: their ``examples`` and ``directions`` by name, and the ``shares`` of groups.
+    """New classes beside the known ones: their ``examples`` and ``directions`` by name, and the ``priors``.
 
     Groups are: known (all together), each new class, other. Examples of no class (``others``) have a direction too, and
     a share before that of the rest of "other"; predictions have the sum of both. ``novelty`` are the models for the
     number of examples of each direction, and for the mean number. ``fixed`` shares are given by name; the others are
-    estimated on the nodes ``pool``.
+    estimated on the nodes ``pool``, a sample of ``size``.
     """
 
     model: OpenSetModel
@@ -198,7 +239,8 @@ class OpenSetTask:
     other: str
     fixed: dict[str, float]
     pool: Tensor
-    shares: Tensor
+    size: int
+    priors: Priors
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -220,10 +262,49 @@ class OpenSetTask:
         shots = [len(nodes) for nodes in shown.values()]
         models = [self.model.nearest(shot).novelty for shot in (*shots, _mean(shots))]
         task = replace(self, examples=dict(examples), others=others, directions=directions, novelty=models)
-        free = self.pool[~torch.isin(self.pool, torch.cat([*examples.values(), others]))]
+        used = torch.cat([*examples.values(), others])
+        free = self.pool[~torch.isin(self.pool, used)]
         groups = [None, *directions, self.other]
         fixed = {i: self.fixed[n] / groups.count(n) for i, n in enumerate(groups) if n is not None and n in self.fixed}
-        return replace(task, shares=novelty.estimate_shares(task.utilities(free), task._assumed(), fixed))
+        labelled = torch.bincount(self.model.y[self.model.y >= 0], minlength=len(self.model.classes)).float()
+        priors = Priors.estimate(
+            task.utilities(free),
+            task._assumed(),
+            task._known(free),
+            labelled[task._kept()],
+            task._known_share(used),
+            fixed,
+        )
+        return replace(task, priors=priors)
+
+    def _known_share(self, used: Tensor) -> float | None:
+        """How many of the unlabelled nodes are of a known class; None where nothing was held out to compare with."""
+        reference = self.model.reference
+        if reference is None:
+            return None
+        x, nodes = self.model.x, {**self.examples, self.other: self.others}
+        directions = {name: reference.moments.direction(x[nodes[name]].float()) for name in self.directions}
+        model = replace(self.model, x=reference.x, features=reference.features, moments=reference.moments)
+        rows = torch.arange(len(reference.x), device=reference.x.device)
+        scores = replace(self, model=model, directions=directions).utilities(rows)[:, 1:].logsumexp(1)
+        held, pool = scores.tensor_split([len(rows) - len(reference.nodes)])
+        return novelty.known_share(held, pool[~torch.isin(reference.nodes, used)])
+
+    def _kept(self) -> list[int]:
+        """Known classes that are not shown by examples now, as positions."""
+        return [i for i, name in enumerate(self.model.classes) if name not in self.examples]
+
+    def _known(self, nodes: Tensor) -> Tensor:
+        """Probabilities ``[B, C]`` of these classes, if the node is of one of them."""
+        return self.model.log_known[nodes][:, self._kept()].softmax(1)
+
+    def surplus(self) -> dict[str, tuple[int, int]]:
+        """Known classes that receive clearly more of the unlabelled nodes than are due if labels are missing at random:
+        how many they receive, and how many are due."""
+        scale, names = self.size / max(len(self.pool), 1), [self.model.classes[i] for i in self._kept()]
+        pairs = zip(names, (scale * self.priors.received).tolist(), (scale * self.priors.due).tolist(), strict=True)
+        found = {name: (round(got), round(due)) for name, got, due in pairs if got > 1.5 * due + 3 * due**0.5 + 10}
+        return dict(sorted(found.items(), key=lambda item: item[1][1] - item[1][0]))
 
     @torch.no_grad()
     def utilities(self, nodes: Tensor) -> Tensor:
@@ -247,27 +328,18 @@ class OpenSetTask:
         shares = torch.stack([parts[-1][0], *(part[1] for part in parts[:-1]), parts[-1][-1]])
         return (shares / shares.sum()).to(self.model.features)
 
-    def groups(self, nodes: Tensor) -> Tensor:
-        """Probabilities ``[B, G]`` of known (all together), each new class, and other."""
-        found = novelty.with_shares(self.utilities(nodes), self._assumed(), self.shares)
-        n = 1 + len(self.examples)
-        return torch.cat([found[:, :n], found[:, n:].sum(1, keepdim=True)], 1)
-
     def probabilities(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, classes]`` in the order of ``classes``."""
-        groups, log_known = self.groups(nodes), self.model.log_known[nodes]
-        keep = [i for i, name in enumerate(self.model.classes) if name not in self.examples]
-        if len(keep) < log_known.shape[1]:  # a class that is shown by examples now is no longer a known one
-            log_known = log_known[:, keep]
-        return torch.cat([groups[:, 1:-1], groups[:, :1] * log_known.softmax(1), groups[:, -1:]], 1)
+        joint = self.priors.probabilities(self.utilities(nodes), self._assumed(), self._known(nodes))
+        known, new, other = joint.tensor_split([len(self._kept()), len(self._kept()) + len(self.examples)], 1)
+        return torch.cat([new, known, other.sum(1, keepdim=True)], 1)
 
     def counts(self, probabilities: Tensor, accepted: Tensor) -> Counts:
         """Expected counts over some rows, of which only the ``accepted`` get a label."""
         n_new = len(self.examples)
-        known, new, other = probabilities[:, n_new:-1], probabilities[:, :n_new], probabilities[:, -1:]
-        best = known.max(1, keepdim=True).values if known.shape[1] else torch.zeros_like(other)
-        groups = torch.cat([known.sum(1, keepdim=True), new, other], 1)
-        return Counts.expected(torch.cat([best, new, other], 1), groups, accepted.float(), torch.ones_like(other[:, 0]))
+        new, known, other = probabilities.tensor_split([n_new, probabilities.shape[1] - 1], 1)
+        best, groups = collapsed(torch.cat([known, new, other], 1), known.shape[1])
+        return Counts.expected(best, groups, accepted.float(), torch.ones_like(other[:, 0]))
 
     def expectation(self, counts: Counts) -> Expectation:
         """The accuracy to expect of rows with such counts."""
@@ -354,9 +426,15 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
     pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
     parts = {"y": model.y, "pca.mean": pca.mean, "pca.components": pca.components}
     parts |= {"known.weights": known.weights, "known.mix": known.mix, "known.penalty": torch.tensor(known.penalty)}
+    parts |= {"known.hops": known.hops}
+    if (reference := model.reference) is not None:
+        parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
+        parts |= {"reference.nodes": reference.nodes}
+        parts |= {f"reference.{part.name}": getattr(reference.moments, part.name) for part in fields(Moments)}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
     if space is None:
-        parts |= {"x": model.x.half(), "log_known": model.log_known, "features": model.features}
+        parts |= {"x": model.x.half(), "log_known": model.log_known, "predictions": model.predictions}
+        parts |= {"features": model.features}
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
         parts |= {"links": sources.links.half(), "columns": sources.columns()}
         parts |= {f"mean_{i}": mean for i, mean in enumerate(sources.means)}
@@ -387,17 +465,25 @@ def load(
             return None
         check_finite(parts)
     if space is not None:
-        parts |= {name: space.open(name) for name in ("x", "log_known", "features")}
+        parts |= {name: space.open(name) for name in ("x", "log_known", "predictions", "features")}
     if sources is None:
         means = tuple(parts[f"mean_{i}"] for i in range(sum(name.startswith("mean_") for name in parts)))
         columns, links = parts["columns"], parts["links"].float()
         sources = ViewSources(parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns)
     pca = ViewPCA(parts["pca.mean"], parts["pca.components"])
-    known = KnownClassModel(parts["known.weights"], parts["known.mix"], float(parts["known.penalty"]))
-    moments = Moments(**{part.name: parts[f"moments.{part.name}"] for part in fields(Moments)})
+    weights, hops, mix, penalty = (parts[f"known.{name}"] for name in ("weights", "hops", "mix", "penalty"))
+    pipeline = Pipeline(sources, pca, KnownClassModel(weights, hops, mix, float(penalty)))
+    moments, reference = _moments(parts, "moments"), None
+    if "reference.x" in parts:
+        rows = parts["reference.x"].float(), parts["reference.features"], parts["reference.nodes"]
+        reference = Reference(*rows, _moments(parts, "reference"))
     x = parts["x"].float() if space is None else parts["x"]
-    rows = x, y, parts["log_known"], parts["features"]
-    return OpenSetModel(classes, *rows, moments, document.simulated, Pipeline(sources, pca, known), use=document.edges)
+    made = x, y, parts["log_known"], parts["predictions"], parts["features"]
+    return OpenSetModel(classes, *made, moments, document.simulated, reference, pipeline, use=document.edges)
+
+
+def _moments(parts: Mapping[str, Tensor], prefix: str) -> Moments:
+    return Moments(**{part.name: parts[f"{prefix}.{part.name}"] for part in fields(Moments)})
 
 
 def load_cached(folder: Path, manifest: Manifest, device: torch.device) -> dict[str, Tensor] | None:

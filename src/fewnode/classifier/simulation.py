@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..graph.operators import Operator
 from . import novelty
-from .known_classes import KnownClassModel
-from .novelty import DEFAULT, Episode, Moments, NoveltyModel, class_features, node_features, propagated_mass
+from .known_classes import HopFeatures, KnownClassModel
+from .novelty import DEFAULT, Episode, Moments, NoveltyModel, Priors, class_features, node_features, propagated_mass
 
 Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
 Figures = dict[str, list[float]]  # right and known: one number each; precision and recall: one for each new class
@@ -115,6 +115,14 @@ class Counts:
         }
 
 
+def collapsed(joint: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
+    """Of probabilities ``[n, known classes, then the other groups]``: those with the best known class in the first
+    column ``[n, G]``, and those with the sum of all of them there."""
+    known, rest = joint[:, :n_known], joint[:, n_known:]
+    best = known.max(1, keepdim=True).values if n_known else torch.zeros_like(rest[:, :1])
+    return torch.cat([best, rest], 1), torch.cat([known.sum(1, keepdim=True), rest], 1)
+
+
 def differences(true: Figures, implied: Figures) -> Figures:
     """By how much the true figures are above the implied ones; undefined ones are left out."""
     found = {name: [a - b for a, b in zip(true[name], implied[name], strict=True)] for name in true}
@@ -122,15 +130,22 @@ def differences(true: Figures, implied: Figures) -> Figures:
 
 
 def estimate(value: float, gaps: Sequence[float], counted: float) -> Estimate:
-    """A figure with its 90 % interval: the ``gaps`` of simulations, and the sampling error of ``counted`` nodes."""
+    """A figure with its 90 % interval, from the implied ``value``, the ``gaps`` between implied and true figures in
+    simulations, and the sampling error of ``counted`` nodes.
+
+    The figure is moved by the median gap, and the interval holds nine of ten gaps; with few of them it is wider, as in
+    conformal prediction.
+    """
     if math.isnan(value):
         return Estimate(None, None, None)
     if len(gaps) < 5:  # too few to say anything
         return Estimate(value, 0.0, 1.0)
-    low, high = torch.tensor(gaps).quantile(torch.tensor([0.05, 0.95])).tolist()
-    sampling = 1.645 * (max(value * (1 - value), 0.0) / max(counted, 1.0)) ** 0.5
-    below, above = math.hypot(min(low, 0.0), sampling), math.hypot(max(high, 0.0), sampling)
-    return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
+    margin = max(0.05 - 0.5 / (len(gaps) + 1), 0.0)
+    low, middle, high = torch.tensor(gaps).quantile(torch.tensor([margin, 0.5, 1 - margin])).tolist()
+    centre = min(max(value + middle, 0.0), 1.0)
+    sampling = 1.645 * (max(centre * (1 - centre), 0.0) / max(counted, 1.0)) ** 0.5
+    below, above = math.hypot(middle - low, sampling), math.hypot(high - middle, sampling)
+    return Estimate(centre, max(centre - below, 0.0), min(centre + above, 1.0))
 
 
 def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequence[float]], n: int) -> Expectation:
@@ -166,7 +181,11 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels; ``x`` is centred."""
+    """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels; ``x`` is centred.
+
+    ``nodes`` are their features, ``known [n, C]`` the probabilities of the known classes, ``position [n]`` which of
+    these is true; ``held [n]`` says which are held-out known nodes.
+    """
 
     number: int
     hidden: tuple[int, ...]
@@ -174,8 +193,10 @@ class Simulation:
     y: Tensor
     nodes: Tensor
     weight: Tensor
-    confidence: Tensor
-    right: Tensor
+    known: Tensor
+    position: Tensor
+    held: Tensor
+    labelled: Tensor
     moments: Moments
 
 
@@ -184,6 +205,7 @@ def simulate(
     edges: Operator,
     y: Tensor,
     model: KnownClassModel,
+    features: HopFeatures | None,
     unlabelled: float,
     progress: Progress,
     seed: int = 0,
@@ -198,7 +220,8 @@ def simulate(
     simulations, found, without_other = [], list[Simulated](), list[Simulated]()
     for number, hidden in enumerate(plans):
         progress("simulating novel classes", number / (len(plans) + len(shots)))
-        simulations.append(_simulation(number, x, edges, y, model, hidden, min(max(unlabelled, 0.1), 0.4), random))
+        part = min(max(unlabelled, 0.1), 0.4)
+        simulations.append(_simulation(number, x, edges, y, model, features, hidden, part, random))
     for number, shot in enumerate(shots):
         progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(shots)))
         episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random)]
@@ -224,9 +247,12 @@ def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
 
 
 def _hidden_classes(y: Tensor, random: torch.Generator) -> list[list[int]]:
-    """The classes hidden in each of at most three simulations: six, or half of all classes, of five nodes or more."""
+    """The classes hidden in each of at most three simulations: six, or half of all classes, of five nodes or more; one
+    of the largest in each, as the decision is hardest for a large class."""
     sizes = torch.bincount(y[y >= 0])
     usable = _shuffled((sizes > 4).nonzero().flatten().cpu(), random).tolist()
+    largest = sorted(usable, key=lambda c: -int(sizes[c]))[: len(usable) // 3]
+    usable = largest[:3] + [c for c in usable if c not in largest[:3]]
     n = min(3, max(1, len(usable) // 3))
     most = min(6, len(sizes) // 2)
     return [usable[i::n][:most] for i in range(n)] if len(sizes) >= 3 and most and usable else []
@@ -239,32 +265,45 @@ def _simulation(
     edges: Operator,
     y: Tensor,
     model: KnownClassModel,
+    hops: HopFeatures | None,
     hidden: list[int],
     part: float,
     random: torch.Generator,
 ) -> Simulation:
-    """The known-class model and the features of nodes without the labels of the ``hidden`` classes, and without those
-    of the given ``part`` of the other nodes."""
+    """The known-class model and the features of nodes without the labels of the ``hidden`` classes, without those of
+    the given ``part`` of the other nodes, and without those of a tenth, which are held out."""
     away = torch.isin(y, torch.tensor(hidden, device=y.device))
     known = _shuffled(((y >= 0) & ~away).nonzero().flatten(), random)
-    blanked = known[: max(1, round(part * len(known)))]
-    left = torch.where(away, -1, y).index_fill(0, blanked, -1)
+    blanked, held = known.split([max(1, round(part * len(known))), len(known) - max(1, round(part * len(known)))])
+    held = held[: min(max(1, len(known) // 10), 1_500)]
+    left = torch.where(away, -1, y).index_fill(0, torch.cat([blanked, held]), -1)
     columns = left[left >= 0].unique()
     position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
     position[columns] = torch.arange(len(columns), device=y.device)
     left = position[left]
-    moments, refitted = Moments.of(x, left), model.refit(x, left, columns, edges.space)
+    moments, refitted = Moments.of(x, left), model.refit(x, left, columns, hops, edges.space)
     if edges.space is not None:
         edges.space.release()
     nodes, weight = _sample(y, blanked, hidden, random)
-    logits, alone = refitted.logits(x, edges, left, nodes)
-    best = logits.log_softmax(1).max(1)
+    nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
+    logits, alone = refitted.logits(x, edges, left, hops, nodes)
     masses = (propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(left)))
     rows = x[nodes].float()
     features = node_features(rows, moments, logits, alone, *masses)
-    right = columns[best.indices] == y[nodes]
-    z = rows - moments.mean
-    return Simulation(number, tuple(hidden), z, y[nodes], features, weight, best.values.exp(), right, moments)
+    is_held = torch.arange(len(nodes), device=y.device) >= len(nodes) - len(held)
+    return Simulation(
+        number,
+        tuple(hidden),
+        rows - moments.mean,
+        y[nodes],
+        features,
+        weight,
+        logits.softmax(1),
+        position[y[nodes]],
+        is_held,
+        torch.bincount(left[left >= 0], minlength=len(columns)).float(),
+        moments,
+    )
 
 
 def _sample(y: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -275,35 +314,52 @@ def _sample(y: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generat
 
 
 def _episodes(simulation: Simulation, shots: int, random: torch.Generator) -> Iterator[Episode]:
-    """Three rounds over the hidden classes, two new ones at a time, every other time with a third one as "other"."""
+    """Three rounds over the hidden classes, two new ones at a time, every other time with a third one as "other"; in
+    one round the examples of a class are alike, from one corner of it."""
     large = [c for c in simulation.hidden if int((simulation.y == c).sum()) >= shots + 4]
-    for _ in range(3):
+    for number in range(3):
         left = [large[i] for i in torch.randperm(len(large), generator=random).tolist()]
         while left:
             n_other = int(len(left) >= 3 and float(torch.rand(1, generator=random)) < 0.5)
             new, other, left = left[:2], left[2 : 2 + n_other], left[2 + n_other :]
             if len(new) == 2 or len(large) == 1:
-                yield _episode(simulation, new, other, shots, random)
+                yield _episode(simulation, new, other, shots, number == 2, random)
 
 
-def _episode(simulation: Simulation, new: list[int], other: list[int], shots: int, random: torch.Generator) -> Episode:
-    y, moments = simulation.y, simulation.moments
+def _episode(
+    simulation: Simulation, new: list[int], other: list[int], shots: int, corner: bool, random: torch.Generator
+) -> Episode:
+    y, moments, held = simulation.y, simulation.moments, simulation.held
     truth = torch.where(torch.isin(y, torch.tensor(simulation.hidden, device=y.device)), -1, 0)
     classes, examples = [], []
     for i, c in enumerate(new):
         members = _shuffled((y == c).nonzero().flatten(), random)
         truth[members] = i + 1
+        if corner:
+            x = simulation.x[members]
+            members = members[(x - x[0]).norm(dim=1).argsort()[: max(shots, len(members) // 6)]]
+            members = _shuffled(members, random)
         examples.append(members[:shots])
         direction = moments.direction(simulation.x[members[:shots]] + moments.mean)
         classes.append(class_features(simulation.x @ direction.weights, simulation.nodes, direction))
     for c in other:
         truth[y == c] = len(new) + 1
     truth[torch.cat(examples)] = -1
-    kept = truth >= 0
-    per_node = simulation.nodes, simulation.weight, simulation.confidence, simulation.right
-    nodes, weight, confidence, right = (part[kept] for part in per_node)
-    classes_of = torch.stack(classes, 1)[kept]
-    return Episode(nodes, classes_of, truth[kept], weight, confidence, right, simulation.number)
+    kept, of_classes = (truth >= 0) & ~held, torch.stack(classes, 1)
+    parts = (simulation.nodes, of_classes, truth, simulation.weight, simulation.known, simulation.position)
+    nodes, class_rows, truth, weight, known, position = (part[kept] for part in parts)
+    return Episode(
+        nodes,
+        class_rows,
+        truth,
+        weight,
+        known,
+        position,
+        simulation.nodes[held],
+        of_classes[held],
+        simulation.labelled,
+        simulation.number,
+    )
 
 
 def _gaps(episodes: Sequence[Episode]) -> Figures:
@@ -320,8 +376,12 @@ def _gaps(episodes: Sequence[Episode]) -> Figures:
 
 def _gap(model: NoveltyModel, one: Episode) -> Figures:
     utilities, assumed = model.utilities(one.nodes, one.classes), model.assumed(one.n_new).to(one.nodes)
-    shares = novelty.estimate_shares(utilities, assumed, weight=one.weight)
-    groups = novelty.with_shares(utilities, assumed, shares)
-    best = torch.cat([groups[:, :1] * one.confidence[:, None], groups[:, 1:]], 1)
+    held = model.utilities(one.held_nodes, one.held_classes)
+    pool = utilities[one.weight.cpu().multinomial(len(utilities), True, generator=torch.Generator().manual_seed(0))]
+    share = novelty.known_share(held[:, 1:].logsumexp(1), pool[:, 1:].logsumexp(1))
+    priors = Priors.estimate(utilities, assumed, one.known, one.labelled, share, weight=one.weight)
+    joint = priors.probabilities(utilities, assumed, one.known)
+    best, groups = collapsed(joint, one.known.shape[1])
     implied = Counts.expected(best, groups, torch.ones_like(one.weight), one.weight)
-    return differences(Counts.achieved(best, one.truth, one.right, one.weight).figures(), implied.figures())
+    right = joint[:, : one.known.shape[1]].argmax(1) == one.y
+    return differences(Counts.achieved(best, one.truth, right, one.weight).figures(), implied.figures())
