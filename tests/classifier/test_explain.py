@@ -11,7 +11,7 @@ from scipy import sparse as sp
 import own_graph
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.explain import CutWalks, OpenSetExplainer, embeddings_of, given_labels, without_edges
-from fewnode.classifier.known_classes import PROPAGATION, SMOOTHING, linear, one_hot
+from fewnode.classifier.known_classes import PROPAGATION, SMOOTHING, HopFeatures, linear, one_hot
 from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
@@ -148,7 +148,7 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
 
 
 def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tuple[torch.Tensor, ...]:
-    """All views, opinions and features on the cut graph, with the bases, means, head and others' answers of before."""
+    """All views, propagated labels and features on the cut graph, with the bases, means, head and others' answers of before."""
     graph, cut = union(graph), union(cut)  # edges have no direction here
     pipeline, y = model.pipeline, graph.y
     sources, known = pipeline.sources, pipeline.known
@@ -162,8 +162,8 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
     links = tfidf(lists(cut), rarities(lists(graph))) @ sources.links
     h = six_views(normal, mean, words, links)
     x = pipeline.pca.transform([centred(part, m) for part, m in zip(h, sources.means, strict=False)])
-    alone = linear(x, known.weights)
-    predictions, labels = pipeline.predictions(model.x, y), one_hot(y, CLASSES)
+    alone = linear(x, known.weights) + HopFeatures.of(cut, sources).logits(known.hops)
+    predictions, labels = model.predictions.float(), one_hot(y, CLASSES)
     if y[node] < 0:  # those of other nodes are as before
         predictions[node] = alone[node].softmax(0)
     shares = (labels.sum(0) + 1) / (labels.sum() + CLASSES)
@@ -220,7 +220,7 @@ def test_predictions_are_labels_where_there_are_any():
     graph = random_graph("dense")
     model = model_of(graph)
     labelled = graph.y >= 0
-    predictions = model.pipeline.predictions(model.x, graph.y)
+    predictions = model.predictions.float()
     assert torch.equal(predictions[labelled], one_hot(graph.y, CLASSES)[labelled])
 
 

@@ -1,10 +1,13 @@
 """Known classes from all their labels: the solver, label propagation, and that a node's own label is not used."""
 
 import numpy as np
+import pytest
+import scipy.sparse as sp
 import torch
 from sklearn.linear_model import LogisticRegression
 
 from fewnode.classifier.known_classes import (
+    HopFeatures,
     KnownClassModel,
     LabelPropagation,
     _loss_and_gradient,
@@ -13,7 +16,9 @@ from fewnode.classifier.known_classes import (
     one_hot,
 )
 from fewnode.graph import Graph
-from fewnode.graph.operators import normalized_adjacency
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
+from fewnode.nn.features import tfidf
+from fewnode.nn.views import Views
 
 
 def test_the_solver_finds_what_scikit_learn_finds():
@@ -61,7 +66,7 @@ def test_the_own_label_of_a_node_is_not_used():
     y = torch.from_numpy(rng.integers(0, 3, 300))
     x = torch.from_numpy(rng.normal(size=(300, 4)).astype(np.float32))
     graph = Graph.from_edges(np.zeros((2, 0), int), x.numpy(), y.numpy())
-    model = KnownClassModel.fit(x, normalized_adjacency(graph), y)
+    model, _ = KnownClassModel.fit(x, normalized_adjacency(graph), y)
     logits, _ = model.logits(x, normalized_adjacency(graph), torch.where(torch.arange(300) < 150, y, -1))
     told, silent = logits[:150].softmax(1), logits[150:].softmax(1)
     right = told.gather(1, y[:150, None]).mean()
@@ -70,7 +75,7 @@ def test_the_own_label_of_a_node_is_not_used():
 
 def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_alone(planted):
     edges, y = normalized_adjacency(planted.graph), planted.y
-    model = KnownClassModel.fit(planted.model.x, edges, y)
+    model, _ = KnownClassModel.fit(planted.model.x, edges, y)
     logits, _ = model.logits(planted.model.x, edges, y)
     blanked = (y < 0) & (planted.truth < 9)
 
@@ -84,7 +89,7 @@ def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_a
 
 def test_a_refitted_model_knows_the_classes_it_is_given(planted):
     edges = normalized_adjacency(planted.graph)
-    model = KnownClassModel.fit(planted.model.x, edges, planted.y)
+    model, _ = KnownClassModel.fit(planted.model.x, edges, planted.y)
     fewer = torch.where(planted.y > 5, -1, planted.y)
     again = model.refit(planted.model.x, fewer, torch.arange(6))
     assert again.weights.shape[1] == 6 and torch.equal(again.mix, model.mix)
@@ -102,3 +107,36 @@ def test_blocks_of_classes_and_some_nodes_give_the_same(planted):
     propagation = LabelPropagation.of(x, model.weights, edges, y, None)
     blocks = [propagation.mixed(model.mix, slice(*ends)) for ends in ((0, 4), (4, 5), (5, 9))]
     torch.testing.assert_close(torch.cat(blocks, 1), whole)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_features_around_a_node_are_projected_before_they_are_aggregated(sparse: bool):
+    """Against the matrix of features at the node, beside it and over two steps, formed in full."""
+    rng = np.random.default_rng(0)
+    x = (rng.random((60, 9)) < 0.3).astype(np.float32) * (1 if sparse else rng.normal(size=(60, 9)).astype(np.float32))
+    edges = rng.integers(0, 60, (2, 150))
+    graph = Graph.from_edges(edges, sp.csr_matrix(x) if sparse else x, np.zeros(60, int))
+    views = Views(9).fit(graph)
+    features = HopFeatures.of(graph, views.sources(graph))
+    rows = tfidf(graph.x, views.features.idf).to_dense() if sparse else graph.x - graph.x.mean(0)
+    rows = rows if sparse else rows / rows.square().sum(1).mean().sqrt()
+    mean = mean_adjacency(graph) @ torch.eye(60)
+    whole = torch.cat([rows, mean @ rows, mean @ mean @ rows, torch.ones(60, 1)], 1)
+    weights, residual = torch.randn(28, 4), torch.randn(60, 4)
+    torch.testing.assert_close(features.logits(weights), whole @ weights, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(features.gradient(residual), whole.T @ residual, atol=1e-4, rtol=1e-4)
+
+
+def test_rare_words_that_the_coordinates_lose_are_learned():
+    """Each class has words of its own, each used by five nodes: too rare for principal components."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 100)
+    words = np.zeros((400, 600), np.float32)
+    words[:, :200] = rng.random((400, 200)) < 0.03  # common words say nothing
+    words[np.arange(400), 200 + 100 * y + rng.integers(0, 20, 400)] = 1
+    graph = Graph.from_edges(np.zeros((2, 0), int), sp.csr_matrix(words), y)
+    views = Views(600).fit(graph)
+    train, test = torch.arange(0, 400, 2), torch.arange(1, 400, 2)
+    weights = HopFeatures.of(graph, views.sources(graph)).fit(graph.y, train, torch.zeros(1801, 4))
+    found = HopFeatures.of(graph, views.sources(graph)).logits(weights).argmax(1)
+    assert float((found == graph.y)[test].float().mean()) > 0.6

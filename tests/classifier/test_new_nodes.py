@@ -9,6 +9,7 @@ import torch
 from scipy import sparse as sp
 
 import fewnode
+from fewnode.classifier.known_classes import HopFeatures
 from fewnode.classifier.new_nodes import Neighbourhood, NewNodes
 from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
@@ -59,7 +60,8 @@ def in_full(graph: Graph, model: OpenSetModel) -> OpenSetModel:
     links = neighbour_lists(graph) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
     h = six_views(normal, mean, words, links)
     x = model.pipeline.pca.transform([centred(part, m) for part, m in zip(h, sources.means, strict=False)])
-    logits, alone = known.logits(x, normal, y)
+    hops = HopFeatures.of(graph, sources) if len(known.hops) else None
+    logits, alone = known.logits(x, normal, y, features=hops)
     masses = [propagated_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
     features = node_features(x, model.moments, logits, alone, *masses)
     return replace(model, x=x, y=y, log_known=logits.log_softmax(1), features=features)

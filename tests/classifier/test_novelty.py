@@ -1,11 +1,13 @@
 """Directions of new classes against plain ridge regression; weights of novelty features; shares of the groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fewnode.classifier import novelty
-from fewnode.classifier.novelty import Episode, Moments, NoveltyModel, estimate_shares
+from fewnode.classifier.novelty import Episode, Moments, NoveltyModel, Priors, estimate_shares, known_share
 from fewnode.errors import InputError
 
 
@@ -64,7 +66,9 @@ def simulated(n: int = 4_000) -> Episode:
     classes[:, 0, 0] += 3.0 * (truth == 1)
     classes[:, 1, 0] += 3.0 * (truth == 2)
     nodes[:, 1] -= 2.0 * (truth == 3)
-    return Episode(nodes, classes, truth, torch.ones(n), torch.ones(n), truth == 0, 0)
+    known, held = torch.ones(n, 1), truth == 0
+    y = torch.where(held, 0, -1)
+    return Episode(nodes, classes, truth, torch.ones(n), known, y, nodes[held], classes[held], torch.ones(1), 0)
 
 
 def test_what_matters_is_learned_and_the_rest_is_not():
@@ -81,7 +85,7 @@ def test_what_matters_is_learned_and_the_rest_is_not():
 
 def test_weights_do_not_depend_on_the_units_of_the_features():
     one = simulated()
-    other = Episode(one.nodes, 10 * one.classes + 3, one.truth, one.weight, one.confidence, one.right, 0)
+    other = replace(one, classes=10 * one.classes + 3)
     a, b = (novelty.learn([e]).utilities(e.nodes, e.classes) for e in (one, other))
     assert torch.allclose(a, b, atol=0.05)
 
@@ -123,6 +127,40 @@ def test_fixed_shares_stay_and_the_others_share_the_rest():
     assert float(found[1]) == pytest.approx(0.1) and float(found.sum()) == pytest.approx(1)
     found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), {1: 0.0, 2: 1.0})
     assert found.tolist() == pytest.approx([0, 0, 1])
+
+
+@pytest.mark.parametrize("share", [0.95, 0.7, 0.4])
+def test_the_share_of_known_nodes_is_found_whatever_the_new_ones_look_like(share: float):
+    random = torch.Generator().manual_seed(1)
+    held = torch.randn(2_000, generator=random)
+    known, new = torch.randn(round(share * 6_000), generator=random), round((1 - share) * 6_000)
+    for scores in (2.5 + torch.randn(new, generator=random), 2 + 3 * torch.rand(new, generator=random)):
+        assert known_share(held, torch.cat([known, scores])) == pytest.approx(share, abs=0.05)
+
+
+def test_a_pool_like_the_held_out_nodes_has_no_new_ones():
+    random = torch.Generator().manual_seed(1)
+    assert known_share(torch.randn(2_000, generator=random), torch.randn(2_000, generator=random)) > 0.95
+
+
+def test_stated_priors_are_met_exactly_by_the_mean_probabilities():
+    utilities, assumed = log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3)
+    known = torch.full((len(utilities), 2), 0.5)
+    for fixed, share in (({1: 0.1}, 0.8), ({1: 0.4}, None), ({1: 0.2, 2: 0.3}, 0.9)):
+        priors = Priors.estimate(utilities, assumed, known, torch.ones(2), share, fixed)
+        got = priors.probabilities(utilities, assumed, known).mean(0)
+        assert got[2:].tolist() == pytest.approx([fixed.get(1), fixed.get(2, float(got[3]))], abs=2e-3)
+
+
+def test_a_known_class_that_receives_more_than_is_due_loses_the_surplus():
+    """Two known classes with equally many labels; half of the pool looks like the second one and a little new."""
+    utilities = torch.tensor([[0.0, -3.0, -3.0], [0.0, -1.0, -1.0]]).repeat_interleave(torch.tensor([300, 900]), 0)
+    known = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat_interleave(torch.tensor([300, 900]), 0)
+    assumed = torch.tensor([0.8, 0.1, 0.1])
+    priors = Priors.estimate(utilities, assumed, known, torch.ones(2), share=0.6)
+    got = priors.probabilities(utilities, assumed, known).mean(0)
+    assert float(priors.received[1]) > 1.2 * float(priors.due[1]) and float(priors.weights[0]) == 1
+    assert float(got[1]) < 1.3 * float(priors.due[1]) / len(known)
 
 
 def test_other_shares_change_the_probabilities_by_their_ratio():

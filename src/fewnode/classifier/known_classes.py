@@ -5,10 +5,10 @@ The logit of class c at node v is a weighted sum of five terms::
 
     l_vc = a_0 f_vc + a_1 log q1_vc + a_2 log q2_vc + a_3 log q3_vc + a_4 log q4_vc
 
-``f`` is the sum of the logits of two regressions: one on the coordinates, which reach far over the edges, and one on the
-features themselves at the node and around it, which loses no rare word. ``q1`` and ``q2`` are labels propagated far and
-near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)``, propagated the same way. The weights ``a`` and
-the scales of the two regressions are learned on held-out nodes.
+``f`` is the sum of the logits of two regressions: one on the coordinates, which reach far over the edges, and one on
+the features themselves at the node and around it, which loses no rare word. ``q1`` and ``q2`` are labels propagated
+far and near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)``, propagated the same way. The weights
+``a`` and the scales of the two regressions are learned on held-out nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -216,7 +216,7 @@ class KnownClassModel:
         return None if features is None else features.logits(self.hops)
 
     def refit(
-        self, x: Tensor, y: Tensor, columns: Tensor, features: HopFeatures | None, space: Space | None = None
+        self, x: Tensor, y: Tensor, columns: Tensor, features: HopFeatures | None = None, space: Space | None = None
     ) -> "KnownClassModel":
         """The model for other labels, started from the weights of its classes ``columns``; mix and penalty stay."""
         nodes = _shuffled_labelled(y, 0)[:SELECTION]
@@ -228,14 +228,14 @@ class KnownClassModel:
 
     @torch.no_grad()
     def logits(
-        self, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None, nodes: Tensor | None = None
+        self, x: Tensor, edges: Operator, y: Tensor, nodes: Tensor | None = None, features: HopFeatures | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits ``[N, C]`` of all nodes or of some ``nodes [B]``, and those of the regressions alone."""
         if nodes is not None:
             terms = self._terms_at(nodes, x, edges, y, features)
             return torch.einsum("t,tnc->nc", self.mix, terms), terms[0]
         space, shape = _scratch(edges), (len(y), self.weights.shape[1])
-        propagation = LabelPropagation.of(x, self.weights, self.hop_logits(features), edges, y, space)
+        propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
         blocks = _blocks(edges, *shape)
         found = _results(space, partial(propagation.mixed, self.mix), blocks)
         if space is None:
@@ -250,7 +250,7 @@ class KnownClassModel:
     def _terms_at(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:
         """The five terms ``[5, B, C]`` of some nodes ``[B]``."""
         space = _scratch(edges)
-        propagation = LabelPropagation.of(x, self.weights, self.hop_logits(features), edges, y, space)
+        propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
         blocks = _blocks(edges, len(y), self.weights.shape[1])
         found = torch.cat(list(_results(space, partial(propagation.at, nodes), blocks)), 2)
         if space is not None:
@@ -279,7 +279,13 @@ class LabelPropagation:
 
     @classmethod
     def of(
-        cls, x: Tensor, weights: Tensor, hops: Tensor | None, edges: Operator, y: Tensor, space: Space | None
+        cls,
+        x: Tensor,
+        weights: Tensor,
+        edges: Operator,
+        y: Tensor,
+        space: Space | None = None,
+        hops: Tensor | None = None,
     ) -> "LabelPropagation":
         """Propagation of the labels ``y`` and of what the regressions predict: ``x W + hops [N, C]``."""
         n, n_classes, by_rows = len(x), weights.shape[1], (space or MEMORY).by_rows

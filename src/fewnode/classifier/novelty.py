@@ -349,15 +349,15 @@ class Priors:
         A known class that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that:
         the surplus belongs to a class that has no labels yet.
         """
-        fixed, n = dict(fixed or {}), len(utilities)
-        left = max(1 - sum(fixed.values()), 0.0)
-        if len(fixed) == len(assumed) - 1:
-            fixed[0] = left
+        stated, n = dict(fixed or {}), len(utilities)
+        left, wanted = max(1 - sum(stated.values()), 0.0), dict(stated)
+        if len(stated) == len(assumed) - 1:
+            wanted[0] = left
         elif share is not None:
-            fixed[0] = min(share, left)
+            wanted[0] = min(share, left)
         each = utilities.new_ones(n) if weight is None else weight.to(utilities)
         each = each / each.sum()
-        shares = _matched(utilities, assumed, estimate_shares(utilities, assumed, fixed, weight), fixed, each)
+        shares = _matched(utilities, assumed, estimate_shares(utilities, assumed, wanted, weight), wanted, each)
         groups_of = with_shares(utilities, assumed, shares)
         due = float(each @ groups_of[:, 0]) * labelled / labelled.sum().clamp(min=1)
         received = (each * groups_of[:, 0]) @ known
@@ -368,6 +368,9 @@ class Priors:
             rest = 1 - groups_of[:, 0] + groups_of[:, 0] * reduced.sum(1)
             got = (each * groups_of[:, 0] / rest.clamp(min=1e-12)) @ reduced
             weights = torch.where(got > most, weights * most / got.clamp(min=1e-12), weights)
+        if stated:  # they hold for the probabilities with these weights
+            less = (known * weights).sum(1, keepdim=True).clamp(min=1e-12).log()
+            shares = _matched(torch.cat([utilities[:, :1] + less, utilities[:, 1:]], 1), assumed, shares, stated, each)
         return cls(shares, weights, received * n, due * n)
 
     def probabilities(self, utilities: Tensor, assumed: Tensor, known: Tensor) -> Tensor:

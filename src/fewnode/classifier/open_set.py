@@ -68,7 +68,7 @@ class Reference:
             moments = Moments.of(x, left)
             nodes = torch.cat([held, pool]) if first is None else held
             part = rows_at(x, nodes, edges.space).float()
-            logits, alone = model.logits(x, edges, left, hops, nodes)
+            logits, alone = model.logits(x, edges, left, nodes, hops)
             masses = (novelty.propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(y)))
             made = novelty.node_features(part, moments, logits, alone, *masses)
             first = first or moments
@@ -140,7 +140,7 @@ class OpenSetModel:
         progress("learning the known classes", 0.0)
         hops = HopFeatures.of(seen, sources) if seen.has_features else None
         known, folds = KnownClassModel.fit(x, edges, y, hops, seed)
-        logits, alone = known.logits(x, edges, y, hops)
+        logits, alone = known.logits(x, edges, y, features=hops)
         simulated = simulate(x, edges, y, known, hops, float((y < 0).float().mean()), progress, seed)
         enough = int((y < 0).sum()) >= 20 and sum(len(held) for held, _ in folds) >= 20
         reference = Reference.of(x, edges, y, folds, hops) if enough else None

@@ -286,7 +286,7 @@ def _simulation(
         edges.space.release()
     nodes, weight = _sample(y, blanked, hidden, random)
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
-    logits, alone = refitted.logits(x, edges, left, hops, nodes)
+    logits, alone = refitted.logits(x, edges, left, nodes, hops)
     masses = (propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(left)))
     rows = x[nodes].float()
     features = node_features(rows, moments, logits, alone, *masses)
