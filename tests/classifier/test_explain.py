@@ -148,7 +148,7 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
 
 
 def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tuple[torch.Tensor, ...]:
-    """All views, propagated labels and features on the cut graph, with the bases, means, head and others' answers of before."""
+    """All views, propagated labels and features on the cut graph; bases, means, head and others' answers stay."""
     graph, cut = union(graph), union(cut)  # edges have no direction here
     pipeline, y = model.pipeline, graph.y
     sources, known = pipeline.sources, pipeline.known

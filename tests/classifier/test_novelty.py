@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fewnode.classifier import novelty
-from fewnode.classifier.novelty import Episode, Moments, NoveltyModel, Priors, estimate_shares, known_share
+from fewnode.classifier.novelty import Episode, Moments, NoveltyModel, Priors, known_share
 from fewnode.errors import InputError
 
 
@@ -102,31 +102,6 @@ def log_odds(shares: list[float], n: int = 20_000) -> torch.Tensor:
     group = torch.multinomial(torch.tensor(shares), n, replacement=True, generator=random)
     x = 2.0 * group + torch.randn(n, generator=random)
     return -((x[:, None] - 2.0 * torch.arange(3)) ** 2) / 2
-
-
-def test_the_shares_are_found_again():
-    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), trust=1.0, smoothing=0.0)
-    assert found.tolist() == pytest.approx([0.7, 0.25, 0.05], abs=0.01)
-
-
-def test_the_estimate_stays_between_what_is_assumed_and_what_is_likeliest():
-    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3))
-    assert 1 / 3 < float(found[0]) < 0.7 and 0.05 < float(found[2]) < 1 / 3
-
-
-def test_a_node_counts_as_often_as_its_weight_says():
-    utilities, assumed = log_odds([0.5, 0.3, 0.2], 400), torch.full((3,), 1 / 3)
-    twice = estimate_shares(torch.cat([utilities, utilities[:100]]), assumed)
-    weight = torch.ones(400)
-    weight[:100] = 2
-    assert torch.allclose(estimate_shares(utilities, assumed, weight=weight), twice, atol=1e-6)
-
-
-def test_fixed_shares_stay_and_the_others_share_the_rest():
-    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), {1: 0.1})
-    assert float(found[1]) == pytest.approx(0.1) and float(found.sum()) == pytest.approx(1)
-    found = estimate_shares(log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3), {1: 0.0, 2: 1.0})
-    assert found.tolist() == pytest.approx([0, 0, 1])
 
 
 @pytest.mark.parametrize("share", [0.95, 0.7, 0.4])

@@ -280,46 +280,6 @@ def known_share(held: Tensor, pool: Tensor, least: float = 0.3) -> float:
     return float((ratio * (1 + error)).min().clamp(0.01, 0.995))
 
 
-@torch.no_grad()
-def estimate_shares(
-    utilities: Tensor,
-    assumed: Tensor,
-    fixed: Mapping[int, float] | None = None,
-    weight: Tensor | None = None,
-    trust: float = 0.3,
-    smoothing: float = 0.02,
-) -> Tensor:
-    """How common the groups are, ``[G]``, by ``utilities [n, G]`` that were learned for the shares ``assumed``.
-
-    Expectation maximisation (Saerens, Latinne, Decaestecker 2002) finds the likeliest shares, with ``smoothing`` of the
-    assumed ones in each step; the result is their geometric mean with the assumed shares, the former with the weight
-    ``trust``: scores of few examples are misleading. Groups in ``fixed`` have the share given there. ``weight [n]``
-    says how many nodes each stands for.
-    """
-    likely = utilities.double().softmax(1)
-    each = torch.ones_like(likely[:, 0]) if weight is None else weight.double()
-    each = each / each.sum().clamp(min=1e-12)
-    shares = assumed = assumed.to(likely)
-    for _ in range(60):
-        ratio = shares / assumed
-        found = ratio * ((each / (likely @ ratio).clamp(min=1e-12)) @ likely)  # the mean posterior, in two products
-        shares = _with_fixed((found + smoothing * assumed) / (1 + smoothing), fixed or {})
-    between = assumed ** (1 - trust) * shares**trust
-    return _with_fixed(between / between.sum(), fixed or {}).float()
-
-
-def _with_fixed(shares: Tensor, fixed: Mapping[int, float]) -> Tensor:
-    """The shares with some of them given; the others keep their proportions."""
-    if not fixed:
-        return shares
-    free = torch.ones_like(shares, dtype=torch.bool)
-    free[list(fixed)] = False
-    left = max(1 - sum(fixed.values()), 0.0)
-    shares = torch.where(free, shares / shares[free].sum().clamp(min=1e-12) * left, shares)
-    shares[list(fixed)] = shares.new_tensor(list(fixed.values()))
-    return shares
-
-
 @dataclass(frozen=True)
 class Priors:
     """How common classes are among the nodes without a label: ``shares [G]`` of the groups (known, each direction,
@@ -344,7 +304,8 @@ class Priors:
         weight: Tensor | None = None,
     ) -> "Priors":
         """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``. ``share`` of
-        its nodes are known; groups in ``fixed`` get exactly the share given there.
+        its nodes are known; groups in ``fixed`` get exactly the share given there; the others keep their proportions in
+        the simulations. (Estimating these by expectation maximisation as well drives new classes to "other".)
 
         A known class that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that:
         the surplus belongs to a class that has no labels yet.
@@ -357,7 +318,7 @@ class Priors:
             wanted[0] = min(share, left)
         each = utilities.new_ones(n) if weight is None else weight.to(utilities)
         each = each / each.sum()
-        shares = _matched(utilities, assumed, estimate_shares(utilities, assumed, wanted, weight), wanted, each)
+        shares = _matched(utilities, assumed, assumed, wanted, each)
         groups_of = with_shares(utilities, assumed, shares)
         due = float(each @ groups_of[:, 0]) * labelled / labelled.sum().clamp(min=1)
         received = (each * groups_of[:, 0]) @ known
@@ -382,6 +343,7 @@ class Priors:
 
 def _matched(utilities: Tensor, assumed: Tensor, shares: Tensor, fixed: Mapping[int, float], each: Tensor) -> Tensor:
     """The shares, changed until the mean probabilities of the ``fixed`` groups are what they are to be."""
+    shares = shares.clone()
     groups, wanted = list(fixed), shares.new_tensor(list(fixed.values())).clamp(min=1e-9)
     for _ in range(50 if fixed else 0):
         ratio = wanted / (each @ with_shares(utilities, assumed, shares))[groups].clamp(min=1e-9)
