@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fewnode.classifier import novelty
-from fewnode.classifier.novelty import Episode, Moments, NoveltyModel, Priors, known_share
+from fewnode.classifier.novelty import Episode, Moments, Priors, known_share
 from fewnode.errors import InputError
 
 
@@ -90,12 +90,6 @@ def test_weights_do_not_depend_on_the_units_of_the_features():
     assert torch.allclose(a, b, atol=0.05)
 
 
-def test_assumed_shares_leave_room_for_what_is_known():
-    found = NoveltyModel((0.0,) * 9, (0.0,) * 5, (0.6, 0.2, 0.05))
-    assert found.assumed(1).tolist() == pytest.approx([0.75, 0.2, 0.05])
-    assert float(found.assumed(10)[0]) > 0.04 and float(found.assumed(10)[1:-1].sum()) <= 0.51
-
-
 def log_odds(shares: list[float], n: int = 20_000) -> torch.Tensor:
     """Exact log odds of three groups (Gaussians on a line) at equal shares, of nodes that come with ``shares``."""
     random = torch.Generator().manual_seed(0)
@@ -119,11 +113,11 @@ def test_a_pool_like_the_held_out_nodes_has_no_new_ones():
 
 
 def test_stated_priors_are_met_exactly_by_the_mean_probabilities():
-    utilities, assumed = log_odds([0.7, 0.25, 0.05]), torch.full((3,), 1 / 3)
+    utilities = log_odds([0.7, 0.25, 0.05])
     known = torch.full((len(utilities), 2), 0.5)
-    for fixed, share in (({1: 0.1}, 0.8), ({1: 0.4}, None), ({1: 0.2, 2: 0.3}, 0.9)):
-        priors = Priors.estimate(utilities, assumed, known, torch.ones(2), share, fixed)
-        got = priors.probabilities(utilities, assumed, known).mean(0)
+    for fixed, share in (({1: 0.1}, 0.8), ({1: 0.4}, None), ({1: 0.2, 2: 0.3}, 0.9), ({1: 0.0001}, 0.7)):
+        priors = Priors.estimate(utilities, known, torch.ones(2), share, fixed)
+        got = priors.probabilities(utilities, known).mean(0)
         assert got[2:].tolist() == pytest.approx([fixed.get(1), fixed.get(2, float(got[3]))], abs=2e-3)
 
 
@@ -131,16 +125,10 @@ def test_a_known_class_that_receives_more_than_is_due_loses_the_surplus():
     """Two known classes with equally many labels; half of the pool looks like the second one and a little new."""
     utilities = torch.tensor([[0.0, -3.0, -3.0], [0.0, -1.0, -1.0]]).repeat_interleave(torch.tensor([300, 900]), 0)
     known = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat_interleave(torch.tensor([300, 900]), 0)
-    assumed = torch.tensor([0.8, 0.1, 0.1])
-    priors = Priors.estimate(utilities, assumed, known, torch.ones(2), share=0.6)
-    got = priors.probabilities(utilities, assumed, known).mean(0)
+    priors = Priors.estimate(utilities, known, torch.ones(2), share=0.6)
+    got = priors.probabilities(utilities, known).mean(0)
     assert float(priors.received[1]) > 1.2 * float(priors.due[1]) and float(priors.weights[0]) == 1
     assert float(got[1]) < 1.3 * float(priors.due[1]) / len(known)
-
-
-def test_other_shares_change_the_probabilities_by_their_ratio():
-    p = novelty.with_shares(torch.zeros(1, 2), torch.tensor([0.5, 0.5]), torch.tensor([0.8, 0.2]))
-    assert p[0].tolist() == pytest.approx([0.8, 0.2])
 
 
 @pytest.mark.parametrize(

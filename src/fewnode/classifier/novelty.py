@@ -5,9 +5,10 @@ A multinomial logit over a few features, whose weights are learned on simulated 
     u_known = 0
     u_k     = w . (node features, class features of k, 1)      for each new class k
     u_other = w' . (node features, 1)
-    p       = softmax(u + log(shares / assumed shares))
+    p       = softmax(u + offsets)
 
-The features are such that weights learned on one class transfer to another. ``shares`` say how common the groups are.
+The features are such that weights learned on one class transfer to another. ``offsets`` say how common the groups are,
+compared with the simulations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -190,12 +191,6 @@ class NoveltyModel:
         """``[n, n_new + 2]``: log odds of each new class and of other against known, which is 0."""
         return utilities(nodes, classes, nodes.new_tensor(self.new), nodes.new_tensor(self.other))
 
-    def assumed(self, n_new: int) -> Tensor:
-        """The shares of known, each new class and other, ``[n_new + 2]``."""
-        _, new, other = self.shares
-        new = min(new, 0.5 / max(n_new, 1))
-        return torch.tensor([max(1 - n_new * new - other, 0.05), *[new] * n_new, other])
-
 
 # Mean of what was learned on four development graphs with three examples for each class: for graphs with fewer than
 # three labelled classes, on which no novel class can be simulated.
@@ -282,11 +277,12 @@ def known_share(held: Tensor, pool: Tensor, least: float = 0.3) -> float:
 
 @dataclass(frozen=True)
 class Priors:
-    """How common classes are among the nodes without a label: ``shares [G]`` of the groups (known, each direction,
-    other), and ``weights [C]`` of the known classes within theirs. ``received`` and ``due [C]`` are the nodes that each
-    known class gets without these weights, and those that are due if labels are missing at random."""
+    """How common classes are among the nodes without a label, relative to the simulations: ``offsets [G]`` of the
+    utilities of the groups (known, each direction, other), and ``weights [C]`` of the known classes within theirs.
+    ``received`` and ``due [C]`` are the nodes that each known class gets without these weights, and those that are due
+    if labels are missing at random."""
 
-    shares: Tensor
+    offsets: Tensor
     weights: Tensor
     received: Tensor
     due: Tensor
@@ -296,64 +292,56 @@ class Priors:
     def estimate(
         cls,
         utilities: Tensor,
-        assumed: Tensor,
         known: Tensor,
         labelled: Tensor,
         share: float | None = None,
         fixed: Mapping[int, float] | None = None,
         weight: Tensor | None = None,
     ) -> "Priors":
-        """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``. ``share`` of
-        its nodes are known; groups in ``fixed`` get exactly the share given there; the others keep their proportions in
-        the simulations. (Estimating these by expectation maximisation as well drives new classes to "other".)
+        """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``.
 
-        A known class that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that:
-        the surplus belongs to a class that has no labels yet.
+        ``share`` of the nodes are estimated to be known; groups in ``fixed`` get exactly the share given there; the
+        others keep their proportions in the simulations. (Estimating these by expectation maximisation as well moves
+        members of large new classes to "other".) A known class that receives clearly more than its part of the
+        ``labelled [C]`` nodes allows is reduced to that: the surplus belongs to a class that has no labels yet.
+        ``weight [n]`` says how many nodes each stands for.
         """
         stated, n = dict(fixed or {}), len(utilities)
-        left, wanted = max(1 - sum(stated.values()), 0.0), dict(stated)
-        if len(stated) == len(assumed) - 1:
-            wanted[0] = left
-        elif share is not None:
-            wanted[0] = min(share, left)
-        each = utilities.new_ones(n) if weight is None else weight.to(utilities)
-        each = each / each.sum()
-        shares = _matched(utilities, assumed, assumed, wanted, each)
-        groups_of = with_shares(utilities, assumed, shares)
-        due = float(each @ groups_of[:, 0]) * labelled / labelled.sum().clamp(min=1)
-        received = (each * groups_of[:, 0]) @ known
-        weights = torch.ones_like(due)
+        each = torch.full_like(utilities[:, 0], 1 / n) if weight is None else (weight / weight.sum()).to(utilities)
+        left, offsets = max(1 - sum(stated.values()), 0.0), torch.zeros_like(utilities[0], dtype=torch.float64)
+        if share is not None and len(stated) < len(offsets) - 1:
+            offsets = _matched(utilities, offsets, {0: min(share, left)}, each, tolerance=0.02)  # it is an estimate
+        offsets = _matched(utilities, offsets, stated, each)
+        groups = (utilities + offsets).softmax(1).float()
+        due = float(each @ groups[:, 0]) * labelled / labelled.sum().clamp(min=1)
+        received, weights = (each * groups[:, 0]) @ known, torch.ones_like(due)
         most = due * 1.1 + 2 * (due / n).sqrt()  # the due is known with an error
         for _ in range(20):
             reduced = known * weights
-            rest = 1 - groups_of[:, 0] + groups_of[:, 0] * reduced.sum(1)
-            got = (each * groups_of[:, 0] / rest.clamp(min=1e-12)) @ reduced
+            rest = 1 - groups[:, 0] + groups[:, 0] * reduced.sum(1)
+            got = (each * groups[:, 0] / rest.clamp(min=1e-12)) @ reduced
             weights = torch.where(got > most, weights * most / got.clamp(min=1e-12), weights)
-        if stated:  # they hold for the probabilities with these weights
+        if stated:  # what was stated holds for the probabilities with these weights
             less = (known * weights).sum(1, keepdim=True).clamp(min=1e-12).log()
-            shares = _matched(torch.cat([utilities[:, :1] + less, utilities[:, 1:]], 1), assumed, shares, stated, each)
-        return cls(shares, weights, received * n, due * n)
+            offsets = _matched(torch.cat([utilities[:, :1] + less, utilities[:, 1:]], 1), offsets, stated, each)
+        return cls(offsets, weights, received * n, due * n)
 
-    def probabilities(self, utilities: Tensor, assumed: Tensor, known: Tensor) -> Tensor:
+    def probabilities(self, utilities: Tensor, known: Tensor) -> Tensor:
         """Of the known classes, each direction and other, ``[n, C + G - 1]``."""
-        groups = with_shares(utilities, assumed, self.shares)
+        groups = (utilities + self.offsets).softmax(1).float()
         joint = torch.cat([groups[:, :1] * known * self.weights, groups[:, 1:]], 1)
         return joint / joint.sum(1, keepdim=True).clamp(min=1e-12)
 
 
-def _matched(utilities: Tensor, assumed: Tensor, shares: Tensor, fixed: Mapping[int, float], each: Tensor) -> Tensor:
-    """The shares, changed until the mean probabilities of the ``fixed`` groups are what they are to be."""
-    shares = shares.clone()
-    groups, wanted = list(fixed), shares.new_tensor(list(fixed.values())).clamp(min=1e-9)
-    for _ in range(50 if fixed else 0):
-        ratio = wanted / (each @ with_shares(utilities, assumed, shares))[groups].clamp(min=1e-9)
-        shares[groups] *= ratio
-        shares = shares / shares.sum()
-        if float((ratio - 1).abs().max()) < 1e-3:
+def _matched(
+    utilities: Tensor, offsets: Tensor, shares: Mapping[int, float], each: Tensor, tolerance: float = 1e-4
+) -> Tensor:
+    """The offsets, changed until the mean probabilities of some groups are their ``shares``."""
+    offsets, groups = offsets.clone(), list(shares)
+    wanted = offsets.new_tensor(list(shares.values())).clamp(1e-9, 1 - 1e-9)
+    for _ in range(100 if shares else 0):
+        got = (each.double() @ (utilities + offsets).softmax(1))[groups].clamp(1e-9, 1 - 1e-9)
+        if float((wanted - got).abs().max()) < tolerance:
             break
-    return shares
-
-
-def with_shares(utilities: Tensor, assumed: Tensor, shares: Tensor) -> Tensor:
-    """Probabilities ``[n, G]`` of the groups once they are as common as ``shares`` instead of ``assumed``."""
-    return (utilities + (shares.clamp(min=1e-12) / assumed).log()).softmax(1)
+        offsets[groups] += wanted.logit() - got.logit()
+    return offsets

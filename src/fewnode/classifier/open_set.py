@@ -269,7 +269,6 @@ class OpenSetTask:
         labelled = torch.bincount(self.model.y[self.model.y >= 0], minlength=len(self.model.classes)).float()
         priors = Priors.estimate(
             task.utilities(free),
-            task._assumed(),
             task._known(free),
             labelled[task._kept()],
             task._known_share(used),
@@ -322,15 +321,9 @@ class OpenSetTask:
         other = self.novelty[-1].utilities(features, features.new_zeros(len(features), 0, novelty.N_CLASS))[:, -1]
         return torch.stack([torch.zeros_like(other), *columns, other], 1)
 
-    def _assumed(self) -> Tensor:
-        """The shares at which the utilities were learned."""
-        parts = [model.assumed(len(self.directions)) for model in self.novelty]
-        shares = torch.stack([parts[-1][0], *(part[1] for part in parts[:-1]), parts[-1][-1]])
-        return (shares / shares.sum()).to(self.model.features)
-
     def probabilities(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, classes]`` in the order of ``classes``."""
-        joint = self.priors.probabilities(self.utilities(nodes), self._assumed(), self._known(nodes))
+        joint = self.priors.probabilities(self.utilities(nodes), self._known(nodes))
         known, new, other = joint.tensor_split([len(self._kept()), len(self._kept()) + len(self.examples)], 1)
         return torch.cat([new, known, other.sum(1, keepdim=True)], 1)
 

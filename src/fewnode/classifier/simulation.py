@@ -374,12 +374,12 @@ def _gaps(episodes: Sequence[Episode]) -> Figures:
 
 
 def _gap(model: NoveltyModel, one: Episode) -> Figures:
-    utilities, assumed = model.utilities(one.nodes, one.classes), model.assumed(one.n_new).to(one.nodes)
+    utilities = model.utilities(one.nodes, one.classes)
     held = model.utilities(one.held_nodes, one.held_classes)
     pool = utilities[one.weight.cpu().multinomial(len(utilities), True, generator=torch.Generator().manual_seed(0))]
     share = novelty.known_share(held[:, 1:].logsumexp(1), pool[:, 1:].logsumexp(1))
-    priors = Priors.estimate(utilities, assumed, one.known, one.labelled, share, weight=one.weight)
-    joint = priors.probabilities(utilities, assumed, one.known)
+    priors = Priors.estimate(utilities, one.known, one.labelled, share, weight=one.weight)
+    joint = priors.probabilities(utilities, one.known)
     best, groups = collapsed(joint, one.known.shape[1])
     implied = Counts.expected(best, groups, torch.ones_like(one.weight), one.weight)
     right = joint[:, : one.known.shape[1]].argmax(1) == one.y
