@@ -91,7 +91,7 @@ def test_a_refitted_model_knows_the_classes_it_is_given(planted):
     edges = normalized_adjacency(planted.graph)
     model, _ = KnownClassModel.fit(planted.model.x, edges, planted.y)
     fewer = torch.where(planted.y > 5, -1, planted.y)
-    again = model.refit(planted.model.x, fewer, torch.arange(6))
+    again = model.refit(planted.model.x, fewer)
     assert again.weights.shape[1] == 6 and torch.equal(again.mix, model.mix)
     seen = fewer >= 0
     answer = again.logits(planted.model.x, edges, fewer)[0].argmax(1)
@@ -137,6 +137,6 @@ def test_rare_words_that_the_coordinates_lose_are_learned():
     graph = Graph.from_edges(np.zeros((2, 0), int), sp.csr_matrix(words), y)
     views = Views(600).fit(graph)
     train, test = torch.arange(0, 400, 2), torch.arange(1, 400, 2)
-    weights = HopFeatures.of(graph, views.sources(graph)).fit(graph.y, train, torch.zeros(1801, 4))
+    weights = HopFeatures.of(graph, views.sources(graph)).fit(graph.y, train, 4)
     found = HopFeatures.of(graph, views.sources(graph)).logits(weights).argmax(1)
     assert float((found == graph.y)[test].float().mean()) > 0.6

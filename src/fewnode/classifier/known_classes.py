@@ -127,26 +127,28 @@ class HopFeatures:
             found.append(self.scale * column_mass(graph, residual, self.idf, self.centre))
         return torch.cat([*found, bias])
 
-    def fit(self, y: Tensor, nodes: Tensor, start: Tensor, steps: int = 25, penalty: float = 0.1) -> Tensor:
+    def fit(self, y: Tensor, nodes: Tensor, n_classes: int, steps: int = 25, penalty: float = 0.1) -> Tensor:
         """Weights ``[3 F + 1, C]`` of logistic regressions, each class against the others, on the ``nodes``.
 
         A rare word needs larger weights than a common one: they are measured in units in which the loss is about
         equally curved along all of them; the sums of squares come from random projections.
         """
-        n, target = len(nodes), one_hot(y[nodes], start.shape[1])
+        n, target = len(nodes), one_hot(y[nodes], n_classes)
+        start = torch.zeros(3 * len(self.idf) + 1, n_classes, device=y.device)
+        start[-1] = -3  # a class is rare
         signs = torch.zeros(len(y), 32, device=y.device)
         signs[nodes] = torch.randint(2, (n, 32), generator=torch.Generator().manual_seed(0)).to(y.device) * 2.0 - 1
         decay = torch.full_like(start[:, :1], penalty / n)
         decay[-1] = 0
         curvature = self.gradient(signs).square().mean(1, keepdim=True) / n
         curvature[-1] = 1
-        unit = (0.1 / start.shape[1] * curvature + decay).rsqrt()
+        unit = (0.1 / n_classes * curvature + decay).rsqrt()
 
         def backward(scaled: Tensor) -> float:
             weights = scaled.detach() * unit
             logits = self.logits(weights)[nodes]
             loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / n
-            residual = torch.zeros(len(y), start.shape[1], device=y.device)
+            residual = torch.zeros(len(y), n_classes, device=y.device)
             residual[nodes] = (logits.sigmoid_() - target) / n
             scaled.grad = (self.gradient(residual) + decay * weights) * unit
             return float(loss + (decay * weights.square()).sum() / 2)
@@ -157,11 +159,12 @@ class HopFeatures:
 @dataclass(frozen=True)
 class KnownClassModel:
     """``weights [d + 1, C]`` of the regression on coordinates (the last row is the bias), chosen with the ``penalty``;
-    ``hops [3 F + 1, C]`` of that on features (empty where there are none); and the weights ``mix [5]`` of both and the
-    four label propagations."""
+    ``hops [3 F + 1, C]`` of that on features (empty where there are none); the ``scales [2]`` of the two; and the
+    weights ``mix [5]`` of both and the four label propagations."""
 
     weights: Tensor
     hops: Tensor
+    scales: Tensor
     mix: Tensor
     penalty: float
 
@@ -185,11 +188,10 @@ class KnownClassModel:
             if loss > best:
                 break
             best, penalty, fitted = loss, tried, weights
-        none = torch.zeros(0 if features is None else 3 * len(features.idf) + 1, start.shape[1], device=x.device)
-        none[-1:] = -3  # a class is rare
-        hops = [none if features is None else features.fit(y, train, none) for _, train in folds]
-        models = [cls(w, hop, start, penalty) for w, hop in zip(fitted, hops, strict=True)]
-        target, scales = torch.cat([y[held] for held, _ in folds]), torch.ones(2, device=x.device)
+        n_classes, scales = start.shape[1], torch.ones(2, device=x.device)
+        hops = [start[:0] if features is None else features.fit(y, train, n_classes) for _, train in folds]
+        models = [cls(w, hop, scales, start, penalty) for w, hop in zip(fitted, hops, strict=True)]
+        target = torch.cat([y[held] for held, _ in folds])
         if features is not None:
             parts = [
                 torch.stack([linear(rows_at(x, held, edges.space), m.weights), features.logits(m.hops)[held]])
@@ -203,28 +205,28 @@ class KnownClassModel:
         ]
         mix = _learn_mix(torch.cat(terms, 1), target)
         whole = logistic_regression(x, y, labelled, start, penalty, edges.space)
-        hop = none if features is None else features.fit(y, labelled, none)
+        hop = start[:0] if features is None else features.fit(y, labelled, n_classes)
         held_out = [(nodes, replace(m, mix=mix)) for (nodes, _), m in zip(folds, models, strict=True)]
-        return cls(whole, hop, mix, penalty).scaled(scales), held_out
+        return cls(whole, hop, scales, mix, penalty).scaled(scales), held_out
 
     def scaled(self, scales: Tensor) -> "KnownClassModel":
         """The regressions on coordinates and on features, each times its scale."""
-        return replace(self, weights=self.weights * scales[0], hops=self.hops * scales[1])
+        return replace(self, weights=self.weights * scales[0], hops=self.hops * scales[1], scales=scales)
 
     def hop_logits(self, features: HopFeatures | None) -> Tensor | None:
         """Logits ``[N, C]`` of the regression on features."""
         return None if features is None else features.logits(self.hops)
 
     def refit(
-        self, x: Tensor, y: Tensor, columns: Tensor, features: HopFeatures | None = None, space: Space | None = None
+        self, x: Tensor, y: Tensor, features: HopFeatures | None = None, space: Space | None = None
     ) -> "KnownClassModel":
-        """The model for other labels, started from the weights of its classes ``columns``; mix and penalty stay."""
-        nodes = _shuffled_labelled(y, 0)[:SELECTION]
-        weights = logistic_regression(x, y, nodes, self.weights[:, columns], self.penalty, space, steps=20)
-        hops = self.hops[:, columns]
-        return KnownClassModel(
-            weights, hops if features is None else features.fit(y, nodes, hops, steps=6), self.mix, self.penalty
-        )
+        """The model for other labels, learned from the start: weights that have seen the labels which are missing now
+        would be surer than they may be. Penalty, scales and mix stay."""
+        nodes, n_classes = _shuffled_labelled(y, 0)[:SELECTION], int(y.max()) + 1
+        start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
+        weights = logistic_regression(x, y, nodes, start, self.penalty, space)
+        hops = self.hops[:, :n_classes] if features is None else features.fit(y, nodes, n_classes, steps=20)
+        return replace(self, weights=weights, hops=hops).scaled(self.scales)
 
     @torch.no_grad()
     def logits(

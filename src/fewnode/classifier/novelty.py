@@ -334,7 +334,7 @@ class Priors:
 
 
 def _matched(
-    utilities: Tensor, offsets: Tensor, shares: Mapping[int, float], each: Tensor, tolerance: float = 1e-4
+    utilities: Tensor, offsets: Tensor, shares: Mapping[int, float], each: Tensor, tolerance: float = 1e-6
 ) -> Tensor:
     """The offsets, changed until the mean probabilities of some groups are their ``shares``."""
     offsets, groups = offsets.clone(), list(shares)

@@ -419,7 +419,7 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
     pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
     parts = {"y": model.y, "pca.mean": pca.mean, "pca.components": pca.components}
     parts |= {"known.weights": known.weights, "known.mix": known.mix, "known.penalty": torch.tensor(known.penalty)}
-    parts |= {"known.hops": known.hops}
+    parts |= {"known.hops": known.hops, "known.scales": known.scales}
     if (reference := model.reference) is not None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
         parts |= {"reference.nodes": reference.nodes}
@@ -464,8 +464,9 @@ def load(
         columns, links = parts["columns"], parts["links"].float()
         sources = ViewSources(parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns)
     pca = ViewPCA(parts["pca.mean"], parts["pca.components"])
-    weights, hops, mix, penalty = (parts[f"known.{name}"] for name in ("weights", "hops", "mix", "penalty"))
-    pipeline = Pipeline(sources, pca, KnownClassModel(weights, hops, mix, float(penalty)))
+    names = [part.name for part in fields(KnownClassModel) if part.name != "penalty"]
+    learned = {name: parts[f"known.{name}"] for name in names}
+    pipeline = Pipeline(sources, pca, KnownClassModel(**learned, penalty=float(parts["known.penalty"])))
     moments, reference = _moments(parts, "moments"), None
     if "reference.x" in parts:
         rows = parts["reference.x"].float(), parts["reference.features"], parts["reference.nodes"]

@@ -280,7 +280,7 @@ def _simulation(
     position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
     position[columns] = torch.arange(len(columns), device=y.device)
     left = position[left]
-    moments, refitted = Moments.of(x, left), model.refit(x, left, columns, hops, edges.space)
+    moments, refitted = Moments.of(x, left), model.refit(x, left, hops, edges.space)
     if edges.space is not None:
         edges.space.release()
     nodes, weight = _sample(y, blanked, hidden, random)
