@@ -337,9 +337,10 @@ def _matched(
     utilities: Tensor, offsets: Tensor, shares: Mapping[int, float], each: Tensor, tolerance: float = 1e-6
 ) -> Tensor:
     """The offsets, changed until the mean probabilities of some groups are their ``shares``."""
-    offsets, groups = offsets.clone(), list(shares)
-    wanted = offsets.new_tensor(list(shares.values())).clamp(1e-9, 1 - 1e-9)
-    for _ in range(100 if shares else 0):
+    offsets, groups = offsets.clone(), [group for group, share in shares.items() if share > 0]
+    offsets[[group for group in shares if group not in groups]] = -100
+    wanted = offsets.new_tensor([shares[group] for group in groups]).clamp(max=1 - 1e-9)
+    for _ in range(100 if groups else 0):
         got = (each.double() @ (utilities + offsets).softmax(1))[groups].clamp(1e-9, 1 - 1e-9)
         if float((wanted - got).abs().max()) < tolerance:
             break
