@@ -67,7 +67,7 @@ def test_the_conversation(client, served):
     n = struct.unpack("<I", points[:4])[0]
     at = np.argsort(np.frombuffer(points, "<u4", n, 4))  # where each node is among the points
     assert n == 240 and struct.unpack("<I", data[:4])[0] == 2 and len(data) == 4 + 4 * n
-    assert (np.frombuffer(data, "<i2", n, 4)[at[mule]] == 0).mean() > 0.8
+    assert (np.frombuffer(data, "<i2", n, 4)[at[mule]] == 0).mean() > 0.7
     found = client.get("/api/suggest?n=3&by=doubtful&class=mule").json()
     assert len(found) == 3 and {"id", "name", "class", "place"} <= set(found[0])
     node = client.get(f"/api/node?id={mule[5]}").json()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import one_of
+from ..errors import InputError, one_of
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey
 from ..nn.ego import LocalGNN, class_ego_graphs, degrees, embed_around, neighbourhoods
@@ -101,6 +101,10 @@ class TENT(Method):
         given = (features, hidden_channels, out_channels, second_channels, dropout)
         pairs: Any = zip(given, PRESETS[preset], strict=True)
         inputs, hidden, d_h, d_s, rate = (default if value is None else value for value, default in pairs)
+        widths = {"rank": rank, "hidden_channels": hidden, "out_channels": d_h, "second_channels": d_s}
+        for name, width in widths.items():
+            if width < 1:
+                raise InputError(f"{name} is {width}; it is at least 1")
         if preset == "paper":
             self.training_settings = self.paper_settings
         self.inputs = Inputs(in_channels, inputs, rank)
