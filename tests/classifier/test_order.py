@@ -65,6 +65,16 @@ def written(tables: Tables, folder: Path) -> TableSource:
     return TableSource.of(folder / "edges.csv", folder / "nodes.csv")
 
 
+def test_files_and_frames_are_the_graph_of_the_command_line(tables, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    graph = written(tables, tmp_path).infer()[0]
+    files = {name: tmp_path / f"{name}.csv" for name in ("edges", "nodes")}
+    frames = {name: pandas.read_csv(file) for name, file in files.items()}
+    for given in (files, frames):
+        fitted = FewShotClassifier("probe", k_shot=3).fit(**given).graph
+        assert fitted.node_names == graph.node_names and torch.equal(fitted.indices, graph.indices)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_same_graph_to_the_last_bit(tables, tmp_path, change):
     (tmp_path / "other").mkdir()

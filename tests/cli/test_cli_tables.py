@@ -120,3 +120,10 @@ def test_edges_in_parts_are_remembered(run, tmp_path):
     assert code == 0 and out.count("payer") == 1
     code, out, err = run("predict", "m", "--support", "shown.csv", "--out", "p.csv")
     assert code == 0 and "changed" not in err
+
+
+def test_import_says_what_the_store_holds(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own_graph.write_tables(tmp_path)
+    code, out, _ = run("import", "--edges", "edges.csv", "--nodes", "nodes.csv", "--out", "graph.store")
+    assert code == 0 and "240 nodes" in out and "Store in graph.store, " in out and "B; next:" in out

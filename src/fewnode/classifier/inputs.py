@@ -180,6 +180,9 @@ def graph_of(
         raise InputError("give either a graph or edges=, not both or none")
     given = edges if given is None else given
     known = {name: value for name, value in arrays.items() if value is not None}
+    if isinstance(edges, str | os.PathLike) and isinstance(nodes, str | os.PathLike | None) and not known:
+        there = TableSource.of(edges, nodes, **(columns or {})) if source is None else source.elsewhere(edges, nodes)
+        return there.infer()
     if not is_frame(given):
         return Graph.of(given, nodes, **known, **(columns or {})), None
     if known:
@@ -188,7 +191,7 @@ def graph_of(
         raise InputError(f"nodes is a {type(nodes).__name__}; beside a DataFrame of edges it is a DataFrame too")
     source = source or TableSource.of(**(columns or {}))
     found = source.read_tables(table_of(given, "edges"), None if nodes is None else table_of(nodes, "nodes"))
-    return Graph.from_edges(**found.arguments), source.learned(found)
+    return Graph.from_edges(**canonical(found.arguments)), source.learned(found)
 
 
 # --- an order of nodes, columns and classes that does not depend on that of the tables --------------------------------

@@ -38,7 +38,7 @@ def import_graph(args: argparse.Namespace) -> None:
         "seconds": round(time.perf_counter() - started, 3),
         "next": shlex.join(["fewnode", "fit", "--edges", str(out), "--out", "runs/model"]),
     }
-    emit(args, document, "import", bytes=format_bytes, size=document["bytes"])
+    emit(args, document, "import", format_bytes=format_bytes)
 
 
 def plan_work(args: argparse.Namespace) -> None:
