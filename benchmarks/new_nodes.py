@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 import fewnode
+from fewnode.classifier.known_classes import HopFeatures
 from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
@@ -90,7 +91,8 @@ def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
         ppr_smooth(normal, links, *NEAR_STEPS),
     ]
     x = pipeline.pca.transform([centred(h, m) for h, m in zip(raw, sources.means, strict=False)]).half().float()
-    logits, alone = pipeline.known.logits(x, normal, y)
+    hops = HopFeatures.of(graph, sources) if len(pipeline.known.hops) else None
+    logits, alone = pipeline.known.logits(x, normal, y, features=hops)
     masses = [propagated_mass(normal, given) for given in ((y >= 0).float(), torch.ones(len(y)))]
     features = node_features(x, world.moments, logits, alone, *masses)
     return replace(world, x=x, y=y, log_known=logits.log_softmax(1), features=features)
