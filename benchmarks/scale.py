@@ -6,7 +6,6 @@
     python benchmarks/scale.py rate  169k DIR           views beside bare CSR products of the same block
     python benchmarks/scale.py agree DIR GRAPH ...      predictions through a store and in memory on real graphs
     python benchmarks/scale.py links wordnet DIR        the views of links beside those of double precision
-    python benchmarks/scale.py plan  169k 1GB           what `fewnode plan` says of the row with that memory
     python benchmarks/scale.py                          the table of all rows
 
 The graphs have 40 planted classes and power-law degrees; five classes have no label. Seconds are wall-clock and
@@ -29,7 +28,6 @@ import torch
 from torch.nn import functional as F
 
 import fewnode
-from fewnode.classifier import planning
 from fewnode.classifier.commands import write_predictions
 from fewnode.graph.arrays import csr_tensor, leading_eigenvectors, to_scipy
 from fewnode.graph.edge_types import union
@@ -245,25 +243,15 @@ def links(name: str, folder: Path) -> None:
     shutil.rmtree(path)
 
 
-def planned(size: str, memory: str) -> None:
-    """What ``fewnode plan`` says beforehand, beside the row that was measured last with that memory."""
-    rows = [row for row in read() if row.get("size") == size and row.get("memory") == memory]
-    n, edges, width = SIZES[size]
-    planning.time = type("Clock", (), {"perf_counter": staticmethod(time.process_time)})  # as in the rows
-    told = planning.plan(n, edges, width, classes=CLASSES - NEW, labelled=0.6, memory=parsed_memory(memory))
-    seconds = {"views": told.views_seconds, "known": told.known_seconds, "predict": told.predict_seconds}
-    keep({"size": size, "memory": memory, "plan": seconds, "measured": rows[-1]["seconds"] if rows else None})
-
-
 def read() -> list[dict[str, Any]]:
     return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
 
 
 def passes(row: dict[str, Any]) -> float:
     """Arcs times columns times passes of the views of a row's graph."""
-    rank = planning.rank_of(row["columns"])
+    rank = min(256, max(row["columns"], 64))
     smoothed = rank * (2 * 2 + 2 * NEAR_STEPS[0] + FAR_STEPS[0])
-    return float(2 * row["edges"] * (smoothed + (rank + planning.SPARE) * (2 * 6 + 1)))  # 6 steps of subspace iteration
+    return float(2 * row["edges"] * (smoothed + (rank + 16) * (2 * 6 + 1)))  # 6 steps of subspace iteration
 
 
 def table() -> str:
@@ -300,18 +288,6 @@ def agreement() -> str:
     return "\n".join(lines)
 
 
-def plans() -> str:
-    lines = ["| size | memory given | part | planned | measured |", "|---|---|---|---|---|"]
-    last = {(row["size"], row["memory"]): row for row in read() if "plan" in row and row["measured"]}
-    for row in last.values():
-        parts = zip(row["plan"].items(), ("views and fit", "known classes", "predict all"), strict=True)
-        for (_, told), name in parts:
-            lines.append(
-                f"| {row['size']} | {row['memory']} | {name} | {told:.0f} s | {row['measured'][name][1]:.0f} s |"
-            )
-    return "\n".join(lines)
-
-
 def links_off() -> str:
     lines = ["| graph | nodes | in memory | from a store |", "|---|---|---|---|"]
     rows = [row for row in read() if "links" in row]
@@ -321,7 +297,7 @@ def links_off() -> str:
     return "\n".join(lines) if rows else ""
 
 
-FURTHER = (rates, agreement, links_off, plans)
+FURTHER = (rates, agreement, links_off)
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
@@ -332,8 +308,6 @@ if __name__ == "__main__":
         agree(Path(given[0]), given[1:])
     elif what == "links":
         links(given[0], Path(given[1]))
-    elif what == "plan":
-        planned(*given)
     elif what == "make":
         make(given[0], Path(given[1]))
     elif what == "rate":

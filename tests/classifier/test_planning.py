@@ -1,32 +1,19 @@
-"""What a graph larger than memory will cost."""
+"""What a graph larger than memory needs."""
 
 import json
 
 import pytest
 
 from fewnode import InputError
-from fewnode.classifier.planning import Rates, plan
+from fewnode.classifier.planning import plan
 from fewnode.cli import main
 
-RATES = Rates(1e-9, 1e-11, 1e-9, 1e-11)
 
-
-@pytest.fixture(autouse=True)
-def fixed(monkeypatch):
-    monkeypatch.setattr(Rates, "measured", classmethod(lambda cls, nodes, degree, folder=None: RATES))
-
-
-def test_twice_the_graph_costs_twice():
+def test_twice_the_graph_needs_twice_the_disk():
     one, two = plan(1_000_000, 7_000_000, 128, memory=1 << 33), plan(2_000_000, 14_000_000, 128, memory=1 << 33)
-    for name in ("views_seconds", "known_seconds", "predict_seconds", "disk"):
-        assert getattr(two, name) == pytest.approx(2 * getattr(one, name), rel=0.01)
+    assert two.disk == 2 * one.disk and two.disk_while_made == 2 * one.disk_while_made
     assert one.disk_while_made > one.disk and two.blocks >= one.blocks >= 1 and two.least_memory > one.least_memory
-
-
-def test_smoothing_is_counted_arc_by_arc():
-    """128 columns: 44 passes for words, 14 for links; 13 of 144 columns for the directions of links."""
-    found = plan(1000, 5_000_000, 128, memory=1 << 33)
-    assert found.views_seconds == pytest.approx(1.3 * 1e7 * (128 * 58 + 144 * 13) * 1e-9, rel=0.05)
+    assert plan(1_000_000, 7_000_000, 128, memory=one.least_memory).blocks > one.blocks
 
 
 def test_the_command_prints_it(capsys):
@@ -40,11 +27,3 @@ def test_the_command_prints_it(capsys):
 def test_nonsense_is_refused():
     with pytest.raises(InputError, match="nodes is 0; it is at least 1"):
         plan(0, 1, 1)
-    with pytest.raises(InputError, match="labelled is 2; it is a share"):
-        plan(1, 1, 1, labelled=2)
-
-
-def test_rates_are_measured(monkeypatch, tmp_path):
-    monkeypatch.undo()
-    found = Rates.measured(1 << 20, 4.0, tmp_path, most=1 << 10)
-    assert min(found.arc, found.product, found.byte, found.thin) > 0 and not list(tmp_path.iterdir())

@@ -45,6 +45,5 @@ def plan_work(args: argparse.Namespace) -> None:
     from ..classifier.planning import plan
     from ..store import format_bytes
 
-    shape = (args.nodes, args.edges, args.columns)
-    found = plan(*shape, classes=args.classes, labelled=args.labelled, memory=given_memory(args))
+    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=given_memory(args))
     emit(args, asdict(found), "plan", bytes=format_bytes)
