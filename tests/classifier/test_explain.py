@@ -120,7 +120,8 @@ def random_graph(kind: str, seed: int = 0) -> Graph:
     edges = rng.integers(0, N, (2, 240))
     edges[0, :30] = 5  # a hub
     y = np.where(rng.random(N) < 0.6, np.arange(N) % CLASSES, -1)
-    x = rng.normal(size=(N, 12)).astype(np.float32) + 2 * np.eye(12, dtype=np.float32)[np.arange(N) % CLASSES]
+    width = 12 if kind == "kinds" else 20  # the views have rank 16: wider features count one by one too
+    x = rng.normal(size=(N, width)).astype(np.float32) + 2 * np.eye(width, dtype=np.float32)[np.arange(N) % CLASSES]
     if kind == "words":
         x = sp.csr_matrix(np.floor(np.abs(x)))
     kinds = np.where(np.arange(240) % 3 == 0, "a", "b") if kind == "kinds" else None
@@ -162,7 +163,10 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
     links = tfidf(lists(cut), rarities(lists(graph))) @ sources.links
     h = six_views(normal, mean, words, links)
     x = pipeline.pca.transform([centred(part, m) for part, m in zip(h, sources.means, strict=False)])
-    alone = linear(x, known.weights) + HopFeatures.of(cut, sources).logits(known.hops)
+    alone = linear(x, known.weights)
+    assert (len(known.hops) > 0) == (graph.num_features > 16)
+    if len(known.hops):
+        alone = alone + HopFeatures.of(cut, sources).logits(known.hops)
     predictions, labels = model.predictions.float(), one_hot(y, CLASSES)
     if y[node] < 0:  # those of other nodes are as before
         predictions[node] = alone[node].softmax(0)

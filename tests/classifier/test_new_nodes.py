@@ -30,7 +30,9 @@ def whole(kind: str, seed: int = 0) -> Graph:
     rng = np.random.default_rng(seed)
     true = rng.integers(0, CLASSES, N)
     pairs = [(i, j) for i in range(N) for j in (*rng.choice(np.flatnonzero(true == true[i]), 3), rng.integers(N))]
-    x = rng.normal(size=(N, 14)).astype(np.float32) + (1 if kind == "kinds" else 2) * np.eye(14, dtype=np.float32)[true]
+    width = 300 if kind == "words" else 14  # wider than the views: then the features count one by one too
+    x = rng.normal(size=(N, width)).astype(np.float32)
+    x += (1 if kind == "kinds" else 2) * np.eye(width, dtype=np.float32)[true]
     y = np.where((rng.random(N) < 0.7) & (np.arange(N) < N - NEW), true, -1)
     names, classes = [f"n{i}" for i in range(N)], [f"c{i}" for i in range(CLASSES)]
     features = sp.csr_matrix(np.floor(np.abs(x))) if kind == "words" else x

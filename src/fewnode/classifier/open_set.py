@@ -138,7 +138,8 @@ class OpenSetModel:
         if space is not None:
             space.release()
         progress("learning the known classes", 0.0)
-        hops = HopFeatures.of(seen, sources) if seen.has_features else None
+        # the views lose nothing of narrower features
+        hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
         known, folds = KnownClassModel.fit(x, edges, y, hops, seed)
         logits, alone = known.logits(x, edges, y, features=hops)
         simulated = simulate(x, edges, y, known, hops, float((y < 0).float().mean()), progress, seed)
