@@ -159,8 +159,8 @@ class HopFeatures:
 @dataclass(frozen=True)
 class KnownClassModel:
     """``weights [d + 1, C]`` of the regression on coordinates (the last row is the bias), chosen with the ``penalty``;
-    ``hops [3 F + 1, C]`` of that on features (empty where the coordinates lose nothing of them); the ``scales [2]`` of the two; and the
-    weights ``mix [5]`` of both and the four label propagations."""
+    ``hops [3 F + 1, C]`` of that on features (empty where the coordinates lose nothing of them); the ``scales [2]`` of
+    the two; and the weights ``mix [5]`` of both and the four label propagations."""
 
     weights: Tensor
     hops: Tensor
