@@ -92,6 +92,26 @@ def test_find_ranks_the_candidates_of_one_class(run, home):
     assert code == 2 and "--class" in err and not Path("d.csv").exists()
 
 
+def test_label_issues_are_ranked_and_written(run, home, tmp_path):
+    lines = (home / "nodes.csv").read_text().splitlines()
+    wrong = [f"n{i}" for i in (1, 10, 25)]
+    trade = {line.split(",")[0]: line.split(",")[1] for line in lines}
+    instead = {name: "barber" if trade[name] == "florist" else "florist" for name in wrong}
+    changed = [line.replace(trade[line.split(",")[0]], instead.get(line.split(",")[0], ""), 1)
+               if line.split(",")[0] in wrong else line for line in lines]  # fmt: skip
+    own_graph.write(tmp_path / "nodes.csv", changed)
+    words = ["label-issues", home / "m", "--edges", home / "edges.csv", "--nodes", "nodes.csv", "--top", 3]
+    code, out, _ = run(*words, "--out", "issues.csv")
+    table = rows(Path("issues.csv"))
+    assert code == 0 and {row["id"] for row in table} == set(wrong)
+    assert all(row["label"] == instead[row["id"]] and row["suggested"] == trade[row["id"]] for row in table)
+    assert "3 of 120 labels, the most doubtful first, in issues.csv" in out and table[0]["why"] in out
+    code, out, _ = run(*words, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["issues"] == 3 and [row["id"] for row in found["listed"]] == [row["id"] for row in table]
+    assert run(*words, "--out", "issues.csv")[0] == 2, "a file that exists is kept"
+
+
 @pytest.mark.parametrize(
     ("priors", "words"),
     [

@@ -42,6 +42,7 @@ from .inputs import (
     resolve,
 )
 from .known_classes import COPIES
+from .label_issues import LabelIssues, held_out_probabilities
 from .new_nodes import NewNodes, read_new_nodes
 from .novelty import checked_priors
 from .open_set import OpenSetModel, OpenSetTask
@@ -503,6 +504,33 @@ class FewShotClassifier:
         if isinstance(task, OpenSetTask):
             return OpenSetExplainer(graph, task, at).explain(n_neighbours)
         return ClosedSetExplainer(graph, task, at).explain(n_neighbours)
+
+    def find_label_issues(
+        self, top: int | None = None, *, folds: int = 5, progress: Progress = lambda what, part: None
+    ) -> LabelIssues:
+        """The labelled nodes whose label is probably wrong, the most doubtful first, with the class that is suggested
+        instead: labels are compared with predictions of models that were fitted without them.
+
+        Args:
+            top: how many to return; by default those whose label is rather wrong than right.
+            folds: parts of the labels that are held out in turn.
+            progress: told what is being done and which part of it is done.
+
+        Example:
+            >>> import fewnode
+            >>> graph, _ = fewnode.planted(300, 6, seed=0)
+            >>> y = graph.y.clone()
+            >>> y[7] = (y[7] + 1) % 6
+            >>> issues = fewnode.FewShotClassifier("probe").fit(graph.with_labels(y)).find_label_issues()
+            >>> issues.names
+            ['7']
+        """
+        for name, value, least in (("top", top, 1), ("folds", folds, 2)):
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}; it is {least} or more")
+        model, graph = self.open_set_model(progress), self._graph()
+        held = held_out_probabilities(*model.known_parts(graph), folds=folds, progress=progress)
+        return LabelIssues.of(graph, model.y, model.classes, *held, top)
 
     def unlabelled(self) -> Tensor:
         """All nodes that have no label, in the graph or as an example."""

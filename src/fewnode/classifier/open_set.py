@@ -217,6 +217,13 @@ class OpenSetModel:
             cached |= {"hop_one": one, "hop_two": two, "hop_two_mean": mean @ two}
         return {name: part.half() for name, part in cached.items()}
 
+    def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, KnownClassModel, HopFeatures | None]:
+        """What the known classes were learned from (coordinates, edges and labels), their model, and its features."""
+        assert self.pipeline is not None
+        seen, known = union(self.use.seen(graph)), self.pipeline.known
+        hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
+        return self.x, normalized_adjacency(seen), self.y, known, hops
+
     def propagated_predictions(self, walks: Tensor) -> Tensor:
         """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes."""
         return times_rows(walks.T.contiguous(), self.predictions)

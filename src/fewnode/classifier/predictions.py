@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,41 @@ UNKNOWN = "unknown"  # the label of a node whose best class is below the confide
 OTHER, NONE_OF_THESE = "other", "none of these"  # a node of no class; the second, where a class is called "other"
 
 
-@dataclass(frozen=True, eq=False)
-class Predictions:
+class Rows:
+    """Something with a ``table``: its columns by name. Notebooks show the first rows."""
+
+    def table(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_frame(self, *args: Any, **options: Any) -> Any:
+        """The ``table``, which takes the same arguments, as a pandas DataFrame with the ids as its index."""
+        try:
+            import pandas  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise InputError("a DataFrame needs pandas: pip install pandas; table() gives the same columns") from error
+        return pandas.DataFrame(self.table(*args, **options)).set_index("id")
+
+    def _first(self, rows: int) -> tuple[int, list[list[str]]]:
+        """How many rows there are; the names of the columns and the first rows."""
+        columns = self.table()
+        cells = islice(zip(*columns.values(), strict=True), rows)
+        return len(columns["id"]), [list(columns), *(list(map(str, row)) for row in cells)]
+
+    def __repr__(self) -> str:
+        count, rows = self._first(5)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([f"{type(self).__name__} of {count:,} nodes", *lines, *(["..."] if count > 5 else [])])
+
+    def _repr_html_(self) -> str:
+        count, rows = self._first(10)
+        lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+        table = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<p>{type(self).__name__} of {count:,} nodes</p><table>{table}</table>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions(Rows):
     """``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``, with their ``names`` (ids, if they have none).
 
     ``kinds`` says of each class whether it is known, new or other; None where only new classes were offered.
@@ -74,20 +109,16 @@ class Predictions:
         found: dict[str, Any] = {
             "id": self.names,
             "label": labels,
-            "probability": _rounded(best),
+            "probability": rounded(best),
             "runner_up": [self.classes[c] for c in runner_up.tolist()],
-            "margin": _rounded(best - second),
+            "margin": rounded(best - second),
         }
         if self.kinds is not None:
             kind = dict(zip(self.classes, self.kinds, strict=True)) | {UNKNOWN: UNKNOWN}
             found["kind"] = [kind[label] for label in labels]
         if all_probabilities:
-            found |= {f"p({name})": _rounded(self.probabilities[:, i]) for i, name in enumerate(self.classes)}
+            found |= {f"p({name})": rounded(self.probabilities[:, i]) for i, name in enumerate(self.classes)}
         return found
-
-    def to_frame(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None, **options: Any) -> Any:
-        """The ``table`` as a pandas DataFrame, with the ids as its index."""
-        return _frame(self.table(threshold, thresholds, **options))
 
     def counts(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> dict[str, int]:
         """How many nodes each class gets, and how many are unknown."""
@@ -95,8 +126,8 @@ class Predictions:
         return {name: counted[name] for name in (*self.classes, UNKNOWN)}
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
+@dataclass(frozen=True, eq=False, repr=False)
+class Candidates(Rows):
     """Nodes that may be of one new class, the likeliest first: ``nodes [B]``, their ``names`` and ``probabilities``."""
 
     label: str
@@ -118,13 +149,9 @@ class Candidates:
         return {
             "rank": np.arange(1, len(self) + 1),
             "id": self.names,
-            "probability": _rounded(self.probabilities),
+            "probability": rounded(self.probabilities),
             "expected": self.probabilities.double().cumsum(0).numpy().round(2),
         }
-
-    def to_frame(self) -> Any:
-        """The ``table`` as a pandas DataFrame, with the ids as its index."""
-        return _frame(self.table())
 
 
 def _probability(what: str, value: float) -> float:
@@ -133,14 +160,7 @@ def _probability(what: str, value: float) -> float:
     return float(value)
 
 
-def _rounded(values: Tensor) -> np.ndarray:
-    rounded: np.ndarray = values.double().numpy().round(6)
-    return rounded
-
-
-def _frame(table: dict[str, Any]) -> Any:
-    try:
-        import pandas  # type: ignore[import-untyped,unused-ignore]
-    except ImportError as error:
-        raise InputError("a DataFrame needs pandas: pip install pandas; table() gives the same columns") from error
-    return pandas.DataFrame(table).set_index("id")
+def rounded(values: Tensor) -> np.ndarray:
+    """Values as a table shows them."""
+    found: np.ndarray = values.double().numpy().round(6)
+    return found

@@ -198,6 +198,25 @@ def explain_node(args: argparse.Namespace) -> None:
     emit(args, classifier.explain(args.node, n_neighbours=args.neighbours).to_json(), "explain")
 
 
+def find_label_issues(args: argparse.Namespace) -> None:
+    from ..classifier.commands import load_attached
+    from ..tables import check_writable, write_columns
+
+    if args.out is not None:
+        check_writable(args.out, args.force)
+    where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    classifier = load_attached(args.folder, say=say, **where)
+    with StageBar() as progress:
+        found = classifier.find_label_issues(args.top, progress=progress)
+    table = found.table()
+    if args.out is not None:
+        write_columns(args.out, table, args.force, args.raw_cells)
+    columns = {name: part if isinstance(part, list) else part.tolist() for name, part in table.items()}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    document = {"out": args.out, "labelled": found.labelled, "issues": len(found), "listed": rows}
+    emit(args, document, "label-issues", shown=rows[:20])
+
+
 def label_nodes(args: argparse.Namespace) -> None:
     from ..labelling.server import label
 

@@ -1,0 +1,148 @@
+"""Labels that are probably wrong, found by confident learning (Northcutt, Jiang and Chuang 2021).
+
+Every labelled node is predicted by a model that was fitted without its label: ``p_j`` is the probability of class j.
+``N_ji`` is how often nodes of class j are labelled i, counted where the predictions are surest. The probability that
+the label i of a node is wrong is then::
+
+    doubt = sum_{j != i} N_ji p_j / p_i        (at most 1)
+
+With mistakes spread over all classes this ranks nodes by ``p_i``, cleanlab's self-confidence. Where two classes are
+mistaken for each other, the model learns the mistake and ``p_i`` is not small: ``N`` makes up for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..graph import Graph
+from ..graph.operators import Operator
+from .inputs import node_name
+from .known_classes import HopFeatures, KnownClassModel
+from .predictions import Rows, rounded
+from .simulation import Progress
+
+
+@torch.no_grad()
+def held_out_probabilities(
+    x: Tensor,
+    edges: Operator,
+    y: Tensor,
+    known: KnownClassModel,
+    features: HopFeatures | None = None,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    progress: Progress = lambda what, part: None,
+) -> tuple[Tensor, Tensor]:
+    """The labelled nodes ``[L]`` and their probabilities ``[L, C]`` by models that were fitted without their labels.
+
+    Folds are stratified; the only node of a class is never held out and not returned.
+    """
+    order = (y >= 0).nonzero().flatten()
+    order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).to(y.device)]
+    order = order[y[order].argsort(stable=True)]
+    order = order[torch.bincount(y[order])[y[order]] > 1]
+    fold = torch.arange(len(order), device=y.device) % folds
+    probabilities = x.new_zeros(len(order), int(y.max()) + 1, dtype=torch.float32)
+    for i in range(folds):
+        progress("comparing labels with held-out predictions", i / folds)
+        held = order[fold == i]
+        left = y.index_fill(0, held, -1)
+        logits, _ = known.refit(x, left, features, edges.space).logits(x, edges, left, held, features)
+        probabilities[fold == i] = logits.softmax(1)
+    return order, probabilities
+
+
+def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.5, smoothing: float = 20.0) -> Tensor:
+    """How doubtful each label ``y [L]`` is, given held-out ``probabilities [L, C]``: the sum above, not cut at 1.
+
+    ``N`` is counted on the surest predictions of each class, a share ``sure`` of them. ``smoothing`` is the number of
+    nodes that the mean rate of mistakes, spread over all classes, counts for.
+    """
+    n_classes = probabilities.shape[1]
+    best, predicted = probabilities.max(1)
+    order = best.argsort(descending=True)
+    order = order[predicted[order].argsort(stable=True)]  # by class, the surest first
+    sizes = torch.bincount(predicted, minlength=n_classes)
+    rank = torch.arange(len(y), device=y.device) - (sizes.cumsum(0) - sizes)[predicted[order]]
+    surest = order[rank < (sure * sizes[predicted[order]]).clamp(min=1)]
+    pairs = predicted[surest] * n_classes + y[surest]
+    counts = torch.bincount(pairs, minlength=n_classes**2).view(n_classes, n_classes).float()
+    rate = (counts.sum() - counts.diagonal().sum() + 1) / (counts.sum() + 1)
+    usual = torch.full_like(counts, float(rate) / max(1, n_classes - 1)).fill_diagonal_(1 - float(rate))
+    noise = (counts + smoothing * usual) / (counts.sum(1, keepdim=True) + smoothing)
+    mistaken = probabilities @ noise.fill_diagonal_(0)
+    return (mistaken / probabilities.clamp(min=1e-12)).gather(1, y[:, None])[:, 0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelIssues(Rows):
+    """Labelled ``nodes [B]`` whose label may be wrong, the most doubtful first.
+
+    Args:
+        nodes, names: their numbers and names.
+        labels, suggested: the label of each, and the most probable other class.
+        doubt: the probability ``[B]`` that the label is wrong.
+        probabilities: ``[B, 2]``, of the label and of the suggested class, by a model that has not seen the label.
+        neighbours: ``[B, 3]``, how many neighbours have the label, the suggested class, and any label.
+        labelled: how many labels were judged.
+    """
+
+    nodes: Tensor
+    names: list[str]
+    labels: list[str]
+    suggested: list[str]
+    doubt: Tensor
+    probabilities: Tensor
+    neighbours: Tensor
+    labelled: int
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @classmethod
+    def of(
+        cls, graph: Graph, y: Tensor, classes: Sequence[str], nodes: Tensor, probabilities: Tensor, top: int | None
+    ) -> "LabelIssues":
+        """The ``top`` most doubtful labels ``y [N]``, by default those that are rather wrong than right, given held-out
+        ``probabilities [L, C]`` of the labelled ``nodes [L]``."""
+        doubt, own = label_doubt(probabilities, y[nodes]), y[nodes][:, None]
+        order = doubt.argsort(descending=True, stable=True)[: int((doubt > 0.5).sum()) if top is None else top]
+        given, judged = probabilities.gather(1, own), len(nodes)
+        best, other = probabilities.scatter(1, own, -1).max(1)
+        nodes, other = nodes[order], other[order]
+        neighbours = []
+        for node, label, instead in zip(nodes.tolist(), y[nodes].tolist(), other.tolist(), strict=True):
+            around = y[graph.indices[graph.indptr[node] : graph.indptr[node + 1]].long()]
+            neighbours.append([int((around == label).sum()), int((around == instead).sum()), int((around >= 0).sum())])
+        return cls(
+            nodes.cpu(),
+            [node_name(graph, node) for node in nodes.tolist()],
+            [classes[c] for c in y[nodes].tolist()],
+            [classes[c] for c in other.tolist()],
+            doubt[order].clamp(max=1).cpu(),
+            torch.cat([given, best[:, None]], 1)[order].cpu(),
+            torch.tensor(neighbours).view(-1, 3),
+            judged,
+        )
+
+    def table(self) -> dict[str, Any]:
+        """Columns ``id, label, suggested, doubt, p_label, p_suggested, why``."""
+        pairs = zip(self.labels, self.suggested, self.neighbours.tolist(), strict=True)
+        return {
+            "id": self.names,
+            "label": self.labels,
+            "suggested": self.suggested,
+            "doubt": rounded(self.doubt),
+            "p_label": rounded(self.probabilities[:, 0]),
+            "p_suggested": rounded(self.probabilities[:, 1]),
+            "why": [
+                f"{instead} of {some} labelled neighbours are {other!r}, {same} are {label!r}"
+                if some
+                else "its features; no neighbour has a label"
+                for label, other, (same, instead, some) in pairs
+            ],
+        }

@@ -1,0 +1,119 @@
+"""Labels that are probably wrong are found; what is right is left alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from fewnode.classifier.classifier import FewShotClassifier
+from fewnode.classifier.inputs import KnownClasses
+from fewnode.classifier.label_issues import held_out_probabilities, label_doubt
+from fewnode.errors import InputError
+from fewnode.graph import Graph
+
+KNOWN = 9
+
+
+@pytest.fixture(scope="module")
+def mistaken(planted):
+    """The planted graph in which 24 labels of 480 are wrong, and a classifier fitted on it."""
+    truth = planted.truth.numpy()
+    y = truth.copy()
+    wrong = np.random.default_rng(1).choice(len(y), 24, replace=False)
+    y[wrong] = (y[wrong] + 1 + np.arange(24) % (KNOWN + 1)) % (KNOWN + 3)
+    names = [f"class {c}" for c in range(KNOWN + 3)]
+    arrays = planted.graph.edge_arrays()
+    graph = Graph.from_edges(arrays["edge_index"], planted.graph.x.numpy(), y, class_names=names)
+    return FewShotClassifier("probe").fit(graph), wrong, truth
+
+
+def test_flipped_labels_come_first_with_the_true_class_suggested(mistaken):
+    classifier, wrong, truth = mistaken
+    found = classifier.find_label_issues(top=len(wrong))
+    hits = np.isin(found.nodes.numpy(), wrong)
+    assert hits.mean() >= 0.9
+    suggested = [f"class {truth[node]}" for node in found.nodes.tolist()]
+    assert np.mean([a == b for a, b in zip(found.suggested, suggested, strict=True)]) >= 0.9
+
+
+def test_by_default_those_that_are_rather_wrong_than_right(mistaken):
+    classifier, wrong, _ = mistaken
+    found = classifier.find_label_issues()
+    assert found.labelled == 480
+    assert 12 <= len(found) <= 30 and np.isin(found.nodes.numpy(), wrong).mean() >= 0.9
+    assert bool((found.doubt > 0.5).all())
+    assert found.table()["label"] == [f"class {classifier.graph.y[node]}" for node in found.nodes.tolist()]
+
+
+def test_reasons_count_labelled_neighbours(mistaken):
+    classifier, _, _ = mistaken
+    found, graph = classifier.find_label_issues(top=3), classifier.graph
+    for node, label, suggested, why in zip(
+        found.nodes.tolist(), found.labels, found.suggested, found.table()["why"], strict=True
+    ):
+        around = [f"class {c}" for c in graph.y[graph.indices[graph.indptr[node] : graph.indptr[node + 1]].long()]]
+        told = f"{around.count(suggested)} of {len(around)} labelled neighbours are {suggested!r}, "
+        assert why == told + f"{around.count(label)} are {label!r}"
+
+
+def test_a_held_out_prediction_does_not_see_its_label(planted):
+    """The predictions of the nodes of one fold stay when their labels change to one another's."""
+    x, edges, y, known, hops = planted.model.known_parts(planted.graph)
+    nodes, p = held_out_probabilities(x, edges, y, known, hops, folds=4)
+    held = nodes[torch.arange(len(nodes)) % 4 == 0]
+    left = y.index_fill(0, held, -1)
+    expected = known.refit(x, left, hops).logits(x, edges, left, held, hops)[0].softmax(1)
+    assert torch.equal(p[torch.arange(len(nodes)) % 4 == 0], expected)
+    assert sorted(nodes.tolist()) == (y >= 0).nonzero().flatten().tolist()
+
+
+def test_the_only_node_of_a_class_is_not_judged(planted):
+    x, edges, y, known, hops = planted.model.known_parts(planted.graph)
+    of_last = (y == KNOWN - 1).nonzero().flatten()
+    y = y.index_fill(0, of_last[1:], -1)
+    nodes, p = held_out_probabilities(x, edges, y, known, hops, folds=2)
+    assert of_last[0] not in nodes
+    assert p.shape == (len(nodes), KNOWN)
+    assert bool(p.isfinite().all())
+
+
+def test_doubt_is_self_confidence_where_mistakes_are_alike_everywhere():
+    """With N_ji the same for all pairs, doubt is (1 - p_i) / p_i times a constant."""
+    p = torch.softmax(3 * torch.randn(200, 5, generator=torch.Generator().manual_seed(0)), 1)
+    y = torch.arange(200) % 5
+    doubt, own = label_doubt(p, y, smoothing=1e9), p.gather(1, y[:, None])[:, 0]
+    ratio = doubt * own / (1 - own)
+    torch.testing.assert_close(ratio, ratio.mean().expand(200), rtol=1e-3, atol=0)
+
+
+def test_doubt_of_a_pair_that_is_mixed_up():
+    """Where nodes of class 0 are often labelled 1 by mistake, a label 1 at a node that looks like 0 is more doubtful
+    than a label 2 there, although both are equally improbable."""
+    sure = torch.tensor([[0.9, 0.05, 0.05]]).repeat(100, 1)
+    y = torch.zeros(100, dtype=torch.long)
+    y[:10], y[99] = 1, 2
+    doubt = label_doubt(sure, y, sure=0.5)
+    assert float(doubt[0]) > 5 * float(doubt[99])
+
+
+@pytest.mark.parametrize(("name", "value"), [("top", 0), ("folds", 1)])
+def test_impossible_numbers_are_refused(mistaken, name, value):
+    with pytest.raises(InputError, match=f"{name} is {value}"):
+        mistaken[0].find_label_issues(**{name: value})
+
+
+def test_a_graph_without_labels_has_none(mistaken):
+    classifier = mistaken[0]
+    bare = FewShotClassifier("probe").fit(classifier.graph)
+    bare.known = KnownClasses()
+    bare.attach(bare.graph.with_labels(torch.full_like(bare.graph.y, -1)))
+    with pytest.raises(InputError, match="no labelled node"):
+        bare.find_label_issues()
+
+
+def test_what_notebooks_show(mistaken):
+    found = mistaken[0].find_label_issues(top=12)
+    assert repr(found).splitlines()[0] == "LabelIssues of 12 nodes"
+    assert len(repr(found).splitlines()) == 8
+    assert found._repr_html_().count("<tr>") == 11
+    assert "&#x27;class" in found._repr_html_()
+    assert list(found.to_frame().columns) == ["label", "suggested", "doubt", "p_label", "p_suggested", "why"]
