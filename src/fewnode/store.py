@@ -157,11 +157,11 @@ class StoredNames(Sequence[str]):
         return int(left[0]) if len(left) else None
 
 
-def name_arrays(names: Sequence[str]) -> dict[str, np.ndarray]:
+def name_arrays(names: Sequence[str], what: str = "name") -> dict[str, np.ndarray]:
     """The two arrays of ``StoredNames``."""
     encoded = [name.encode() for name in names]
     ends = np.concatenate([[0], np.cumsum([len(part) for part in encoded])]).astype(np.int64)
-    return {"name_ends": ends, "name_letters": np.frombuffer(b"".join(encoded), np.uint8)}
+    return {f"{what}_ends": ends, f"{what}_letters": np.frombuffer(b"".join(encoded), np.uint8)}
 
 
 # Stores: folders with the arrays of a graph
@@ -210,7 +210,7 @@ class Store:
         """What tells one store from another; without ``labels``, one structure with its features from another."""
         files = {name: entry.sha256 for name, entry in self.manifest.files.items()}
         if not labels:
-            files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", STORE))}
+            files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", "title_", STORE))}
         return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
 

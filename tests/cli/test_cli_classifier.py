@@ -3,6 +3,7 @@
 import csv
 import errno
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -375,3 +376,26 @@ def test_a_training_folder_that_is_not_ours_stays(run, tmp_path, monkeypatch):
     code, _, err = run("fit", "--edges", "e.csv", "--out", "m")
     assert code == 2 and "m.training is in the way" in err
     assert (tmp_path / "m.training" / "thesis.txt").read_text() == "mine"
+
+
+def test_titles_reach_predictions_candidates_and_explanations(run, tmp_path):
+    own_graph.write_tables(tmp_path)
+    first, *lines = Path("nodes.csv").read_text().splitlines()
+    titled = [f"{first},name", *(f"{line},Mx {line.split(',')[0].upper()} Doe" for line in lines)]
+    own_graph.write(Path("nodes.csv"), titled)
+    fit = ["fit", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m"]
+    assert "nodes.csv name title its name --title-column" in " ".join(run(*fit)[1].split())
+    with_support = ["m", "--support", "support.csv"]
+    assert run("predict", *with_support, "--out", "p.csv")[0] == 0
+    assert all(row["title"] == f"Mx {row['id'].upper()} Doe" for row in rows(Path("p.csv")))
+    _, out, _ = run("find", *with_support, "--class", "mule", "--top", 3)
+    assert re.search(r"n\d+ +Mx N\d+ Doe +\d", out)
+    told = json.loads(run("explain", *with_support, "--node", "n0", "--json")[1])
+    assert told["title"] == "Mx N0 Doe"
+    assert all(row["title"] == f"Mx {row['node'].upper()} Doe" for row in (*told["examples"], *told["neighbours"]))
+    assert run("explain", *with_support, "--node", "n0")[1].startswith('n0 "Mx N0 Doe" is ')
+    own_graph.write(Path("new.csv"), [first.replace("label,", "") + ",name", f"z1,{lines[0].split(',', 2)[2]},Zoe"])
+    own_graph.write(Path("joined.csv"), ["source,target", "z1,n0"])
+    new = ["--out", "later.csv", "--new-nodes", "new.csv", "--new-edges", "joined.csv"]
+    assert run("predict", *with_support, *new)[0] == 0
+    assert [(row["id"], row["title"]) for row in rows(Path("later.csv"))] == [("z1", "Zoe")]

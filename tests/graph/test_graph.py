@@ -227,3 +227,13 @@ def test_counts_of_a_small_graph():
         ("b", 1, None),
         ("c", 2, "novel"),
     ]
+
+
+def test_titles_need_not_differ_and_pass_through_npz_and_subgraphs(tmp_path):
+    graph = Graph.from_edges([[0, 1], [1, 2]], node_titles=["Tea", "", "Tea"])
+    graph.save_npz(tmp_path / "g.npz")
+    again = Graph.from_npz(tmp_path / "g.npz")
+    assert graph.node_titles == again.node_titles == ("Tea", "", "Tea")
+    assert again.subgraph(torch.tensor([False, True, True])).node_titles == ("", "Tea")
+    with pytest.raises(InputError, match="2 node names for 3 nodes"):
+        Graph.from_edges([[0, 1], [1, 2]], num_nodes=3, node_titles=["a", "b"])

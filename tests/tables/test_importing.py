@@ -56,6 +56,10 @@ def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
     assert "nodes.csv: column 'port' is taken for the id (the edges' ids)" in notes
     assert "edges.csv: column 'needs' is taken for the target (holds node ids)" in notes
     assert "edges.csv: column 'kind' is not used: a store keeps no edge types" in notes
+    assert (
+        list(stored.node_titles) == list(Graph.from_files(**given).node_titles)
+        and "tool number 3 for" in (stored.node_titles[3])
+    )
     with pytest.raises(InputError, match=r"no column 'lable' for the labels. Did you mean 'label'"):
         import_tables(**tables(tmp_path, label_column="lable"), out=tmp_path / "h.store")
     with pytest.raises(InputError, match=r"no column 'source' and 'target'.*--source-column NAME"):

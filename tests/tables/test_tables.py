@@ -363,3 +363,37 @@ def test_suggested_options_are_quoted_for_the_shell(write):
     numbers = "id,label,net worth\n" + "".join(f"n{i},x,{i}\n" for i in range(9)) + "m,x,much\n"
     with pytest.raises(InputError, match=r"--text-column 'net worth', --ignore-column 'net worth'\)"):
         tables.graph_tables(edges, write("nodes.csv", numbers))
+
+
+TITLED = "id,label,url,headline,abstract\n" + "".join(
+    f"d{i},{'ab'[i % 2]},https://example.org/{i},About thing {i},{'many words about it ' * 12}{i}\n" for i in range(40)
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "options", "title"),
+    [
+        (TITLED, {}, "headline"),
+        (TITLED.replace("headline", "short"), {}, "short"),  # by its content
+        (TITLED, {"text_column": ["headline"]}, "headline"),  # beside another use
+        (TITLED, {"title_column": "url"}, "url"),
+        (TITLED, {"title_column": ""}, None),
+        (TITLED, {"ignore_column": ["headline"]}, None),
+        ("id,label,name\n" + "".join(f"d{i},a,same name\n" for i in range(9)), {"category_column": ["name"]}, None),
+    ],
+)
+def test_the_column_of_titles_is_short_and_differs(write, nodes, options, title):
+    found = tables.read_graph(write("e.csv", "source,target\nd0,d1\n"), write("n.csv", nodes), **options)
+    assert [role.column for role in found.roles if role.use == "title"] == ([title] if title else [])
+    assert found.columns.get("title_column") == title
+    if title is None:
+        assert "node_titles" not in found.arguments
+    else:
+        wanted = "https://example.org/3" if title == "url" else "About thing 3"
+        assert found.arguments["node_titles"][3] == wanted
+    again = tables.read_graph(
+        write("e.csv", "source,target\nd0,d1\n"), write("n.csv", nodes), encoder=found.encoder, **found.columns
+    )
+    assert again.arguments.get("node_titles") == found.arguments.get("node_titles")
+    with pytest.raises(InputError, match="no column 'nme' for the titles"):
+        tables.read_graph(write("e.csv", "source,target\nd0,d1\n"), write("n.csv", nodes), title_column="nme")

@@ -38,6 +38,7 @@ from .inputs import (
     find_nodes,
     graph_of,
     node_name,
+    node_titles,
     read_examples,
     resolve,
 )
@@ -390,7 +391,8 @@ class FewShotClassifier:
             if progress is not None:
                 progress(done, len(ids))
             names = [node_name(graph, i) for i in part.tolist()]
-            yield Predictions(part.cpu(), names, task.classes, probabilities.cpu(), task.kinds)
+            titles = node_titles(graph, part.tolist())
+            yield Predictions(part.cpu(), names, task.classes, probabilities.cpu(), task.kinds, titles)
 
     def predict(
         self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
@@ -447,7 +449,7 @@ class FewShotClassifier:
         values, order = likely.sort(descending=True, stable=True)  # nodes that are equally likely in the graph's order
         chosen = nodes.cpu()[order[:top]]
         names = [node_name(self._graph(), i) for i in chosen.tolist()]
-        return Candidates(label, chosen, names, values[:top])
+        return Candidates(label, chosen, names, values[:top], node_titles(self._graph(), chosen.tolist()))
 
     def suggest(
         self,

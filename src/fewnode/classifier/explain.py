@@ -16,7 +16,7 @@ from ..nn.features import column_mass
 from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
 from ..training import evaluate as inference
 from .calibration import ClosedSetTask
-from .inputs import class_name, node_name
+from .inputs import class_name, node_name, node_title
 from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares
 from .novelty import node_features
 from .open_set import OpenSetTask
@@ -33,6 +33,7 @@ class Example:
     similarity: float
     influence: float | None
     evidence: float | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Neighbour:
     influence: float | None
     labelled: bool = False
     evidence: float | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class Explanation:
     columns: tuple[Column, ...] = ()
     changes: tuple[Change, ...] = ()
     tried: dict[str, int] = field(default_factory=dict)
+    title: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,6 +110,11 @@ class Effect(NamedTuple):
     evidence: float
     choice: int
     probability: float
+
+
+def _told(effect: Effect | None) -> tuple[float | None, float | None]:
+    """Influence and evidence, if they were computed."""
+    return (None, None) if effect is None else effect[:2]
 
 
 class Explainer:
@@ -176,6 +184,7 @@ class Explainer:
             columns=columns,
             changes=tuple(change for change in changes if change is not None),
             tried={"edges": len(edges), "examples": len(dispensable), "columns": len(taken)},
+            title=node_title(self.graph, self.node),
         )
 
     def _name(self, node: int) -> str:
@@ -227,8 +236,9 @@ class Explainer:
         chosen = self.task.probabilities(around).argmax(1).tolist()
         found = []
         for u, w, c in zip(around.tolist(), weight.tolist(), chosen, strict=True):
-            influence, evidence = edges[u][:2] if u in edges else (None, None)
-            found.append(Neighbour(self._name(u), given.get(u, self.classes[c]), w, influence, u in given, evidence))
+            influence, evidence = _told(edges.get(u))
+            told = w, influence, u in given, evidence, node_title(self.graph, u)
+            found.append(Neighbour(self._name(u), given.get(u, self.classes[c]), *told))
         return tuple(found)
 
     def _examples(self) -> tuple[tuple[Example, ...], dict[int, Effect]]:
@@ -243,7 +253,7 @@ class Explainer:
         p = torch.cat([self.p[None], self.without_examples([[node] for node in tried])]) if tried else self.p[None]
         effects = dict(zip(tried, self._effects(p), strict=True))
         return tuple(
-            Example(self._name(node), name, s, *(effects[node][:2] if node in effects else (None, None)))
+            Example(self._name(node), name, s, *_told(effects.get(node)), title=node_title(self.graph, node))
             for s, node, name in sorted(found, reverse=True)
         ), effects
 

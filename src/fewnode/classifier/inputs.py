@@ -219,6 +219,8 @@ def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
         found["class_names"], label = tuple(classes[c] for c in order), np.where(y < 0, len(names), y)
     by_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
     nodes = np.lexsort((by_name, label, colour))
+    if titles := found.get("node_titles"):
+        found["node_titles"] = [titles[i] for i in nodes]
     return found | {
         "edge_index": np.argsort(nodes)[found["edge_index"]],
         "node_names": [names[i] for i in nodes],
@@ -321,6 +323,16 @@ class KnownClasses:
 
 def node_name(graph: Graph, node: int) -> str:
     return graph.node_names[node] if graph.node_names else str(node)
+
+
+def node_title(graph: Graph, node: int) -> str:
+    """What people recognise a node by, in one line; "" if there is nothing."""
+    return " ".join(graph.node_titles[node].split()) if graph.node_titles else ""
+
+
+def node_titles(graph: Graph, nodes: Iterable[int]) -> list[str] | None:
+    """The titles of nodes; None if the graph has none."""
+    return [node_title(graph, node) for node in nodes] if graph.node_titles else None
 
 
 def natural_order(names: Iterable[str]) -> list[int]:

@@ -18,7 +18,7 @@ from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources, centred
 from ..tables.read import is_frame, table_of
 from .features import FeatureSchema
-from .inputs import TableSource, class_name, name_index, node_name, unknown_node
+from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
 from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares, one_hot
 from .novelty import node_features
 from .open_set import OpenSetModel, OpenSetTask
@@ -27,11 +27,12 @@ from .predictions import Predictions
 
 @dataclass(frozen=True)
 class NewNodes:
-    """All nodes that were added to a graph of ``N`` so far: their ``names``, features ``x [B, F]``, known classes
-    ``y [B]`` or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first new node: each edge both ways, with
-    ``weights [A]`` in units of the mean weight of the graph."""
+    """All nodes that were added to a graph of ``N`` so far: their ``names`` and ``titles``, features
+    ``x [B, F]``, known classes ``y [B]`` or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first new node:
+    each edge both ways, with ``weights [A]`` in units of the mean weight of the graph."""
 
     names: tuple[str, ...]
+    titles: tuple[str, ...]
     x: Tensor
     y: Tensor
     arcs: Tensor
@@ -64,7 +65,8 @@ class NewNodes:
         inside = place[torch.stack([rows_of(new).cpu(), new.indices.cpu().long()])]
         arcs, weights = _arcs(graph, inside, new.weights, *_looked_up(graph, index, edges))
         x, y = _rows(schema.fit(new).x, n), _known_labels(new, model.classes)[:n]
-        found = cls(tuple(names[:n]), *(part.to(graph.device) for part in (x, y, arcs, weights)))
+        titles = tuple(node_titles(new, range(n)) or [""] * n)
+        found = cls(tuple(names[:n]), titles, *(part.to(graph.device) for part in (x, y, arcs, weights)))
         return found if before is None else before._with(found)
 
     def _with(self, more: "NewNodes") -> "NewNodes":
@@ -73,7 +75,8 @@ class NewNodes:
             x = to_tensor(sp.vstack([to_scipy(self.x), to_scipy(more.x)], format="csr"), self.x.device)
         else:
             x = torch.cat([self.x, more.x])
-        return NewNodes((*self.names, *more.names), x, torch.cat([self.y, more.y]), arcs, weights)
+        titles = (*self.titles, *more.titles)
+        return NewNodes((*self.names, *more.names), titles, x, torch.cat([self.y, more.y]), arcs, weights)
 
     def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel, count: int) -> Predictions:
         """Predictions of the last ``count`` of them by the ``task``; their numbers follow those of the graph. ``model``
@@ -82,7 +85,8 @@ class NewNodes:
         ids = torch.arange(len(rows.y), device=graph.device)[-count:]
         found = replace(task, model=rows).probabilities(ids).cpu()
         nodes, names = (ids + graph.num_nodes).cpu(), list(self.names[-count:])
-        return Predictions(nodes, names, task.classes, found, task.kinds)
+        titles = list(self.titles[-count:]) if any(self.titles) else None
+        return Predictions(nodes, names, task.classes, found, task.kinds, titles)
 
     @torch.no_grad()
     def rows(self, graph: Graph, model: OpenSetModel) -> OpenSetModel:

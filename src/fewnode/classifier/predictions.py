@@ -52,7 +52,8 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictions(Rows):
-    """``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``, with their ``names`` (ids, if they have none).
+    """``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``, with their ``names`` (ids, if they have none) and
+    the ``titles`` that people recognise them by, if the graph has any.
 
     ``kinds`` says of each class whether it is known, new or other; None where only new classes were offered.
     """
@@ -62,13 +63,15 @@ class Predictions(Rows):
     classes: tuple[str, ...]
     probabilities: Tensor
     kinds: tuple[str, ...] | None = None
+    titles: list[str] | None = None
 
     @classmethod
     def concatenate(cls, parts: Sequence["Predictions"]) -> "Predictions":
         """The rows of several predictions of the same classes, one after the other."""
         names = [name for part in parts for name in part.names]
         nodes, rows = torch.cat([part.nodes for part in parts]), torch.cat([part.probabilities for part in parts])
-        return cls(nodes, names, parts[0].classes, rows, parts[0].kinds)
+        titles = None if parts[0].titles is None else [title for part in parts for title in part.titles or ()]
+        return cls(nodes, names, parts[0].classes, rows, parts[0].kinds, titles)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -100,7 +103,8 @@ class Predictions(Rows):
     ) -> dict[str, Any]:
         """Columns ``id, label, probability, runner_up, margin``; the margin is that over the runner-up.
 
-        Where known classes were offered too, ``kind`` says what the label is: known, new, other, or unknown.
+        ``title`` follows the id if the graph has titles. Where known classes were offered too, ``kind`` says what the
+        label is: known, new, other, or unknown.
         ``all_probabilities`` adds a column for each class, ``p(class)``.
         """
         best, choice = self.probabilities.max(1)
@@ -108,6 +112,7 @@ class Predictions(Rows):
         labels = self.labels(threshold, thresholds)
         found: dict[str, Any] = {
             "id": self.names,
+            **({} if self.titles is None else {"title": self.titles}),
             "label": labels,
             "probability": rounded(best),
             "runner_up": [self.classes[c] for c in runner_up.tolist()],
@@ -128,12 +133,14 @@ class Predictions(Rows):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Candidates(Rows):
-    """Nodes that may be of one new class, the likeliest first: ``nodes [B]``, their ``names`` and ``probabilities``."""
+    """Nodes that may be of one new class, the likeliest first: ``nodes [B]``, their ``names``, ``titles`` (if the graph
+    has any) and ``probabilities``."""
 
     label: str
     nodes: Tensor
     names: list[str]
     probabilities: Tensor
+    titles: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -145,10 +152,12 @@ class Candidates(Rows):
         return float(self.probabilities[:first].sum())
 
     def table(self) -> dict[str, Any]:
-        """Columns ``rank, id, probability, expected``: the last is how many are expected to be right up to this row."""
+        """Columns ``rank, id, probability, expected``: the last is how many are expected to be right up to this row.
+        ``title`` follows the id if the graph has titles."""
         return {
             "rank": np.arange(1, len(self) + 1),
             "id": self.names,
+            **({} if self.titles is None else {"title": self.titles}),
             "probability": rounded(self.probabilities),
             "expected": self.probabilities.double().cumsum(0).numpy().round(2),
         }

@@ -172,13 +172,14 @@ def find_nodes(args: argparse.Namespace) -> None:
     found = classifier.find(args.label, args.top or (20 if args.out is None else 200))
     if args.out is not None:
         write_columns(args.out, found.table(), args.force, args.raw_cells)
-    listed = [] if args.out is not None else zip(found.names, found.probabilities.tolist(), strict=True)
+    titles = found.titles or [""] * len(found)
+    listed = [] if args.out is not None else zip(found.names, titles, found.probabilities.tolist(), strict=True)
     steps = sorted({min(n, len(found)) for n in (10, 50, 200, len(found))})
     document = {
         "out": args.out,
         "class": found.label,
         "candidates": len(found),
-        "listed": [{"id": name, "probability": round(share, 6)} for name, share in listed],
+        "listed": [{"id": name, "title": title, "probability": round(share, 6)} for name, title, share in listed],
         "examples": _shots(classifier)[found.label],
         "expected": {str(n): round(found.expected(n), 2) for n in steps},
         "first": found.names[:10],

@@ -163,12 +163,12 @@ def checked_column(
     return values
 
 
-def checked_names(what: str, names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
-    """Names as text, one each and none twice."""
+def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool = True) -> tuple[str, ...] | None:
+    """Names as text, one each and, if they are to be ``unique``, none twice."""
     texts = _texts(names)
     if texts is not None and len(texts) != n:
         raise InputError(f"{len(texts):,} {what} names for {n:,} {what}s; give one for each")
-    if texts is not None and len(set(texts)) < n:
+    if texts is not None and unique and len(set(texts)) < n:
         text = Counter(texts).most_common(1)[0][0]
         at = texts.index(text)
         again = texts.index(text, at + 1)

@@ -400,7 +400,7 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
         raise InputError(f"directed is {str(directed)[:40]}; expected true or false")
     found: dict[str, Any] = {"directed": bool(directed.item())}
     found |= {key: arrays.get(key) for key in ("edge_index", "x", "y", "edge_weight", "edge_type")}
-    for key in ("node_names", "class_names", "feature_names", "edge_type_names"):
+    for key in ("node_names", "node_titles", "class_names", "feature_names", "edge_type_names"):
         if key in arrays:
             if arrays[key].ndim != 1:
                 raise InputError(f"{key} has shape {arrays[key].shape}; expected one row of values")

@@ -31,8 +31,9 @@ class Graph:
 
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``weights [arcs]``
-    belong to ``indices``, as do the ``edge_types``; both are None where the graph has none. ``space`` is where a graph
+    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``node_names`` are
+    unique, ``node_titles`` are what people recognise nodes by, "" where there is none. ``weights [arcs]`` belong to
+    ``indices``, as do the ``edge_types``; both are None where the graph has none. ``space`` is where a graph
     on disk keeps what is computed of it.
 
     Example:
@@ -49,6 +50,7 @@ class Graph:
     y: Tensor
     features: Tensor | None = None
     node_names: Sequence[str] | None = None
+    node_titles: Sequence[str] | None = None
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     directed: bool = False
@@ -195,7 +197,7 @@ class Graph:
             "x": self.features_scipy(),
             "y": self.y.cpu().numpy(),
             "directed": self.directed,
-            **{name: getattr(self, name) for name in ("node_names", "class_names", "feature_names")},
+            **{name: getattr(self, name) for name in ("node_names", "node_titles", "class_names", "feature_names")},
             "edge_type_names": None if self.edge_types is None else self.edge_types.names,
             **self.edge_arrays(),
         }
@@ -210,8 +212,9 @@ class Graph:
         inside = (ends >= 0).all(0)
         known |= {name: known[name][inside] for name in ("edge_weight", "edge_type") if name in known}
         known |= {name: known[name][chosen] for name in ("x", "y") if known[name] is not None}
-        if self.node_names is not None:
-            known["node_names"] = [self.node_names[int(i)] for i in chosen]
+        for name in ("node_names", "node_titles"):
+            if known[name] is not None:
+                known[name] = [known[name][int(i)] for i in chosen]
         return Graph.from_edges(**{**known, "edge_index": ends[:, inside]}).to(self.device)
 
     def _structural(self) -> Tensor:
@@ -233,6 +236,7 @@ class Graph:
         *,
         num_nodes: int | None = None,
         node_names: Sequence[str] | None = None,
+        node_titles: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         directed: bool = False,
@@ -248,6 +252,7 @@ class Graph:
             y: class ids [N], -1 for unknown; or the names of the classes, None or "" for unknown.
             num_nodes: how many nodes there are, where nothing else tells.
             node_names: a name for each node.
+            node_titles: what people recognise each node by, such as the title of a paper; need not differ.
             class_names: a name for each class.
             feature_names: a name for each column of ``x``.
             directed: keep the direction of edges; otherwise they are made symmetric.
@@ -267,6 +272,7 @@ class Graph:
             y=torch.from_numpy(labels),
             features=None if features is None else arrays.to_tensor(features),
             node_names=arrays.checked_names("node", node_names, n),
+            node_titles=arrays.checked_names("node", node_titles, n, unique=False),
             class_names=class_names,
             feature_names=arrays.checked_names("feature", feature_names if width else None, width),
             directed=directed,
@@ -280,8 +286,8 @@ class Graph:
     @classmethod
     def from_npz(cls, path: PathLike) -> "Graph":
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
-        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``feature_names``,
-        ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
+        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``node_titles``,
+        ``feature_names``, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
         with reading(path, "write it again"):
             return cls.from_edges(**convert.graph_arguments(read_npz(path)))
 

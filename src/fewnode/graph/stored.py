@@ -44,13 +44,17 @@ def open_store(
     if store.facts.width is not None:
         shape = (len(parts["y"]), store.facts.width)
         features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
-    names = StoredNames(arrays["name_ends"], arrays["name_letters"]) if "name_ends" in parts else None
+    names, titles = (
+        StoredNames(arrays[f"{what}_ends"], arrays[f"{what}_letters"]) if f"{what}_ends" in parts else None
+        for what in ("name", "title")
+    )
     graph = Graph(
         indptr=parts["indptr"],
         indices=parts["indices"],
         y=parts["y"].clone(),
         features=features,
         node_names=names,
+        node_titles=titles,
         weights=parts.get("weights"),
         space=space,
         **{name: getattr(store.facts, name) for name in _FACTS},
@@ -110,4 +114,6 @@ def _arrays(graph: Graph) -> dict[str, np.ndarray]:
     elif graph.features is not None:
         found["features"] = graph.features
     arrays = {name: part.numpy() for name, part in found.items() if part is not None}
-    return arrays | ({} if graph.node_names is None else name_arrays(graph.node_names))
+    for what, names in (("name", graph.node_names), ("title", graph.node_titles)):
+        arrays |= {} if names is None else name_arrays(names, what)
+    return arrays

@@ -80,9 +80,9 @@ def read_graph(
         decimal: the decimal mark, where it cannot be told.
         encoder: what was fitted to the columns of another table, to read this one in the same way.
         vocabulary: words of the text, where a model brings them.
-        columns: ``id_column``, ``label_column`` ('' for none), ``text_column``, ``category_column``, ``number_column``,
-            ``ignore_column`` (one name or several), ``source_column``, ``target_column``, ``weight_column``,
-            ``edge_type_column``; those not given are found by name and by content.
+        columns: ``id_column``, ``label_column`` and ``title_column`` ('' for none), ``text_column``,
+            ``category_column``, ``number_column``, ``ignore_column`` (one name or several), ``source_column``,
+            ``target_column``, ``weight_column``, ``edge_type_column``; others are found by name and by content.
     """
     _check_options(columns, edges, nodes, knn)
     tables = [] if edges is None else [edges] if isinstance(edges, Table) else list(map(read_columns, several(edges)))
@@ -96,6 +96,8 @@ def read_graph(
     listed = len(all_nodes.table) if nodes is None else len(known.table)
     notes = [*schema.notes(known), *_told_of_new(schema, known, all_nodes)]
     found: dict[str, Any] = {"num_nodes": len(all_nodes.table), "node_names": tuple(all_nodes.names())}
+    if title := schema.named("title"):
+        found["node_titles"] = tuple(all_nodes.table.text(title, "titles"))
     found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
     label_table = None if labels is None else read_columns(labels)
     label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
@@ -227,7 +229,7 @@ class Schema:
         found: dict[str, Any] = {}
         for role in (*self.nodes, *(role for table in self.edges for role in table if role.use)):
             option = option_name(role.use)
-            if role.use in ("id", "label", "source", "target", "weight", "edge type"):
+            if role.use in ("id", "label", "title", "source", "target", "weight", "edge type"):
                 found.setdefault(option, role.column)
             elif option and role.column not in found.setdefault(option, []):
                 found[option].append(role.column)

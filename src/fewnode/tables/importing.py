@@ -202,12 +202,15 @@ def _write_nodes(
     notes, names, width = list[str](), None, None
     number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, notes)
     encoder = fit_encoder(table, schema.nodes, TableEncoder(), batch=batch)
-    files.append("name_ends", np.zeros(1, np.int64))
+    texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})
+    for what in texts:
+        files.append(f"{what}_ends", np.zeros(1, np.int64))
     for rows in table.batches(batch):
         progress("encoding nodes", rows.start / len(table))
-        letters = name_arrays(nodes.names(rows))
-        files.append("name_ends", letters["name_ends"][1:] + files.rows["name_letters"])
-        files.append("name_letters", letters["name_letters"])
+        for what, column in texts.items():
+            letters = name_arrays(table.text(column, rows=rows), what)
+            files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"])
+            files.append(f"{what}_letters", letters[f"{what}_letters"])
         files.append("y", np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
         x, names, _ = encode(table, schema.nodes, encoder, rows)
         if sp.issparse(x):
@@ -285,7 +288,7 @@ def _check_features(schema: Schema, features: Path | None) -> None:
                 f"{table.path}, column {role.column!r}: holds vectors; save them as an array (numpy.save) and give it "
                 f"as --features, or leave them out with {flag('ignore', role.column)}"
             )
-    used = [role.column for role in schema.nodes if role.use not in ("", "id", "label")]
+    used = [role.column for role in schema.nodes if role.use not in ("", "id", "label", "title")]
     if features is not None and features.suffix.lower() != ".npy":
         raise InputError(
             f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"

@@ -14,6 +14,7 @@ GROUPS = _words("category type kind group subject topic field genre community de
 TEXTS = _words(
     "text title description abstract summary content body bio comment keywords tags note notes definition gloss"
 )
+TITLES = _words("title name headline heading caption fullname displayname username screenname")
 WEIGHTS = _words("weight w edgeweight strength")
 TYPES = _words("kind type relation rel predicate edgekind edgetype relationship relationtype")
 SOURCES = (
@@ -26,12 +27,12 @@ TARGETS = (
 )
 PAIRS = tuple(zip(SOURCES.split(), TARGETS.split(), strict=True))
 USUAL_NAMES = frozenset(  # a single letter is as well the name of a node
-    name for name in IDS | LABELS | GROUPS | TEXTS | WEIGHTS | TYPES | _words(f"{SOURCES} {TARGETS}") if len(name) > 1
+    name
+    for name in IDS | LABELS | GROUPS | TITLES | TEXTS | WEIGHTS | TYPES | _words(f"{SOURCES} {TARGETS}")
+    if len(name) > 1
 )
-FLAGS = {
-    use: f"--{use.replace(' ', '-')}-column"
-    for use in ("id", "label", "text", "category", "number", "source", "target", "weight", "edge type", "ignore")
-} | {"date": "--number-column"}
+_USES = ("id", "label", "title", "text", "category", "number", "ignore", "source", "target", "weight", "edge type")
+FLAGS = {use: f"--{use.replace(' ', '-')}-column" for use in _USES} | {"date": "--number-column"}
 
 
 def flag(use: str, column: str) -> str:

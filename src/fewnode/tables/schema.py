@@ -10,9 +10,10 @@ from .cells import is_missing, kind_of
 from .names import FLAGS, flag
 from .read import Table
 
-Use = Literal[
-    "id", "label", "text", "category", "number", "date", "vectors", "source", "target", "weight", "edge type", ""
-]
+Use = (
+    Literal["id", "label", "title", "text", "category", "number", "date", "vectors", ""]
+    | Literal["source", "target", "weight", "edge type"]
+)
 GIVEN = "you said so"
 
 
@@ -96,7 +97,7 @@ def node_roles(
     labelled: bool = False,
     again: bool = False,
 ) -> list[Role]:
-    """What each column of the node table is taken for.
+    """What each column of the node table is taken for; the column of titles may have another use too.
 
     Args:
         table: the node table.
@@ -122,7 +123,8 @@ def node_roles(
     rest = [name for name in table.columns if name not in roles]
     if again:
         roles |= {name: role for name in rest if (role := _known_role(table, options, name)) is not None}
-        return [roles[name] for name in table.columns if name in roles]
+        titles = [Role(file, name, "title", "as before") for name in flagged(options, "title") if name in table.columns]
+        return [*(roles[name] for name in table.columns if name in roles), *titles]
     kinds = {name: kind_of(table, name) for name in rest}
     label = _label_role(table, options, kinds, labelled)
     if label is not None:
@@ -133,7 +135,33 @@ def node_roles(
             roles[name] = _feature_role(table, name, kinds[name], separate)
             if label is not None and roles[name].use in ("category", "number") and _same(table, label.column, name):
                 roles[name] = Role(file, name, "", "tells the label", flag(roles[name].use, name))
-    return [roles[name] for name in table.columns]
+    short = [name for name in rest if not roles[name].use and kinds[name] in ("names", "text")]
+    title = _title_role(table, options, [*short, *(name for name in roles if roles[name].use == "text")])
+    return [
+        *(role for name in table.columns if (role := roles[name]).use or title is None or name != title.column),
+        *([] if title is None else [title]),
+    ]
+
+
+def _title_role(table: Table, options: Mapping[str, Any], candidates: Sequence[str]) -> Role | None:
+    """The column that people recognise a node by: a short text that few nodes share, by its name if possible."""
+    for given in flagged(options, "title"):
+        if given:
+            table.column(given, "titles", FLAGS["title"])
+        return Role(table.path.name, given, "title", GIVEN, FLAGS["title"]) if given else None
+    found = []
+    for name in candidates:
+        text = table.as_text(name)
+        distinct, length, words = table.one(
+            f"count(distinct {text}), avg(len({text})), avg(len(regexp_extract_all({text}, '\\S+')))", f"{text} <> ''"
+        )
+        named = bool(names.words_of(name) & names.TITLES)
+        if distinct >= len(table) / 2 and length <= 120 and (named or words >= 2):
+            found.append((not named, length, name))
+    if not found:
+        return None
+    unnamed, _, name = min(found)
+    return Role(table.path.name, name, "title", "short, differs" if unnamed else "its name", FLAGS["title"])
 
 
 def _check_free(table: Table, name: str, use: str, roles: Mapping[str, Role]) -> None:
@@ -145,7 +173,7 @@ def _check_free(table: Table, name: str, use: str, roles: Mapping[str, Role]) ->
 
 def _check_same(table: Table, options: Mapping[str, Any]) -> None:
     """Refuse a table without the columns of the first one, or with others."""
-    given = {use: flagged(options, use) for use in ("id", "label", "text", "category", "number", "ignore")}
+    given = {use: flagged(options, use) for use in ("id", "label", "title", "text", "category", "number", "ignore")}
     needed = [name for use in ("text", "category", "number") for name in given[use]]
     known = {name for columns in given.values() for name in columns}
     wrong = []
