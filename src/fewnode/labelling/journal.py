@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,15 +13,20 @@ JOURNAL, LOCK, CUT = "labels.jsonl", "labels.lock", "labels.jsonl.cut"
 
 
 class Journal:
-    """The journal in a model's folder; while it is open, no other process can open it.
+    """The journal in a model's folder; while it is open, no other process can open it, unless ``read_only``.
 
-    ``entries`` are the steps that were there, ``notes`` what had to be said about them.
+    ``entries`` are the steps that were there, ``notes`` what had to be said about them. A journal that another process
+    has open is waited for, at most ``wait`` seconds. One that is read only is never changed: what is appended is lost.
     """
 
-    def __init__(self, folder: Path, graph: str) -> None:
+    def __init__(self, folder: Path, graph: str, *, read_only: bool = False, wait: float = 0.0) -> None:
         self.path = folder / JOURNAL
         self.notes: list[str] = []
-        self._lock = _locked(folder)
+        self._lock = None if read_only else _locked(folder, wait)
+        if self._lock is None:
+            lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []  # the next is being written
+            self.entries = [entry for line in lines if (entry := _parsed(line)) is not None and "fewnode" not in entry]
+            return
         self.announce(None)
         try:
             self.entries = self._read(folder / CUT)
@@ -35,17 +41,20 @@ class Journal:
 
     def append(self, entry: dict[str, Any], sync: bool = True) -> None:
         """Write one line; when this returns it is on the disk, and if it fails nothing of it stays."""
-        append_line(self.path, json.dumps(entry, allow_nan=False), sync)
+        if self._lock is not None:
+            append_line(self.path, json.dumps(entry, allow_nan=False), sync)
 
     def announce(self, url: str | None) -> None:
         """Write down where the session can be seen, for whoever tries to open it again."""
-        self._lock.seek(0)
-        self._lock.truncate()
-        self._lock.write(json.dumps({"pid": os.getpid(), "url": url}))
-        self._lock.flush()
+        if self._lock is not None:
+            self._lock.seek(0)
+            self._lock.truncate()
+            self._lock.write(json.dumps({"pid": os.getpid(), "url": url}))
+            self._lock.flush()
 
     def close(self) -> None:
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def _read(self, cut: Path) -> list[dict[str, Any]]:
         if not self.path.exists():
@@ -77,10 +86,12 @@ def _parsed(line: bytes | str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _locked(folder: Path) -> TextIO:
+def _locked(folder: Path, wait: float) -> TextIO:
     """The open lock file; the system releases the lock when the process ends, however it ends."""
-    file = (folder / LOCK).open("a+", encoding="utf-8")
-    if not lock(file.fileno()):
+    file, until = (folder / LOCK).open("a+", encoding="utf-8"), time.monotonic() + wait
+    while not (ours := lock(file.fileno())) and time.monotonic() < until:
+        time.sleep(0.01)
+    if not ours:
         file.seek(0)
         owner = _parsed(file.read()) or {}
         file.close()

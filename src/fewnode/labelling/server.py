@@ -254,7 +254,7 @@ class LabelServer:
             body += part
             if len(body) > LARGEST:
                 raise InputError("this step names too many nodes at once; do it in parts")
-        return _json(await run_in_threadpool(self.step, bytes(body)))
+        return json_response(await run_in_threadpool(self.step, bytes(body)))
 
     def step(self, body: bytes) -> dict[str, Any]:
         """Do the step in a JSON text; the state after it."""
@@ -361,12 +361,14 @@ def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
 
     def endpoint(request: Request) -> Response:
         found = method(request.query_params)
-        return Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else _json(found)
+        return (
+            Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else json_response(found)
+        )
 
     return endpoint
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def json_response(value: Any, status: int = 200) -> Response:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
@@ -378,8 +380,8 @@ def _last_step(changes: list[Change]) -> str | None:
 
 def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, InputError):
-        return _json({"error": str(error)}, 400)
-    return _json({"error": f"that could not be written: {error}; nothing was changed"}, 507)
+        return json_response({"error": str(error)}, 400)
+    return json_response({"error": f"that could not be written: {error}; nothing was changed"}, 507)
 
 
 def open_session(
@@ -394,7 +396,7 @@ def open_session(
         classifier = load_attached(classifier, say=say, memory=memory)
     if classifier.graph is None:
         raise InputError("no graph is attached: call attach(graph) first")
-    _check_memory(classifier.graph)
+    check_memory(classifier.graph)
     examples = None if support is None else classifier.read_examples(support)
     journal = None if classifier.folder is None else Journal(classifier.folder, classifier.graph.fingerprint)
     try:
@@ -407,7 +409,7 @@ def open_session(
         raise
 
 
-def _check_memory(graph: Graph) -> None:
+def check_memory(graph: Graph) -> None:
     """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
     # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
     needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
@@ -455,7 +457,7 @@ def label(
         )
     if not is_loopback(host):
         say("note: the page is served over plain HTTP: whoever can read the network between can read it and its token")
-    listening = _listening(host, port)
+    listening = listening_at(host, port)
     try:
         session = open_session(classifier, support, say, memory)
         guard = Guard(host, listening.getsockname()[1])
@@ -504,7 +506,7 @@ def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser:
             session.journal.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_at(host: str, port: int) -> socket.socket:
     try:  # from now on a browser waits instead of being refused while the map is drawn
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:

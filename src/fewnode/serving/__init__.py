@@ -1,0 +1,1 @@
+"""A model folder as an HTTP service."""

@@ -1,0 +1,438 @@
+"""The service over HTTP: its addresses, who may ask, how much, and ``serve``."""
+
+import asyncio
+import ctypes
+import hmac
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Annotated, Any
+
+import jinja2
+
+from .. import __version__
+from ..classifier.commands import Say
+from ..classifier.predictions import Predictions
+from ..errors import InputError
+from ..files import PathLike, readable
+from ..labelling.server import HEADERS, Connection, is_loopback, json_response, listening_at
+from .service import NotReady, Served, Service
+
+try:
+    import anyio
+    import uvicorn
+    from fastapi import FastAPI, Query, Request, Response
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse
+    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
+    from prometheus_client.multiprocess import MultiProcessCollector
+    from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+    from starlette.datastructures import MutableHeaders
+    from starlette.exceptions import HTTPException
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ImportError as error:
+    raise InputError("a service needs three more packages: pip install 'fewnode[serve]'") from error
+
+# A lone surrogate is no text: encoding it fails, which pydantic reports like any other wrong value.
+Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]
+Cell = Text | int | float | bool | None
+THREADS = 4  # that answer requests at the same time
+STATUS: dict[type[Exception], int] = {InputError: 400, NotReady: 503, OSError: 507}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask for: bytes of its body, nodes, and seconds until it is given up."""
+
+    body: int = 8 << 20
+    nodes: int = 10_000
+    seconds: float = 30.0
+
+
+class Asked(BaseModel):
+    """The nodes to predict: some of the graph, by their ids, or new ones with their edges."""
+
+    model_config = ConfigDict(extra="forbid")
+    nodes: list[Text | int] = Field([], description="ids of nodes of the graph")
+    new_nodes: list[dict[Text, Cell]] = Field([], description="rows with the columns of the node table: id, attributes")
+    new_edges: list[dict[Text, Cell]] = Field([], description="rows with the columns of the edge table")
+    threshold: float = Field(0.0, ge=0, le=1, description="nodes below this probability are called unknown")
+    all_probabilities: bool = Field(False, description="add the probability of every class")
+
+
+class NewClass(BaseModel):
+    """A class and the nodes that show it; the nodes of a class that is there are added to it."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: Text = Field(min_length=1, max_length=200)
+    examples: list[Text | int] = Field(min_length=1, description="ids of nodes of the graph")
+
+
+class Prediction(BaseModel):
+    id: str
+    label: str
+    probability: float
+    runner_up: str
+    margin: float
+    kind: str = "new"
+    probabilities: dict[str, float] | None = None
+
+
+class Answer(BaseModel):
+    """The predictions in the order of the request, and the version of the ``model`` that made them."""
+
+    model: str
+    predictions: list[Prediction]
+
+
+class ClassRow(BaseModel):
+    """A class: known, new or other; its examples, how many labels it has in the graph, and how many nodes are predicted
+    so, or surely so."""
+
+    name: str
+    kind: str
+    examples: list[str]
+    labelled: int
+    predicted: int
+    sure: int
+
+
+class Classes(BaseModel):
+    model: str
+    classes: list[ClassRow]
+
+
+class Found(BaseModel):
+    """The nodes without a label that are likeliest of a class, with their probabilities of it."""
+
+    model: str
+    label: str
+    candidates: dict[str, float]
+
+
+class Problem(BaseModel):
+    """What is wrong, and what would be right."""
+
+    error: str
+
+
+def application(service: Service, limits: Limits, token: str | None = None) -> ASGIApp:
+    """The addresses of a service, behind its guard."""
+    count = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> Any:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        yield
+
+    wrong: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (400, 401, 413, 422, 503)}
+    about = 'Errors are JSON: {"error": what is wrong, and what would be right}.'
+    app = FastAPI(title="fewnode", version=__version__, description=about, docs_url=None, redoc_url=None,
+                  responses=wrong, lifespan=lifespan)  # fmt: skip
+
+    @app.post("/v1/predict", response_model=Answer)
+    def predict(asked: Asked) -> Response:
+        """Classes and probabilities of nodes of the graph, or of new nodes."""
+        if bool(asked.nodes) == bool(asked.new_nodes):
+            raise InputError("give either nodes, the ids of nodes of the graph, or new_nodes with their attributes")
+        if (n := len(asked.nodes or asked.new_nodes)) > limits.nodes or len(asked.new_edges) > 100 * limits.nodes:
+            raise InputError(f"{n:,} nodes at once; ask for at most {limits.nodes:,}, with 100 edges each")
+        served = service.current()
+        if asked.nodes:
+            found = served.classifier.predict_proba([str(node) for node in asked.nodes])
+        else:
+            found = service.predict_new(served, asked.new_nodes, asked.new_edges)
+        count.nodes.labels("known" if asked.nodes else "new").inc(n)
+        return json_response({"model": served.model, "predictions": _rows(found, asked)})
+
+    @app.get("/v1/classes", response_model=Classes)
+    def classes() -> Response:
+        """All classes that can be predicted."""
+        return _classes(service.current())
+
+    @app.post("/v1/classes", response_model=Classes)
+    def add(given: NewClass) -> Response:
+        """Define a class by examples, or add examples to one. It is kept before this answers."""
+        examples = [str(node) for node in given.examples]
+        return _classes(service.change(do="label", nodes=examples, **{"class": given.name}))
+
+    @app.delete("/v1/classes/{name:path}", response_model=Classes)
+    def remove(name: str) -> Response:
+        """Remove a new class and its examples."""
+        return _classes(service.change(do="remove", name=name))
+
+    @app.get("/v1/find", response_model=Found)
+    def find(
+        label: Annotated[str | None, Query(alias="class", description="by default the only new one")] = None,
+        top: Annotated[int, Query(ge=1, le=limits.nodes)] = 20,
+    ) -> Response:
+        """The nodes without a label that are likeliest of a class."""
+        served = service.current()
+        found = served.classifier.find(label, min(top, len(served.classifier.unlabelled())))
+        rows = dict(zip(found.names, found.probabilities.double().numpy().round(6).tolist(), strict=True))
+        return json_response({"model": served.model, "label": found.label, "candidates": rows})
+
+    @app.get("/v1/explain", response_model=dict[str, Any])
+    def explain(node: str, neighbours: Annotated[int, Query(ge=0, le=100)] = 5) -> Response:
+        """Why a node gets its class, and what would change it."""
+        served = service.current()
+        found = served.classifier.explain(node, n_neighbours=neighbours).to_json()
+        return json_response({"model": served.model, **found})
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def readyz() -> dict[str, str]:
+        """Whether a model is loaded."""
+        if service.served is None:
+            raise NotReady("the model is being loaded")
+        return {"status": "ready", "model": service.served.model}
+
+    @app.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Counts and times for Prometheus."""
+        return Response(count.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        template = Path(__file__).with_name("docs.html").read_text("utf-8")
+        page = jinja2.Environment(autoescape=True).from_string(template).render(openapi=app.openapi())
+        return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
+
+    for kind in (RequestValidationError, HTTPException, Exception, *STATUS):
+        app.add_exception_handler(kind, _failed)
+    return _guarded(app, count, limits, token)
+
+
+def _rows(found: Predictions, asked: Asked) -> list[dict[str, Any]]:
+    table = found.table(asked.threshold)
+    columns = [values if isinstance(values, list) else values.tolist() for values in table.values()]
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+    if asked.all_probabilities:
+        for row, shares in zip(rows, found.probabilities.double().numpy().round(6).tolist(), strict=True):
+            row["probabilities"] = dict(zip(found.classes, shares, strict=True))
+    return rows
+
+
+def _classes(served: Served) -> Response:
+    return json_response({"model": served.model, "classes": served.session.counts()})
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    told, status = str(error), next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    if isinstance(error, HTTPException):
+        told, status = str(error.detail), error.status_code
+    elif isinstance(error, RequestValidationError):
+        first, status = error.errors()[0], 422
+        told = ": ".join(filter(None, [".".join(map(str, first["loc"][1:])), first["msg"]]))
+    elif status == 500:
+        told = f"the service failed ({type(error).__name__}); its log says where"
+    return json_response({"error": told}, status)
+
+
+# --- who may ask, and how much ----------------------------------------------------------------------------------------
+
+
+class Metrics:
+    """Counts and times of requests; of all workers, where there are several."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self.seconds = Histogram(
+            "fewnode_request_seconds", "time of requests", ["method", "path", "status"], registry=registry,
+            buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+        )  # fmt: skip
+        self.nodes = Counter("fewnode_nodes", "nodes that were predicted", ["kind"], registry=registry)
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        self.registry = registry
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+def _guarded(app: ASGIApp, count: Metrics, limits: Limits, token: str | None) -> ASGIApp:
+    """The application for those who may ask: with limits, and the headers and the count of every answer."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        size, status, started = 0, 0, time.perf_counter()
+
+        async def receive_some() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limits.body:
+                raise HTTPException(413, f"the request has more than {limits.body:,} bytes; send it in parts")
+            return message
+
+        async def send_more(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            async with asyncio.timeout(limits.seconds):
+                await (_refusal(Request(scope), token) or app)(scope, receive_some, send_more)
+        except TimeoutError:
+            if not status:
+                told = f"this took longer than {limits.seconds:g} s and was given up; ask for less, or later"
+                await json_response({"error": told}, 503)(scope, receive, send_more)
+        finally:
+            path = getattr(scope.get("route"), "path", "other")
+            count.seconds.labels(scope["method"], path, status).observe(time.perf_counter() - started)
+
+    return guarded
+
+
+def _refusal(request: Request, token: str | None) -> Response | None:
+    """The answer to those who may not ask; None for the others."""
+    host = request.headers.get("host", "")
+    if request.headers.get("origin", f"http://{host}") not in (f"http://{host}", f"https://{host}"):
+        return json_response({"error": "a page from elsewhere may not ask this service"}, 403)
+    if request.url.path in ("/healthz", "/readyz"):
+        return None
+    if token is None:  # only this machine can ask; a name for it comes from a page that had its own resolved to here
+        if is_loopback(request.url.hostname or ""):
+            return None
+        return json_response({"error": f"this service is for this machine; ask at 127.0.0.1, not {host!r:.80}"}, 421)
+    given = request.headers.get("authorization", "").removeprefix("Bearer ")
+    if hmac.compare_digest(given.encode(), token.encode()):
+        return None
+    told = json_response({"error": "send the token of this service: Authorization: Bearer TOKEN"}, 401)
+    told.headers["WWW-Authenticate"] = "Bearer"
+    return told
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def serve(
+    folder: PathLike,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token_file: PathLike | None = None,
+    workers: int = 1,
+    limits: Limits | None = None,
+    say: Say = lambda _: None,
+) -> None:
+    """Answer requests about the model in ``folder`` until it is stopped (Ctrl-C, or SIGTERM).
+
+    Args:
+        folder: what ``fit`` wrote. A model that replaces it is served as soon as it is loaded.
+        host: the address to listen on; any other than this machine's own needs a ``token_file``.
+        port: 0 takes a free one.
+        token_file: a file with the token that every request must bring.
+        workers: processes that answer; they share the arrays of the model.
+        limits: of single requests.
+        say: told in a line what is being done, and the address.
+    """
+    if not is_loopback(host) and token_file is None:
+        raise InputError(
+            f"--host {host} lets other machines in: keep a secret of 16 letters or more in a file and name it with "
+            "--token-file, or leave --host out to stay on this one"
+        )
+    if workers < 1:
+        raise InputError(f"workers is {workers}; it is 1 or more")
+    token = None if token_file is None else _token(token_file)
+    if not is_loopback(host):
+        say("note: this is plain HTTP: put a reverse proxy with TLS before it, or others can read requests and token")
+    service, limits = Service(folder, say), limits or Limits()
+    listening = listening_at(host, port)
+    where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    say(f"Listening at {where} (documentation: {where}/docs); stop with Ctrl-C")
+    with listening:
+        if workers == 1:
+            return _answer(service, limits, token, listening)
+        with tempfile.TemporaryDirectory(prefix="fewnode-metrics-") as metrics:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
+            values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]  # was chosen on import
+            _supervise(workers, (service, limits, token, listening), say)
+
+
+def _token(file: PathLike) -> str:
+    token = readable(file).read_text("utf-8").strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable():
+        raise InputError(f"{file}: a token has 16 or more letters and digits; make one with `openssl rand -hex 24`")
+    return token
+
+
+def _answer(service: Service, limits: Limits, token: str | None, listening: Any) -> None:
+    """Answer in this process."""
+    app, stop = application(service, limits, token), threading.Event()
+    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, server_header=False)
+    config.timeout_graceful_shutdown = 5
+    server = uvicorn.Server(config)
+
+    def watch() -> None:
+        service.watch(stop)
+        server.should_exit = True  # the first model could not be loaded
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # uvicorn has shut down already
+    finally:
+        stop.set()
+    if service.served is None and service.error is not None:
+        raise service.error
+
+
+def _work(*given: Any) -> None:
+    """Answer in a worker, which ends when its supervisor does."""
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop, signal.SIG_DFL)  # until uvicorn has its own handlers
+    with suppress(OSError, AttributeError):  # other systems than Linux
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    try:
+        given[0].load()  # before it takes requests that another worker could answer
+        _answer(*given)
+    except InputError as error:
+        given[0].say(f"fewnode: {error}")
+        os._exit(2)
+
+
+def _supervise(n: int, given: tuple[Any, ...], say: Say) -> None:
+    """Keep ``n`` processes that answer. They are copies of this one, which has the libraries but no thread yet."""
+    context = multiprocessing.get_context("fork")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    workers: list[Any] = []
+    try:
+        while True:
+            while len(workers) < n:
+                workers.append(context.Process(target=_work, args=given))
+                workers[-1].start()
+            wait([worker.sentinel for worker in workers])
+            for worker in [worker for worker in workers if not worker.is_alive()]:
+                workers.remove(worker)
+                if worker.exitcode == 2:
+                    raise InputError("the model cannot be served; a worker said why")
+                say(f"note: a worker ended ({worker.exitcode}); another takes its place")
+                time.sleep(0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join(10)
+            worker.kill()

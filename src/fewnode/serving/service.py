@@ -1,0 +1,145 @@
+"""What a service answers: the classifier in a folder, adapted to the classes in its journal; both may be replaced."""
+
+import copy
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..classifier.classifier import FewShotClassifier
+from ..classifier.commands import Say, load_attached
+from ..classifier.predictions import Predictions
+from ..errors import InputError
+from ..files import NAME, PathLike
+from ..labelling.journal import JOURNAL, Journal
+from ..labelling.server import check_memory
+from ..labelling.session import LabelSession
+from ..tables import Table
+from ..tables.read import as_text
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What answers until it is replaced: never changed itself. ``model`` names the version of the folder, ``mark`` the
+    state of the journal."""
+
+    session: LabelSession
+    model: str
+    mark: tuple[int, int] | None
+
+    @property
+    def classifier(self) -> FewShotClassifier:
+        if self.session.found is None:
+            raise InputError("nothing can be predicted yet: the graph has no label; add two classes at /v1/classes")
+        return self.session.classifier
+
+
+class Service:
+    """The model in ``folder`` and the classes that were added to it.
+
+    Other processes may serve the same folder, label in it, or replace it: ``current`` follows the journal, ``watch``
+    the model. ``say`` is told what happens.
+    """
+
+    def __init__(self, folder: PathLike, say: Say = lambda _: None) -> None:
+        self.folder, self.say = Path(folder), say
+        self.served: Served | None = None
+        self.error: Exception | None = None
+        self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """Load the model that is in the folder now; until that is done, the one before answers."""
+        model = self._model()
+        classifier = load_attached(self.folder, say=self.say)
+        assert classifier.graph is not None
+        check_memory(classifier.graph)
+        if classifier.graph.space is None and bool((classifier.graph.y >= 0).any()):
+            classifier.open_set_model(inductive=True)  # else the first request would wait for it
+        with self._lock:
+            mark = self._mark()
+            self.served = Served(self._session(classifier), model, mark)
+        for note in self.served.session.notes:
+            self.say(f"note: {note}")
+
+    def watch(self, stop: threading.Event, seconds: float = 1.0) -> None:
+        """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone."""
+        tried = None if self.served is None else self.served.model
+        while not stop.is_set():
+            try:
+                if (there := self._model()) != tried:
+                    tried = there
+                    self.load()
+                    self.say(f"Serving model {there}")
+                    self.error = None
+            except (InputError, OSError) as error:
+                self.error = error
+                if self.served is None:
+                    return
+                self.say(f"note: the new model is not served ({error}); the one before still is")
+            stop.wait(seconds)
+
+    def current(self) -> Served:
+        """The model with all classes that are in the journal now."""
+        if (served := self.served) is None:
+            raise NotReady("the model is being loaded")
+        if served.mark != self._mark():
+            with self._lock:
+                served, mark = self.served or served, self._mark()
+                if served.mark != mark:
+                    served = self.served = Served(self._session(served.session.classifier), served.model, mark)
+        return served
+
+    def change(self, **step: Any) -> Served:
+        """Do a step of labelling; it is in the journal before this returns."""
+        with self._lock:
+            if self.served is None:
+                raise NotReady("the model is being loaded")
+            classifier = self.served.session.classifier
+            assert classifier.graph is not None
+            journal = Journal(self.folder, classifier.graph.fingerprint, wait=5.0)
+            try:
+                session = LabelSession(copy.copy(classifier), journal)
+                session.do(step)
+                self.served = Served(session, self.served.model, self._mark())
+            finally:
+                journal.close()
+            return self.served
+
+    def predict_new(self, served: Served, nodes: Sequence[Row], edges: Sequence[Row]) -> Predictions:
+        """Predictions of nodes that are not in the graph: rows of tables like those of the fit."""
+        classifier = copy.copy(served.classifier)  # which keeps the nodes, the one that is served does not
+        return classifier.append(_table("new_nodes", nodes), _table("new_edges", edges))
+
+    def _session(self, classifier: FewShotClassifier) -> LabelSession:
+        assert classifier.graph is not None
+        journal = Journal(self.folder, classifier.graph.fingerprint, read_only=True)
+        return LabelSession(copy.copy(classifier), journal)
+
+    def _model(self) -> str:
+        file = self.folder / NAME
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.exists() else ""
+
+    def _mark(self) -> tuple[int, int] | None:
+        with suppress(FileNotFoundError):
+            found = (self.folder / JOURNAL).stat()
+            return found.st_ino, found.st_size
+        return None
+
+
+class NotReady(Exception):
+    """There is no model yet."""
+
+
+def _table(name: str, rows: Sequence[Row]) -> Table:
+    columns = dict.fromkeys(column for row in rows for column in row)
+    if not columns:
+        raise InputError(f"{name} has no rows with columns; name those of the tables that the model was fitted on")
+    cells = {column: np.array([as_text(row.get(column)) for row in rows], dtype=object) for column in columns}
+    return Table.of(name, cells)
