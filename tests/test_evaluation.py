@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from sklearn import metrics as sk
 
 from fewnode import Graph, Tasks, draw_tasks, evaluate, fit
 from fewnode.errors import InputError
@@ -91,3 +92,39 @@ def test_the_model_is_left_in_the_mode_it_was_in(tiny):
 def test_a_single_task_has_no_interval():
     graph = Graph.from_edges([[0], [1]], y=[0, 1, 0, 1], num_nodes=4)
     assert evaluate(Oracle(), graph, tasks=Tasks([[0, 1]], [[0, 1]], [[2, 3]], [[0, 1]])).interval == 0.0
+
+
+def test_metrics_agree_with_scikit_learn(tiny):
+    graph, split = tiny
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 6, 0, balanced=False)
+    scores = torch.randn(6, 12, 3, generator=torch.Generator().manual_seed(0)).round(decimals=1)  # with ties
+    found = module.metrics(scores, tasks)
+    f1, balanced, auroc = [], [], []
+    for truth, each in zip(tasks.query_y, scores, strict=True):
+        there = truth.unique().tolist()
+        called, p = each.argmax(-1), each.double().softmax(-1)
+        f1.append(sk.f1_score(truth, called, labels=there, average="macro", zero_division=0))
+        balanced.append(sk.recall_score(truth, called, labels=there, average="macro"))
+        auroc.append(sum(sk.roc_auc_score(truth == c, p[:, c]) for c in there) / len(there))
+    expected = {"macro_f1": f1, "balanced_accuracy": balanced, "auroc": auroc}
+    assert found == pytest.approx({name: sum(values) / 6 for name, values in expected.items()})
+
+
+def test_an_evaluation_tells_the_recall_of_each_class(tiny):
+    graph, split = tiny
+    found = evaluate(Oracle(), graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30)
+    assert found.per_class.keys() == {str(c) for c in split.novel}
+    assert {recall for recall, _ in found.per_class.values()} == {1.0}
+    assert sum(asked for _, asked in found.per_class.values()) == 30 * 12
+    assert found.metrics == {"macro_f1": 1.0, "balanced_accuracy": 1.0, "auroc": 1.0}
+
+
+def test_tasks_of_classes_that_the_model_has_seen_are_refused(tiny):
+    graph, split = tiny
+    model = fit("pn", graph, split, n_way=2, k_shot=2, steps=1)
+    seen = draw_tasks(graph.y, (*split.base[:2], split.validation[0], *split.novel[:2]), 5, 2, 2, 3, 0)
+    with pytest.raises(InputError, match=r"2 base classes \(.*1 validation classes \(.*allow_seen=True"):
+        evaluate(model, graph, tasks=seen)
+    assert evaluate(model, graph, tasks=seen, allow_seen=True).n_tasks == 3
+    assert evaluate(model, graph, tasks=draw_tasks(graph.y, split.novel, 2, 2, 2, 3, 0)).n_tasks == 3
+    assert evaluate(fit("probe", graph, split), graph, tasks=seen).n_tasks == 3  # which learns from no class

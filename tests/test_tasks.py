@@ -22,6 +22,49 @@ def test_pools_are_kept(tmp_path):
         Tasks.load(tmp_path / "other.npz")
 
 
+def test_a_pool_may_be_json(tmp_path):
+    path = tmp_path / "pool.json"
+    path.write_text('{"support": [[0, 1, 2]], "support_y": [[0, 1, 1]], "query": [[3, 4]], "query_y": [[0, 1]]}')
+    tasks = Tasks.load(path)
+    assert (tasks.n_way, tasks.support.tolist(), tasks.query_y.tolist()) == (2, [[0, 1, 2]], [[0, 1]])
+    for text in ('{"support": [[0, 1]]}', "[1, 2]", '{"support": "x"}', "{"):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"pool\.json"):
+            Tasks.load(path)
+
+
+def test_queries_may_be_unbalanced():
+    y = np.repeat(np.arange(4), [200, 20, 10, 10])
+    tasks = draw_tasks(y, range(4), 3, 2, 6, 2000, 0, balanced=False)
+    same = draw_tasks(y, range(4), 3, 2, 6, 2000, 0)
+    assert torch.equal(tasks.support, same.support) and tasks.query.shape == same.query.shape
+    joined = torch.cat([tasks.support, tasks.query], 1).sort(1).values
+    assert bool((joined.diff(dim=1) > 0).all())  # no node twice, supports among the queries least of all
+    own = torch.from_numpy(y)[tasks.support][:, ::2]  # the class of each number in each task
+    assert torch.equal(own.gather(1, tasks.query_y), torch.from_numpy(y)[tasks.query])
+    with_large = (own == 0).any(1)
+    share = (torch.from_numpy(y)[tasks.query] == 0).double().mean(1)[with_large].mean()
+    assert 0.85 < share < 0.93  # 198 of about 198 + 2 * 11 nodes that are no supports
+
+
+def test_a_split_is_read_from_json(tmp_path):
+    path = tmp_path / "split.json"
+    path.write_text('{"base": [3, 1], "novel": [2]}')
+    assert ClassSplit.load(path) == ClassSplit([3, 1], [], [2])
+    path.write_text("[[0.0, 2.0], [1], [5]]")  # as the authors of TENT publish theirs
+    assert ClassSplit.load(path) == ClassSplit([0, 2], [1], [5])
+    for text, words in {
+        '{"train": [1]}': "part of a split",
+        "[[1], [2]]": "holds 2 lists",
+        "[[0.5], [1], [2]]": "0.5 in base",
+        "[[1], [1], [2]]": "class 1 is in base and again in validation",
+        '{"base": ["x"]}': "damaged",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(InputError, match=words):
+            ClassSplit.load(path)
+
+
 GOOD = dict(support=[[0, 1, 2]], support_y=[[0, 1, 1]], query=[[3, 4]], query_y=[[0, 1]])
 
 

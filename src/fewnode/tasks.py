@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from operator import index
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError
-from .files import PathLike, read_npz, reading, write_npz
+from .errors import InputError, one_of
+from .files import PathLike, parse_json, read_npz, reading, write_npz
 from .graph import Graph
 from .graph.arrays import to_numpy
 
@@ -110,9 +111,13 @@ class Tasks:
 
     @classmethod
     def load(cls, path: PathLike) -> "Tasks":
-        """Read a pool that ``save`` wrote."""
+        """Read a pool that ``save`` wrote, or a ``.json`` file with the same arrays as lists of lists."""
         with reading(path, "save the pool again"):
-            arrays = read_npz(path)
+            if str(path).endswith(".json"):
+                found = parse_json(Path(path).read_bytes(), dict[str, list[list[int]] | int], str(path))
+                arrays = {name: np.array(value) for name, value in found.items()}
+            else:
+                arrays = read_npz(path)
             missing = {"support", "support_y", "query"} - arrays.keys()
             if missing:
                 raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
@@ -168,6 +173,23 @@ class ClassSplit:
                     raise InputError(f"class {value} is in {seen[value]} and again in {part}; parts must not overlap")
                 seen[value] = part
             object.__setattr__(self, part, values)
+
+    @classmethod
+    def load(cls, path: PathLike) -> "ClassSplit":
+        """Read a split from a JSON file: ``{"base": [...], "validation": [...], "novel": [...]}``, or the three lists
+        in this order, as the authors of TENT publish them."""
+        with reading(path, "correct it"):
+            kind: Any = dict[str, list[int | float]] | list[list[int | float]]
+            found: Any = parse_json(Path(path).read_bytes(), kind, str(path))
+            if isinstance(found, list):
+                if len(found) != 3:
+                    raise InputError(f"{path} holds {len(found)} lists; a split is base, validation and novel classes")
+                found = dict(zip(("base", "validation", "novel"), found, strict=True))
+            for part, ids in found.items():
+                one_of("part of a split", part, ("base", "validation", "novel"))
+                if wrong := [value for value in ids if value != int(value)]:
+                    raise InputError(f"{path}: {wrong[0]} in {part} is no class id; ids are whole numbers")
+            return cls(**{"base": (), **{part: map(int, ids) for part, ids in found.items()}})
 
 
 def random_split(
@@ -236,7 +258,7 @@ class TaskSampler:
         """Positions of the classes with at least ``least`` nodes."""
         return np.flatnonzero(self.size >= least)
 
-    def draw(self, n_way: int, k_shot: int, n_query: int, n_tasks: int, seed: int) -> Tasks:
+    def draw(self, n_way: int, k_shot: int, n_query: int, n_tasks: int, seed: int, *, balanced: bool = True) -> Tasks:
         """``n_tasks`` tasks: classes without replacement, then nodes of each class without replacement."""
         each = k_shot + n_query
         usable = self._checked(n_way, k_shot, n_query, n_tasks)
@@ -252,7 +274,25 @@ class TaskSampler:
             for cut in (slice(None, k_shot), slice(k_shot, None))
             for part in (nodes[..., cut], label[..., cut])
         )
+        if not balanced:
+            query, query_y = self._draw_by_size(chosen.reshape(n_tasks, n_way), support, query.shape[1], seed)
         return Tasks(support, support_y, query, query_y, n_way)
+
+    def _draw_by_size(
+        self, chosen: np.ndarray, support: np.ndarray, n_query: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``n_query`` queries of each task, any of the nodes of its classes that are no supports being as likely: nodes
+        and classes, [T, M] each, for ``chosen [T, N]`` classes and ``support [T, S]``."""
+        ends = self.size[chosen].cumsum(1)
+        each = n_query + support.shape[1]  # enough to drop every support
+        picks, shuffle = random_bits(seed + 1, 2 * len(chosen) * each).reshape(2, len(chosen), each)
+        at = _sample_rows(ends[:, -1], picks, shuffle)
+        y = (at[:, :, None] >= ends[:, None, :]).sum(2)
+        first = np.take_along_axis(self.start[chosen] - ends + self.size[chosen], y, axis=1)
+        nodes = self.order[first + at]
+        taken = (nodes[:, :, None] == support[:, None, :]).any(2)
+        kept = np.argsort(taken, axis=1, kind="stable")[:, :n_query]
+        return np.take_along_axis(nodes, kept, axis=1), np.take_along_axis(y, kept, axis=1)
 
     def _checked(self, n_way: int, k_shot: int, n_query: int, n_tasks: int) -> np.ndarray:
         for name, value in {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "n_tasks": n_tasks}.items():
@@ -278,6 +318,8 @@ def draw_tasks(
     n_query: int,
     n_tasks: int,
     seed: int | torch.Generator = 0,
+    *,
+    balanced: bool = True,
 ) -> Tasks:
     """Draw few-shot tasks; supports and queries are disjoint, classes too small are left out.
 
@@ -293,6 +335,8 @@ def draw_tasks(
         n_query: queries of each class.
         n_tasks: how many tasks.
         seed: a whole number, or a generator that supplies one.
+        balanced: whether every class has ``n_query`` queries; if not, a task has as many in all, drawn from the nodes
+            of its classes together, so that large classes have more.
 
     Returns:
         The tasks, as one batch.
@@ -305,7 +349,7 @@ def draw_tasks(
     """
     if isinstance(seed, torch.Generator):
         seed = int(torch.randint(2**62, (1,), generator=seed, device=seed.device))
-    return TaskSampler(y, classes).draw(n_way, k_shot, n_query, n_tasks, seed)
+    return TaskSampler(y, classes).draw(n_way, k_shot, n_query, n_tasks, seed, balanced=balanced)
 
 
 def _sample_rows(sizes: np.ndarray, picks: np.ndarray, shuffle: np.ndarray) -> np.ndarray:

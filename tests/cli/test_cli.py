@@ -32,7 +32,7 @@ def small_graph() -> tuple[Graph, ClassSplit]:
 @pytest.fixture
 def data(monkeypatch):
     """Whatever data set is asked for, the small graph is it."""
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, *_: small_graph(), raising=False)
+    monkeypatch.setattr(datasets, "open_dataset", lambda name, *_: small_graph(), raising=False)
 
 
 def train(folder: Path, *more: str, method: str = "vantage") -> list[str]:
@@ -168,7 +168,7 @@ def test_exit_codes(run, monkeypatch, error, code, word):
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(datasets, "load_dataset", fail, raising=False)
+    monkeypatch.setattr(datasets, "open_dataset", fail, raising=False)
     found, out, err = run("info", "wordnet")
     assert found == code and out == "" and word in err and "Traceback" not in err
 

@@ -187,7 +187,7 @@ def test_a_loss_that_is_not_a_number_is_an_error(tiny):
     ("arguments", "words"),
     [
         (dict(method="tnet"), "Did you mean 'tent'"),
-        (dict(widht=3), "unknown option of linear 'widht'. Did you mean 'width'"),
+        (dict(widht=3), "unknown option of linear_method:Linear 'widht'. Did you mean 'width'"),
         (dict(device="gpu9"), "device 'gpu9' cannot be used here"),
         (dict(split=None), "Linear learns from base classes: give a split"),
         (dict(split=ClassSplit([0])), "two base classes"),

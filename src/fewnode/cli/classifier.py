@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 
 def fit_classifier(args: argparse.Namespace) -> int:
-    from ..errors import one_of
-    from ..methods import find, names
+    from ..methods import check, find
 
-    one_of("method", args.method, names())  # refuses a wrong name before torch is imported
+    check(args.method)  # refuses a wrong name before torch is imported
     say("Reading the tables ...")
     from ..classifier.commands import fit_tables
     from ..classifier.inputs import TableSource

@@ -19,21 +19,22 @@ if TYPE_CHECKING:
 
 def train_method(args: argparse.Namespace) -> int:
     from ..datasets import catalog
-    from ..errors import one_of
-    from ..methods import find, names
+    from ..methods import check, find
 
-    method = one_of("method", args.method, names())  # refuses wrong names before torch is imported
-    dataset = catalog.entry(args.dataset).name
+    method = check(args.method)  # refuses wrong names before torch is imported
+    dataset = args.dataset if args.dataset.endswith(".npz") else catalog.entry(args.dataset).name
     given = options.option_pairs(args.set)
     folder = _usable(Path(args.out), args.resume)
     try:
         say(f"Preparing {method} ...")
-        from .. import fit, save
+        from .. import ClassSplit, fit, save
         from ..methods.options import parse_options
         from ..training.loop import TensorBoardLog, ranks
 
         more = parse_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
+        if args.split is not None:
+            split = ClassSplit.load(args.split)
         shape = options.picked(args, *options.SHAPE, "seed", "inductive", "device")
         with ranks() if args.ranks == "auto" else nullcontext(0) as rank, warnings_as_notes(), TrainingBar() as bar:
             written = None if args.tensorboard is None or rank else TensorBoardLog(args.tensorboard)
@@ -83,7 +84,7 @@ def _facts(card: "ModelCard") -> dict[str, Any]:
 
 def evaluate_model(args: argparse.Namespace) -> None:
     say(f"Loading the model in {args.folder} ...")
-    from .. import Tasks, evaluate, load
+    from .. import ClassSplit, Tasks, evaluate, load
 
     model = load(args.folder)
     card = model.card
@@ -93,9 +94,10 @@ def evaluate_model(args: argparse.Namespace) -> None:
     graph, split = load_with_bar(card.dataset, args.data_dir)
     if graph.fingerprint != card.graph and not card.inductive:
         say(f"note: {card.dataset} is not the graph this model was trained on (other edges or features)")
-    drawn: dict[str, Any] = {}
+    split = split if card.split is None else ClassSplit(**card.split)
+    drawn: dict[str, Any] = {"balanced": not args.unbalanced, "allow_seen": args.allow_seen}
     if tasks is None:
-        drawn = {name: getattr(args, name) or getattr(card, name) for name in options.SHAPE}
+        drawn |= {name: getattr(args, name) or getattr(card, name) for name in options.SHAPE}
         drawn |= {"n_tasks": args.tasks, "seed": args.seed}
     found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
     more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
@@ -117,5 +119,18 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
 
 
 def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:
-    measured = options.picked(found, "accuracy", "interval", "n_way", "k_shot", "n_tasks")
+    measured = options.picked(found, "accuracy", "interval", "metrics", "per_class", "n_way", "k_shot", "n_tasks")
     return {"method": method, "dataset": dataset, **measured, **more, "per_task": found.per_task.tolist()}
+
+
+def check_contract(args: argparse.Namespace) -> int:
+    from ..methods import find
+    from ..methods.options import parse_options
+
+    kind = find(args.method)
+    say(f"Checking {args.method} on a small planted graph ...")
+    from ..training.contract import check_method
+
+    found = check_method(kind, parse_options(kind, options.option_pairs(args.set)))
+    emit(args, {"method": args.method, "checks": found}, "check")
+    return 1 if any(told.startswith("failed") for told in found.values()) else 0

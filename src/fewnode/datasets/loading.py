@@ -56,12 +56,17 @@ def load_dataset(
     return graph, ClassSplit(*entry.split)
 
 
-def open_dataset(name: str, data_dir: PathLike | None = None, fetch: bool = True) -> tuple[Graph, ClassSplit]:
+def open_dataset(
+    name: str,
+    data_dir: PathLike | None = None,
+    progress: download.DownloadProgress | None = None,
+    fetch: bool = True,
+) -> tuple[Graph, ClassSplit]:
     """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40 at random."""
     if name.endswith(".npz"):
         graph = Graph.from_npz(name)
         return graph, random_split(graph.y, min_size=2)
-    return load_dataset(name, data_dir, fetch=fetch)
+    return load_dataset(name, data_dir, progress, fetch)
 
 
 def _data_folder(entry: Entry, data_dir: PathLike | None) -> Path | None:

@@ -74,8 +74,7 @@ class Block(msgspec.Struct, frozen=True):
     description: str = ""
 
     def method_names(self) -> list[str]:
-        known = methods.names()
-        return known if self.methods == "all" else [one_of("method", name, known) for name in self.methods]
+        return methods.names() if self.methods == "all" else [methods.check(name) for name in self.methods]
 
     def runs(self, wanted: Collection[str]) -> Iterator[Run]:
         """The runs of the ``wanted`` methods (all, if empty) and of the training-free baselines."""

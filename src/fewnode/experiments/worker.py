@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -58,13 +59,13 @@ class Bench:
     def _measure(self, run: Run, callback: Callback | None) -> Row:
         graph, split = self._data(run.dataset, run.graph)
         shared = graph.cache.names()
-        shape = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
+        shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
         # the pool of test tasks: the same for every method and every repetition
         tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=500, seed=0)
         assert tasks.query_y is not None
         began = time.perf_counter()
         settings = {**shape, "seed": run.seed, "inductive": run.inductive, **run.options}
-        model = fit(run.method, graph, split, callback=callback, **settings)  # type: ignore[arg-type]
+        model = fit(run.method, graph, split, callback=callback, **settings)
         trained = time.perf_counter()
         device = next((weight.device for weight in model.state_dict().values()), graph.device)
         predicted = score_tasks(model, graph.to(device), tasks).argmax(-1).cpu()

@@ -1,7 +1,9 @@
-"""The methods, one file each. A new file here is a new method: nothing else lists them."""
+"""The methods, one file each. A new file here is a new method: nothing else lists them. Other packages may add some."""
 
 import ast
+import sys
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,22 +16,48 @@ _FOLDER = Path(__file__).parent
 _SHARED = {"__init__", "base", "options"}  # the files that are no method
 
 
+def installed() -> dict[str, EntryPoint]:
+    """The methods of other packages, by name: their entry points in the group ``fewnode.methods``."""
+    return {point.name: point for point in entry_points(group="fewnode.methods")}
+
+
 def names() -> list[str]:
-    """The keys of all methods: the names of their files."""
-    return sorted(file.stem for file in _FOLDER.glob("*.py") if file.stem not in _SHARED)
+    """The keys of all methods: the names of the files here, and those of other packages."""
+    return sorted({file.stem for file in _FOLDER.glob("*.py") if file.stem not in _SHARED} | installed().keys())
 
 
 def describe() -> dict[str, str]:
     """One line for each method, from its file's docstring. Nothing is imported: listing must be quick."""
-    sources = {name: (_FOLDER / f"{name}.py").read_text(encoding="utf-8") for name in names()}
-    return {name: (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0] for name, text in sources.items()}
+    found = {name: f"{point.value}, from another package" for name, point in installed().items()}
+    for name in set(names()) - found.keys():
+        text = (_FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        found[name] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    return dict(sorted(found.items()))
+
+
+def check(name: str) -> str:
+    """The name itself, if it is that of a method or of the form ``module:Class``; nothing is imported."""
+    return name if ":" in name else one_of("method", name, names())
 
 
 def find(name: str) -> "type[Method]":
-    """The class of a method by its key, the name of its file."""
+    """The class of a method by its key: the name of its file here, that of an entry point, or ``module:Class``."""
     from .base import Method
 
-    module = import_module(f".{one_of('method', name, names())}", __package__)
+    point = installed().get(check(name))
+    if ":" in name:
+        point = EntryPoint(name, name, "fewnode.methods")
+        if str(Path.cwd()) not in sys.path:  # a module beside the user's data, as other command lines find it
+            sys.path.append(str(Path.cwd()))
+    if point is not None:
+        try:
+            kind = point.load()
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InputError(f"method {name!r} cannot be imported: {error}. Write module:Class") from error
+        if not (isinstance(kind, type) and issubclass(kind, Method)):
+            raise InputError(f"method {name!r} is {kind!r}; it must be a subclass of fewnode.Method")
+        return kind
+    module = import_module(f".{name}", __package__)
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Method) and value.__module__ == module.__name__:
             return value

@@ -17,6 +17,7 @@ from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_a
 from ..nn.heads import class_means, euclidean_scores, one_hot
 from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
 from ..tasks import Tasks
+from . import installed
 
 
 @dataclass(frozen=True)
@@ -166,9 +167,12 @@ class Method(nn.Module):
 
     @classmethod
     def key(cls) -> str:
-        """The method's name: that of its file in this package; of a class from elsewhere, its own in lower case."""
+        """The name that finds the method again: that of its file in this package, or of the entry point of another
+        package, or else ``module:Class``."""
         package, _, module = cls.__module__.rpartition(".")
-        return module if package == __package__ else cls.__name__.lower()
+        own = f"{cls.__module__}:{cls.__qualname__}"
+        found = (name for name, point in installed().items() if point.value == own)
+        return module if package == __package__ else next(found, own)
 
     @classmethod
     def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph import Graph
@@ -89,7 +90,11 @@ def _finite(scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """``accuracy`` (0..1), the half-width of its 95 % ``interval`` over tasks, and the accuracy ``per_task [T]``."""
+    """``accuracy`` (0..1), the half-width of its 95 % ``interval`` over tasks, and the accuracy ``per_task [T]``.
+
+    ``metrics`` holds means over tasks of other measures (``macro_f1``, ``balanced_accuracy``, ``auroc``), ``per_class``
+    the recall of each class and how many queries it had.
+    """
 
     accuracy: float
     interval: float
@@ -97,6 +102,8 @@ class Evaluation:
     n_way: int
     k_shot: int
     n_tasks: int
+    metrics: dict[str, float] = field(default_factory=dict)
+    per_class: dict[str, tuple[float, int]] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         over = f"95 % interval over {self.n_tasks} {self.n_way}-way {self.k_shot}-shot tasks"
@@ -114,6 +121,8 @@ def evaluate(
     n_query: int = 10,
     n_tasks: int = 500,
     seed: int = 0,
+    balanced: bool = True,
+    allow_seen: bool = False,
 ) -> Evaluation:
     """Measure a model's accuracy on few-shot tasks.
 
@@ -128,9 +137,11 @@ def evaluate(
         n_query: queries of each class.
         n_tasks: how many tasks are drawn.
         seed: of the tasks.
+        balanced: whether drawn tasks have equally many queries of each class, as in ``draw_tasks``.
+        allow_seen: whether ``tasks`` may have classes that the model was trained or selected on.
 
     Returns:
-        The mean accuracy, its interval, and the accuracy of each task.
+        The mean accuracy, its interval, the accuracy of each task, other metrics, and the recall of each class.
 
     Example:
         >>> import fewnode
@@ -145,13 +156,67 @@ def evaluate(
         )
     if tasks is None:
         classes = classes.novel if isinstance(classes, ClassSplit) else classes
-        tasks = draw_tasks(graph.y, classes or (), n_way, k_shot, n_query, n_tasks, seed)
+        tasks = draw_tasks(graph.y, classes or (), n_way, k_shot, n_query, n_tasks, seed, balanced=balanced)
+        allow_seen = True  # the classes were named one by one
     if tasks.query_y is None:
         raise InputError("these tasks have no query_y: accuracy needs the classes of the queries")
     highest = max(int(tasks.support.max()), int(tasks.query.max()))
     if highest >= graph.num_nodes:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
-    return summarize(accuracies(score_tasks(model, graph, tasks), tasks), tasks)
+    classes_of = graph.y.cpu()[tasks.query.cpu()]
+    if not allow_seen:
+        check_unseen(model, classes_of)
+    scores = score_tasks(model, graph, tasks).cpu()
+    found = summarize(accuracies(scores, tasks), tasks)
+    right = (scores.argmax(-1) == tasks.query_y.cpu()).double()
+    per_class = {
+        graph.class_names[c] if graph.class_names else str(c): (float(right[classes_of == c].mean()), int(asked))
+        for c, asked in enumerate(torch.bincount(classes_of[classes_of >= 0], minlength=graph.num_classes))
+        if asked
+    }
+    return replace(found, metrics=metrics(scores, tasks), per_class=per_class)
+
+
+def check_unseen(model: Method, y: Tensor) -> None:
+    """Refuse tasks with queries of classes ``y`` that a model was trained or selected on."""
+    card = getattr(model, "card", None)
+    if card is None or card.split is None or model.training_settings is None:
+        return
+    seen = {part: sorted(set(card.split.get(part, ())) & set(y.unique().tolist())) for part in ("base", "validation")}
+    if any(seen.values()):
+        told = " and ".join(
+            f"{len(ids)} {part} classes ({', '.join(map(str, ids))})" for part, ids in seen.items() if ids
+        )
+        raise InputError(
+            f"the tasks have queries of {told} of the model, so that the accuracy would not be that of new classes; "
+            "give other tasks, or allow_seen=True"
+        )
+
+
+def metrics(scores: Tensor, tasks: Tasks) -> dict[str, float]:
+    """Macro-F1, balanced accuracy and one-vs-rest AUROC of ``scores [T, M, N]``: means over classes that have queries,
+    then over tasks."""
+    assert tasks.query_y is not None
+    truth = F.one_hot(tasks.query_y.cpu(), tasks.n_way).double()
+    called = F.one_hot(scores.argmax(-1), tasks.n_way).double()
+    hits, positives, predicted = (truth * called).sum(1), truth.sum(1), called.sum(1)
+    there = positives > 0
+    # AUROC from ranks (Mann-Whitney), ties at their mean rank
+    p = scores.double().softmax(-1).transpose(1, 2).contiguous()
+    ordered = p.sort(-1).values
+    rank = (torch.searchsorted(ordered, p) + torch.searchsorted(ordered, p, right=True) + 1) / 2
+    negatives = truth.shape[1] - positives
+    above = (rank.transpose(1, 2) * truth).sum(1) - positives * (positives + 1) / 2
+    both = there & (negatives > 0)
+
+    def mean(values: Tensor, where: Tensor) -> float:
+        return float((torch.where(where, values, 0.0).sum(1) / where.sum(1).clamp(min=1)).mean())
+
+    return {
+        "macro_f1": mean(2 * hits / (positives + predicted), there),
+        "balanced_accuracy": mean(hits / positives, there),
+        "auroc": mean(above / (positives * negatives), both),
+    }
 
 
 def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:

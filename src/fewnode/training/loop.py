@@ -30,7 +30,7 @@ from ..methods.base import Method, ModelCard, Training, unread_edges, versions
 from ..methods.options import check_option, constructor_parameters
 from ..nn.optimizers import Adam
 from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
-from .evaluate import evaluate
+from .evaluate import accuracies, score_tasks
 
 
 class Episodes:
@@ -68,7 +68,7 @@ class Episodes:
         step even where their arithmetic differs a little."""
         if self.pool is None:
             return None
-        accuracy = evaluate(model, self.graph, tasks=self.pool).accuracy
+        accuracy = float(accuracies(score_tasks(model, self.graph, self.pool), self.pool).mean())
         if world() > 1:
             held = torch.tensor([accuracy], dtype=torch.float64)
             dist.broadcast(held, src=0)
