@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Any, ClassVar
 
 import torch
@@ -17,7 +17,6 @@ from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_a
 from ..nn.heads import class_means, euclidean_scores, one_hot
 from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
 from ..tasks import Tasks
-from . import installed
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class Method(nn.Module):
         package, or else ``module:Class``."""
         package, _, module = cls.__module__.rpartition(".")
         own = f"{cls.__module__}:{cls.__qualname__}"
-        found = (name for name, point in installed().items() if point.value == own)
+        found = (point.name for point in entry_points(group="fewnode.methods") if point.value == own)
         return module if package == __package__ else next(found, own)
 
     @classmethod
