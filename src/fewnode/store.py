@@ -176,6 +176,7 @@ class Facts(msgspec.Struct, frozen=True):
     width: int | None = None  # of sparse features
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    blocks: dict[str, int] = {}
     notes: tuple[str, ...] = ()  # what was not used of the tables
 
     @classmethod

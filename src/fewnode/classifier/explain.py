@@ -13,7 +13,7 @@ from ..graph import Graph
 from ..graph.edge_types import union
 from ..graph.operators import adjacency, rows_of, times_rows, weighted_adjacency
 from ..nn.features import column_mass
-from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS, centred
+from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS
 from ..training import evaluate as inference
 from .calibration import ClosedSetTask
 from .inputs import class_name, node_name, node_title
@@ -387,7 +387,7 @@ class OpenSetExplainer(Explainer):
         """Coordinates, log probabilities of the known classes, and novelty features of the node there, ``[B, ...]``."""
         known, model = self.pipeline.known, self.model
         raw = [*around.words, *around.links]
-        x = self.pipeline.pca.transform([centred(h, m) for h, m in zip(raw, self.pipeline.sources.means, strict=False)])
+        x = self.pipeline.pca.transform(self.pipeline.sources.centred(raw))
         alone = linear(x, known.weights) + around.hops
         own = alone.softmax(1) - model.predictions[self.at].float()  # its own prediction has changed
         labels = around.labels.clone()
@@ -522,7 +522,7 @@ def without_edges(graph: Graph, node: int, others: Sequence[int]) -> Graph:
     rows, columns = rows_of(graph), graph.indices.long()
     gone = torch.tensor(others, device=graph.device)
     cut = ((rows == node) & torch.isin(columns, gone)) | ((columns == node) & torch.isin(rows, gone))
-    return graph.with_arcs(~cut).with_features(graph.x, graph.feature_names)
+    return graph.with_arcs(~cut).with_features(graph.x, graph.feature_names, graph.blocks)
 
 
 def embeddings_of(state: Any, n: int) -> list[Tensor]:

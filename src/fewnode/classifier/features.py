@@ -1,7 +1,7 @@
 """What a model expects of a graph's features: another graph is brought to the same columns, or refused by name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,13 @@ class FeatureSchema:
     centre: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     fingerprint: str | None = None
+    blocks: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> "FeatureSchema":
         """Learn the columns of a graph; constant columns keep their unit."""
         x = graph.features
-        common: dict[str, Any] = {"width": graph.num_features, "fingerprint": graph.fingerprint}
+        common: dict[str, Any] = {"width": graph.num_features, "fingerprint": graph.fingerprint, "blocks": graph.blocks}
         if x is None:
             return cls(**common, structural=True)
         if x.layout == torch.sparse_csr:
@@ -63,10 +64,10 @@ class FeatureSchema:
             raise InputError("this graph's features are sparse, but the model was fitted on dense columns")
         centre, scale = (torch.tensor(part, device=graph.device) for part in (self.centre, self.scale))
         if graph.space is not None:
-            own = graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names)
+            own = graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names, graph.blocks)
             own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
             return own
-        return graph.with_features((graph.features - centre).div_(scale), graph.feature_names)
+        return graph.with_features((graph.features - centre).div_(scale), graph.feature_names, graph.blocks)
 
     def _check_structure(self, graph: Graph) -> None:
         if graph.fingerprint == self.fingerprint:
@@ -111,7 +112,7 @@ class FeatureSchema:
         order = sp.csr_matrix((np.ones(len(names), np.float32), (rows, columns)), shape=(len(names), self.width))
         x: Any = graph.features_scipy() @ order
         x = x.sorted_indices() if sp.issparse(x) else np.ascontiguousarray(x)
-        return graph.with_features(to_tensor(x, graph.device), self.names)
+        return graph.with_features(to_tensor(x, graph.device), self.names, self.blocks)
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:

@@ -15,7 +15,7 @@ from ..graph.arrays import gather_rows, to_scipy, to_tensor
 from ..graph.edge_types import union
 from ..graph.operators import rows_of
 from ..nn.features import tfidf
-from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources, centred
+from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.read import is_frame, table_of
 from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
@@ -140,7 +140,7 @@ class NewNodes:
             around.two_steps(links, old["links_mean"]),
             around.smoothed(links, old["links_near"], NEAR_STEPS[1]),
         ]
-        return [centred(part, mean) for part, mean in zip(raw, sources.means, strict=False)]
+        return sources.centred(raw)
 
 
 class Neighbourhood:

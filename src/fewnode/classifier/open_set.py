@@ -17,7 +17,7 @@ from ..graph import Graph
 from ..graph.edge_types import EdgeUse, union
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
 from ..methods.base import Method
-from ..nn.views import VIEWS, Views, ViewSources, neighbour_lists
+from ..nn.views import Views, ViewSources, neighbour_lists
 from ..store import MEMORY, Space, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
@@ -199,9 +199,7 @@ class OpenSetModel:
         assert self.pipeline is not None
         made, sources, graph = views(graph), views.sources(graph), union(self.use.seen(graph))
         edges, mean = normalized_adjacency(graph), mean_adjacency(graph)
-        parts = zip(made[: len(VIEWS)], sources.means, sources.lengths, strict=False)
-        # A view's rows before they were centred and of length one; empty ones stay empty.
-        raw = [torch.where(length[:, None] > 0, view.float() * length[:, None] + m, 0) for view, m, length in parts]
+        raw = sources.raw(made)
         words, _, words_near, words_far, _, links_near = raw
         links, predictions = neighbour_lists(graph) @ sources.links, self.predictions.float()
         given = [one_hot(self.y, len(self.classes)), predictions, torch.ones_like(predictions[:, :1])]
@@ -383,7 +381,7 @@ def other_name(classes: Sequence[str]) -> str:
 def views_of(model: Method, graph: Graph) -> Views:
     """The views of the method, if it has any, else fresh ones."""
     own = getattr(model, "views", None)
-    return own if isinstance(own, Views) else Views(graph.num_features).to(graph.device).fit(graph)
+    return own if isinstance(own, Views) else Views.of(graph).to(graph.device).fit(graph)
 
 
 @torch.no_grad()
@@ -439,6 +437,7 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
         parts |= {"links": sources.links.half(), "columns": sources.columns()}
         parts |= {f"mean_{i}": mean for i, mean in enumerate(sources.means)}
+        parts |= {} if sources.blocks is None else {"blocks": sources.blocks}
     if model.cached is not None:
         write_tensors(folder / CACHED, model.cached)
     write_tensors(folder / TENSORS, parts)
@@ -470,7 +469,8 @@ def load(
     if sources is None:
         means = tuple(parts[f"mean_{i}"] for i in range(sum(name.startswith("mean_") for name in parts)))
         columns, links = parts["columns"], parts["links"].float()
-        sources = ViewSources(parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns)
+        given = parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns
+        sources = ViewSources(*given, parts.get("blocks"))
     pca = ViewPCA(parts["pca.mean"], parts["pca.components"])
     names = [part.name for part in fields(KnownClassModel) if part.name != "penalty"]
     learned = {name: parts[f"known.{name}"] for name in names}

@@ -176,6 +176,14 @@ def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool =
     return texts
 
 
+def checked_blocks(blocks: Mapping[str, int] | None, width: int) -> dict[str, int]:
+    """Blocks of feature columns, which together are all of them; none where there is only one."""
+    found = {str(name): int(columns) for name, columns in (blocks or {}).items()}
+    if found and (sum(found.values()) != width or min(found.values()) < 1):
+        raise InputError(f"the blocks {found} are to be of one column or more each, {width:,} together")
+    return found if len(found) > 1 else {}
+
+
 def _texts(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 

@@ -405,12 +405,17 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
             if arrays[key].ndim != 1:
                 raise InputError(f"{key} has shape {arrays[key].shape}; expected one row of values")
             found[key] = arrays[key].tolist()
+    if "block_names" in arrays and "block_widths" in arrays:
+        found["blocks"] = dict(zip(arrays["block_names"].tolist(), arrays["block_widths"].tolist(), strict=False))
     return found
 
 
 def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The plain npz layout of such arguments."""
-    x = arguments["x"]
+    x, blocks = arguments["x"], arguments.get("blocks")
+    if blocks is not None:
+        parts = {"block_names": list(blocks), "block_widths": list(blocks.values())} if blocks else {}
+        return graph_arrays({**arguments, "blocks": None, **parts})
     if not sp.issparse(x):
         return {key: np.asarray(value) for key, value in arguments.items() if value is not None}
     parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr.astype(np.int64), "shape": x.shape}

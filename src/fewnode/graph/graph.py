@@ -33,8 +33,9 @@ class Graph:
     ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
     as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``node_names`` are
     unique, ``node_titles`` are what people recognise nodes by, "" where there is none. ``weights [arcs]`` belong to
-    ``indices``, as do the ``edge_types``; both are None where the graph has none. ``space`` is where a graph
-    on disk keeps what is computed of it.
+    ``indices``, as do the ``edge_types``; both are None where the graph has none. ``blocks`` are the numbers of feature
+    columns of each kind, in their order (``{"words": 5000, "vectors": 256}``); empty if all are of one kind. ``space``
+    is where a graph on disk keeps what is computed of it.
 
     Example:
         >>> import fewnode
@@ -58,6 +59,7 @@ class Graph:
     duplicates: int = 0
     weights: Tensor | None = None
     edge_types: EdgeTypes | None = None
+    blocks: Mapping[str, int] = field(default_factory=dict)
     space: Space | None = None
     cache: GraphCache = field(default_factory=GraphCache)
 
@@ -102,6 +104,7 @@ class Graph:
 
         def digest() -> str:
             sha, types, x = hashlib.sha256(), self.edge_types, self.features
+            sha.update(repr(tuple(self.blocks.values())).encode() if self.blocks else b"")
             parts = [self.indptr, self.indices]
             if x is not None:
                 parts += arrays.csr_parts(x) if x.layout == torch.sparse_csr else (x,)
@@ -126,9 +129,15 @@ class Graph:
         """The same graph with other labels."""
         return replace(self, y=y)
 
-    def with_features(self, features: Tensor | None, feature_names: tuple[str, ...] | None = None) -> "Graph":
+    def with_features(
+        self,
+        features: Tensor | None,
+        feature_names: tuple[str, ...] | None = None,
+        blocks: Mapping[str, int] | None = None,
+    ) -> "Graph":
         """The same nodes and edges with other features."""
-        return replace(self, features=features, feature_names=feature_names, cache=GraphCache())
+        blocks = arrays.checked_blocks(blocks, 0 if features is None else features.shape[1])
+        return replace(self, features=features, feature_names=feature_names, blocks=blocks, cache=GraphCache())
 
     def with_arcs(self, keep: Tensor, *, directed: bool | None = None) -> "Graph":
         """The same nodes and features with only those arcs where the mask ``keep [arcs]`` is true."""
@@ -197,7 +206,10 @@ class Graph:
             "x": self.features_scipy(),
             "y": self.y.cpu().numpy(),
             "directed": self.directed,
-            **{name: getattr(self, name) for name in ("node_names", "node_titles", "class_names", "feature_names")},
+            **{
+                name: getattr(self, name)
+                for name in ("node_names", "node_titles", "class_names", "feature_names", "blocks")
+            },
             "edge_type_names": None if self.edge_types is None else self.edge_types.names,
             **self.edge_arrays(),
         }
@@ -243,6 +255,7 @@ class Graph:
         edge_weight: Any = None,
         edge_type: Any = None,
         edge_type_names: Sequence[str] | None = None,
+        blocks: Mapping[str, int] | None = None,
     ) -> "Graph":
         """A graph from arrays.
 
@@ -259,6 +272,7 @@ class Graph:
             edge_weight: a number above zero for each edge [E]; those of repeated edges are added.
             edge_type: the type of each edge [E], as an id from 0 or as text.
             edge_type_names: a name for each type, where these are ids.
+            blocks: how many columns of ``x`` are of each kind, in their order; each block gets views of its own.
         """
         n = arrays.count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = arrays.checked_edges(edge_index, n)
@@ -276,6 +290,7 @@ class Graph:
             class_names=class_names,
             feature_names=arrays.checked_names("feature", feature_names if width else None, width),
             directed=directed,
+            blocks=arrays.checked_blocks(blocks, width),
         )
 
     @classmethod
@@ -287,7 +302,7 @@ class Graph:
     def from_npz(cls, path: PathLike) -> "Graph":
         """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
         x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``node_titles``,
-        ``feature_names``, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
+        ``feature_names``, ``edge_weight``, ``edge_type``, ``edge_type_names``, ``block_names`` and ``block_widths``."""
         with reading(path, "write it again"):
             return cls.from_edges(**convert.graph_arguments(read_npz(path)))
 

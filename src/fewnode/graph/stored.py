@@ -103,7 +103,7 @@ def save_store(graph: Graph, path: PathLike) -> None:
         Facts.write(fresh, {"width": width, **{name: getattr(graph, name) for name in _FACTS}})
 
 
-_FACTS = ("self_loops", "duplicates", "class_names", "feature_names")
+_FACTS = ("self_loops", "duplicates", "class_names", "feature_names", "blocks")
 
 
 def _arrays(graph: Graph) -> dict[str, np.ndarray]:

@@ -15,17 +15,18 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse, union
-from ..nn.class_shape import LDAView, Whitening, within_folds
-from ..nn.edge_choice import choose_edges
+from ..nn.class_shape import LDAView, Whitening, sample_per_class, within_folds
+from ..nn.edge_choice import choose_edges, novel_accuracies
 from ..nn.heads import class_means, one_hot
 from ..nn.landmarks import walk_view
 from ..nn.pseudo_support import Pool, pool_nodes
-from ..nn.views import NEAR, VIEWS, WORDS, Views
+from ..nn.views import NEAR, WORDS, Views
 from ..store import MEMORY
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
 SEARCHED = CacheKey[Pool]("views of the nodes searched for pseudo-supports")
+GAMMA = 1.0
 LDA_VIEW = CacheKey[Tensor]("LDA view")
 
 
@@ -36,7 +37,8 @@ class Vantage(Method):
     types that tell base classes apart), starting at that of the training-free baseline.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and an LDA view has the directions that tell base classes apart.
-    The gate decides how much both count. *Task level*: the mean of a class is drawn towards its pseudo-support, the
+    The gate decides how much both count. Each block of feature columns (words, the vectors of a text encoder) has views
+    of its own, which start with a share that follows how well its nearest view alone tells base classes apart. *Task level*: the mean of a class is drawn towards its pseudo-support, the
     nodes of the graph nearest to it, whatever they are labelled, which counts as much as two further examples; and a
     learned part of the score is the distance to that mean instead of the cosine, by which a class that is spread out
     reaches further. On a graph without ``words`` of its own, half of a node is its position: where its walks go.
@@ -46,6 +48,7 @@ class Vantage(Method):
         base_classes: the classes with many labels.
         edges: which directions and types of edges are used (chosen by ``context``).
         words: whether the graph has features of its own.
+        blocks: how many feature columns are of each kind, in their order.
         rank: columns of each view.
         node_adaptation: False for the view of the training-free baseline alone.
         class_adaptation: False without whitening and LDA view.
@@ -75,6 +78,7 @@ class Vantage(Method):
         base_classes: tuple[int, ...],
         edges: Mapping[str, Any] | None = None,
         words: bool = True,
+        blocks: tuple[int, ...] = (),
         rank: int = 256,
         node_adaptation: bool = True,
         class_adaptation: bool = True,
@@ -87,13 +91,15 @@ class Vantage(Method):
         super().__init__()
         use = EdgeUse.of(edges)
         use = use if node_adaptation else replace(use, relations=(), types=())
-        self.views = Views(in_channels, rank, use)
-        self.whitening = Whitening(len(WORDS), self.views.rank, base_classes)
-        more = use.n_views  # together they start as one view
-        self.used = list(range(len(VIEWS) + more)) if node_adaptation else [NEAR]
-        self.whitened = [view for view in self.used if view < len(WORDS)] if class_adaptation else []
-        level = [0.0] * len(VIEWS) + [-math.log(max(more, 1))] * more
-        self.first = [start if view == NEAR else level[view] for view in self.used] + [0.0] * len(self.whitened)
+        self.views, n_blocks = Views(in_channels, rank, use, blocks), max(len(blocks), 1)
+        n_words, more = n_blocks * len(WORDS), use.n_views  # what edges add starts as one view
+        self.whitening = Whitening(n_words, self.views.rank, base_classes)
+        self.near = range(NEAR, n_words, len(WORDS))
+        self.used = list(range(n_words + 2 + more)) if node_adaptation else list(self.near)
+        self.whitened = [view for view in self.used if view < n_words] if class_adaptation else []
+        level = [-math.log(n_blocks)] * n_words + [0.0] * 2 + [-math.log(max(more, 1))] * more
+        self.first = [level[view] + start * (view in self.near) for view in self.used]
+        self.first += [level[view] for view in self.whitened]
         self.lda: LDAView | None = None
         if self.whitened and len(base_classes) >= lda_classes:
             self.first.append(-2.0)  # next to nothing
@@ -112,18 +118,36 @@ class Vantage(Method):
         """Which directions and types of edges help to tell base classes apart, and whether there are features."""
         use, notes = choose_edges(graph, options.get("rank", 256))
         edges = {} if use == EdgeUse() else {"edges": asdict(use)}
+        edges |= {"blocks": tuple(graph.blocks.values())} if graph.blocks else {}
         return edges | ({} if graph.has_features else {"words": False}), notes
 
     def prepare(self, graph: Graph) -> None:
-        views = self.views.fit(graph)(graph)
-        self.whitening.fit(views[: len(WORDS)], graph.y)
+        views = self.views.fit(graph).split(graph)
+        self.whitening.fit(views[: len(self.whitening.matrices)], graph.y)
+        if len(self.near) > 1:
+            self._share_blocks(views, graph.y)
         if self.lda is not None:
             words = [views[view] for view in self.whitened]
             self.lda.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class)
         (graph.space or MEMORY).release()
 
+    @torch.no_grad()
+    def _share_blocks(self, views: list[Tensor], y: Tensor) -> None:
+        """Start the gate with shares of the blocks that follow the odds with which their near views alone tell base
+        classes apart that are shown by a few examples."""
+        base = torch.tensor(self.whitening.base, device=y.device)
+        nodes = sample_per_class(y, base, 100)
+        places = torch.searchsorted(base, y[nodes])
+        found = [float(novel_accuracies(views[view][nodes].float(), places).mean()) for view in self.near]
+        odds = torch.tensor(found).clamp(0.01, 0.99).logit() * GAMMA
+        change = (odds.log_softmax(0) + math.log(len(found))).tolist()
+        blocks = [view // len(WORDS) for view in (*self.used, *self.whitened)]
+        for place, block in enumerate(blocks):
+            self.first[place] += change[block] if block < len(found) else 0.0
+        self.gate.copy_(self.gate.new_tensor(self.first))
+
     def embed(self, graph: Graph) -> list[Tensor]:
-        state: list[Tensor] = list(self.views(graph))
+        state = self.views.split(graph)
         if (lda := self.lda) is not None:
             words = [state[view] for view in self.whitened]
             state.append(graph.cache.get(LDA_VIEW, lambda: lda(words, graph.space), source=lda.matrix))
@@ -152,7 +176,7 @@ class Vantage(Method):
         classes, each whitened by what the other folds learned, as a novel class will be. Without pseudo-supports, for
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
-        among, across = self._products(self.views(graph), tasks, fold)
+        among, across = self._products(self.views.split(graph), tasks, fold)
         (graph.space or MEMORY).release()
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
@@ -165,7 +189,7 @@ class Vantage(Method):
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, the whitened ones and the LDA view, ``[..., rank]``; then the position. How
         much that counts is not learned, so that the folds of a training go without."""
-        rest = iter(state[len(VIEWS) + self.views.use.n_views :])
+        rest = iter(state[len(self.whitening.matrices) + 2 + self.views.use.n_views :])
         yield from (state[view][nodes].float() for view in self.used)
         for view in self.whitened:
             yield self.whitening(view, state[view][nodes].float(), None if fold is None else fold[nodes])

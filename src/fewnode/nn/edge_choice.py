@@ -50,7 +50,7 @@ def choose_edges(graph: Graph, rank: int = 256) -> tuple[EdgeUse, list[str]]:
 
 def _rows(graph: Graph, use: EdgeUse, rank: int, nodes: Tensor) -> Tensor:
     """The plain views of ``nodes [n]`` in their 256 principal directions, and those that ``use`` adds."""
-    views = [view[nodes].float() for view in Views(graph.num_features, rank, use).to(graph.device).fit(graph)(graph)]
+    views = [view[nodes].float() for view in Views.of(graph, rank, use).to(graph.device).fit(graph)(graph)]
     z = torch.cat(views[: len(VIEWS)], 1)
     z = z - z.mean(0)
     return torch.cat([z @ torch.linalg.eigh(z.T @ z)[1][:, -256:], *views[len(VIEWS) :]], 1)

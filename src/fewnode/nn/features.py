@@ -1,14 +1,16 @@
 """Features made ready without labels: words weighted by rarity, then a truncated SVD."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arrays import CacheKey, csr_parts, csr_tensor, leading_eigenvectors, random_block
+from ..graph.arrays import CacheKey, csr_parts, csr_tensor, leading_eigenvectors, random_block, to_scipy, to_tensor
 from ..graph.operators import column_means, columns_of, feature_rows, gram_product, row_bytes
 from ..store import MEMORY, Space, chunks
 
@@ -16,7 +18,8 @@ Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some col
 
 
 class ReducedFeatures(nn.Module):
-    """TF-IDF and a truncated SVD for bags of words; the principal directions for dense features.
+    """TF-IDF and a truncated SVD for bags of words; the principal directions for dense features. Each block of columns
+    gets directions of its own.
 
     The rarities and the directions are learned once (``fit``) and kept as buffers, so that another graph with the same
     columns gets the same coordinates. Output ``[N, rank]``, dense float32.
@@ -25,20 +28,22 @@ class ReducedFeatures(nn.Module):
     idf: Tensor
     centre: Tensor
     basis: Tensor
-    weakest: Tensor  # what is not clearly stronger than this did not make it into the basis
+    weakest: Tensor  # of each block: what is not clearly stronger than this did not make it into the basis
 
-    def __init__(self, in_channels: int, rank: int = 256) -> None:
+    def __init__(self, in_channels: int, rank: int = 256, blocks: Sequence[int] = ()) -> None:
         super().__init__()
+        self.rank, self.blocks = rank, tuple(blocks) or (in_channels,)
+        self.ranks = [min(rank, width) for width in self.blocks]
         self.register_buffer("idf", torch.ones(in_channels))
         self.register_buffer("centre", torch.zeros(in_channels))
-        self.register_buffer("basis", torch.zeros(in_channels, min(rank, in_channels)))
-        self.register_buffer("weakest", torch.zeros(()))
+        self.register_buffer("basis", torch.zeros(in_channels, sum(self.ranks)))
+        self.register_buffer("weakest", torch.zeros(len(self.blocks)))
         self.copied: tuple[Tensor, int, Tensor] | None = None  # the basis, its version, what it is a copy of
 
     def fit(self, graph: Graph) -> "ReducedFeatures":
         """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
-        fitted = graph.cache.get(REDUCTION.of(self.basis.shape[1]), lambda: self._fitted(graph))
+        fitted = graph.cache.get(REDUCTION.of(self.rank, self.blocks), lambda: self._fitted(graph))
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
         none = self.basis[:, :0]  # nothing of this graph is beyond the basis: the weakest was chosen so
@@ -46,9 +51,10 @@ class ReducedFeatures(nn.Module):
         return self
 
     def _fitted(self, graph: Graph) -> "ReducedFeatures":
-        fitted, space = ReducedFeatures(*self.basis.shape).to(graph.device), graph.space or Space()
+        fitted = ReducedFeatures(len(self.idf), self.rank, self.blocks).to(graph.device)
+        space = graph.space or Space()
         # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
-        name = f"features-{hashlib.sha256(f'{graph.fingerprint} {self.basis.shape}'.encode()).hexdigest()[:16]}"
+        name = f"features-{hashlib.sha256(f'{graph.fingerprint} {self.basis.shape} {self.blocks}'.encode()).hexdigest()[:16]}"
         packed = space.kept(name, lambda: fitted._learn(graph.x, space)._packed())
         parts = packed.split([part.numel() for part in self.state_dict().values()])
         for own, part in zip(fitted.state_dict().values(), parts, strict=True):
@@ -63,12 +69,32 @@ class ReducedFeatures(nn.Module):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(column_means(x, space))
-        gram, rank = gram_product(x, space, self._weighted), self.basis.shape[1]
-        values, directions = leading_eigenvectors(gram, random_block(x.shape[1], rank).to(self.basis), rank)
-        self.basis.copy_(directions)
-        beyond = self._leftover(gram, 8)[0]  # the search for the basis may have missed what is as strong
-        self.weakest.copy_(torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max())
+        for block, (columns, place) in enumerate(self._places()):
+            gram, rank = self._gram(x, columns, space), self.ranks[block]
+            start = random_block(self.blocks[block], rank).to(self.basis)
+            values, self.basis[columns, place] = leading_eigenvectors(gram, start, rank)
+            # the search for the basis may have missed what is as strong
+            beyond = leftover(gram, self.basis[columns, place], 8)[0]
+            self.weakest[block] = torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max()
         return self
+
+    def _places(self) -> list[tuple[slice, slice]]:
+        """Of each block: its columns of the features, and those of the basis."""
+        ends, places = ([0, *accumulate(widths)] for widths in (self.blocks, self.ranks))
+        return [(slice(*a), slice(*b)) for a, b in zip(pairwise(ends), pairwise(places), strict=True)]
+
+    def _gram(self, x: Tensor, columns: slice, space: Space) -> Gram:
+        return gram_product(x, space, lambda part: feature_columns(self._weighted(part), columns))
+
+    def padded(self, rank: int) -> Tensor:
+        """The basis with ``rank`` columns for each block."""
+        parts = self.basis.split(self.ranks, 1)
+        return torch.cat([F.pad(part, (0, rank - part.shape[1])) for part in parts], 1)
+
+    def block_of(self, directions: Tensor) -> Tensor:
+        """The block of each of the ``directions [F, k]``, which are zero outside it."""
+        ends = torch.tensor(self.blocks, device=directions.device).cumsum(0)
+        return torch.searchsorted(ends, directions.abs().argmax(0), right=True)
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)
@@ -90,22 +116,16 @@ class ReducedFeatures(nn.Module):
         return original if copy is self.basis and copy._version == version else self.basis
 
     def _beyond(self, graph: Graph) -> Tensor:
-        gram = gram_product(graph.x, graph.space or MEMORY, self._weighted)
-        for rank in (8, self.basis.shape[1]):  # mostly there are few or none, which is found out cheaply
-            values, directions = self._leftover(gram, rank)
-            strong = values > 1.25 * self.weakest
-            if int(strong.sum()) < rank:
-                break
-        return directions[:, strong]
-
-    def _leftover(self, gram: Gram, rank: int) -> tuple[Tensor, Tensor]:
-        """Eigenvalues, and the leading right singular vectors of the weighted features orthogonal to the basis."""
-
-        def outside(v: Tensor) -> Tensor:
-            return v - self.basis @ (self.basis.T @ v)
-
-        start = random_block(len(self.basis), rank).to(self.basis)
-        return leading_eigenvectors(lambda v: outside(gram(outside(v))), start, rank)
+        found = []
+        for block, (columns, place) in enumerate(self._places()):
+            gram = self._gram(graph.x, columns, graph.space or MEMORY)
+            for rank in (8, self.ranks[block]):  # mostly there are few or none, which is found out cheaply
+                values, directions = leftover(gram, self.basis[columns, place], rank)
+                strong = values > 1.25 * self.weakest[block]
+                if int(strong.sum()) < rank:
+                    break
+            found.append(F.pad(directions[:, strong], (0, 0, columns.start, len(self.basis) - columns.stop)))
+        return torch.cat(found, 1)
 
     def weighted_rows(self, x: Tensor, rows: slice) -> Tensor:
         """Some rows of the weighted features."""
@@ -117,6 +137,23 @@ class ReducedFeatures(nn.Module):
 
     def _weighted(self, x: Tensor) -> Tensor:
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
+
+
+def leftover(gram: Gram, basis: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, and the leading right singular vectors of the features with this ``gram`` orthogonal to the basis."""
+
+    def outside(v: Tensor) -> Tensor:
+        return v - basis @ (basis.T @ v)
+
+    start = random_block(len(basis), rank).to(basis)
+    return leading_eigenvectors(lambda v: outside(gram(outside(v))), start, rank)
+
+
+def feature_columns(x: Tensor, columns: slice) -> Tensor:
+    """Some columns of dense or sparse features."""
+    if columns == slice(0, x.shape[1]):
+        return x
+    return x[:, columns] if x.layout != torch.sparse_csr else to_tensor(to_scipy(x)[:, columns], x.device)
 
 
 WEIGHTED = CacheKey[Tensor]("weighted features")

@@ -38,9 +38,10 @@ class ViewSources:
     Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
     neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
     smoothed rows of each view are centred on, ``columns() [4 or more, F]`` what the average node has of each feature
-    column in each of the views of words, made when it is asked for. ``lengths [N]`` of each view are those of its rows
-    before they were made of length one; nothing but what nodes hand on to new neighbours needs them, so that they are
-    not saved, and not there for a graph on disk.
+    column in each of the views of words, made when it is asked for. ``blocks [d]`` are the blocks of features that the
+    coordinates belong to, None if there is one. ``lengths [N, blocks]`` of each view are those of its rows before they
+    were made of length one; nothing but what nodes hand on to new neighbours needs them, so that they are not saved,
+    and not there for a graph on disk.
     """
 
     idf: Tensor
@@ -49,14 +50,28 @@ class ViewSources:
     links: Tensor
     means: tuple[Tensor, ...]
     columns: Callable[[], Tensor]
+    blocks: Tensor | None = None
     lengths: tuple[Tensor, ...] = ()
+
+    def centred(self, raw: Sequence[Tensor]) -> list[Tensor]:
+        """The common views from their rows before they are centred."""
+        parts = zip(raw, self.means, [self.blocks] * len(WORDS) + [None] * 2, strict=False)
+        return [centred(h, mean, blocks) for h, mean, blocks in parts]
+
+    def raw(self, views: Sequence[Tensor]) -> list[Tensor]:
+        """The rows of the common views before they were centred and of length one; empty ones stay empty."""
+        parts = zip(views, self.means, self.lengths, [self.blocks] * len(WORDS) + [None] * 2, strict=False)
+        found = [(view.float(), mean, spread(length, blocks)) for view, mean, length, blocks in parts]
+        return [torch.where(length > 0, view * length + mean, 0) for view, mean, length in found]
 
 
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
 class Views(nn.Module):
-    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean.
+    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean. Where the features have several
+    blocks of columns, such as words and the vectors of a text encoder, a view of words has the rank for each block, and
+    the row of each block has the length one.
 
     *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is averaged over
     two-step walks without self-loops (which suits a heterophilous graph), smoothed *near* (personalised PageRank,
@@ -69,11 +84,18 @@ class Views(nn.Module):
     the types of edges that a node has.
     """
 
-    def __init__(self, in_channels: int, rank: int = 256, use: EdgeUse | None = None) -> None:
+    def __init__(
+        self, in_channels: int, rank: int = 256, use: EdgeUse | None = None, blocks: Sequence[int] = ()
+    ) -> None:
         super().__init__()
         self.use = use or EdgeUse()
         self.rank = min(rank, max(in_channels, 64))
-        self.features = ReducedFeatures(in_channels, self.rank)
+        self.features = ReducedFeatures(in_channels, self.rank, blocks)
+
+    @classmethod
+    def of(cls, graph: Graph, rank: int = 256, use: EdgeUse | None = None) -> "Views":
+        """With the columns and blocks of a graph."""
+        return cls(graph.num_features, rank, use, tuple(graph.blocks.values()))
 
     def fit(self, graph: Graph) -> "Views":
         self.features.fit(self.use.seen(graph))
@@ -81,6 +103,15 @@ class Views(nn.Module):
 
     def forward(self, graph: Graph) -> list[Tensor]:
         return self._made(graph)[0]
+
+    def split(self, graph: Graph) -> list[Tensor]:
+        """The views of words of each block, block after block, then the others."""
+        made, sources = self._made(graph)
+        if sources.blocks is None:
+            return list(made)
+        words = made[: len(WORDS)]
+        parts = [_columns(sources.blocks, block) for block in range(len(self.features.blocks))]
+        return [*(view[:, part] for part in parts for view in words), *made[len(WORDS) :]]
 
     def sources(self, graph: Graph) -> ViewSources:
         """What the views of the graph were made from."""
@@ -93,10 +124,14 @@ class Views(nn.Module):
     def _make(self, whole: Graph) -> tuple[list[Tensor], ViewSources]:
         graph, features = union(whole), self.features
         x, n = graph.x, graph.num_nodes
-        padded = F.pad(features.basis, (0, self.rank - features.basis.shape[1]))
-        basis = torch.cat([padded, features.beyond_basis(graph)], 1)
-        half = 4 * (len(VIEWS) * self.rank + self.use.n_views * BESIDE) * n > HALF_FROM
-        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None}"
+        beyond, n_blocks, blocks = features.beyond_basis(graph), len(features.blocks), None
+        basis = torch.cat([features.padded(self.rank), beyond], 1)
+        if n_blocks > 1:
+            own = torch.arange(n_blocks, device=basis.device).repeat_interleave(self.rank)
+            blocks = torch.cat([own, features.block_of(beyond)])
+        width = (len(WORDS) * n_blocks + 2) * self.rank + self.use.n_views * BESIDE
+        half = 4 * width * n > HALF_FROM
+        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None} {features.blocks}"
         work = Work.of(graph, torch.half if half else torch.float32, basis, features.idf, features.centre, settings)
         smooth, mean = normalized_adjacency(graph), mean_adjacency(graph)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
@@ -108,10 +143,8 @@ class Views(nn.Module):
                 smoothing(smooth, *NEAR_STEPS),
                 smoothing(smooth, *FAR_STEPS),
             )
-            work.view("words", words)
-            work.view("words_two_steps", words, two)
-            work.view("words_near", words, near)
-            work.view("words_far", words, far)
+            for name, move in zip(WORDS, (None, two, near, far), strict=True):
+                work.view(name, words, move, blocks)
             work.view("links_two_steps", links, two)
             work.view("links_near", links, near)
             if self.use.n_views:  # only of a graph in memory, whose columns are one block
@@ -125,14 +158,14 @@ class Views(nn.Module):
 
         def columns() -> Tensor:  # without the graph: it keeps these sources, and would keep itself in memory
             averaged = (*WORDS, *names[len(VIEWS) :: 2][: len(there)])
-            full = torch.stack([work.space.read(f"full_{name}") for name in averaged], 1).float()
+            full = torch.stack([work.space.read(f"full_{name}").amax(1) for name in averaged], 1).float()
             return feature_mass(x, _usual(full, smooth, mean, there), idf, centre, space).T
 
         directions, found = work.space.open("directions"), partial(work.space.kept, "columns", columns)
         lengths: tuple[Tensor, ...] = ()
         if space is None:
             directions, lengths = directions.float(), tuple(work.space.read(f"length_{name}") for name in names)
-        sources = ViewSources(idf, centre, basis, directions, means, found, lengths)
+        sources = ViewSources(idf, centre, basis, directions, means, found, blocks, lengths)
         return [work.space.open(name) for name in names], sources
 
 
@@ -158,21 +191,22 @@ class Work:
         """Columns that only the making needs."""
         return Columns(self.space.within("raw"), name, self.n, self.space.columns(self.n, width, COPIES))
 
-    def view(self, name: str, source: Columns, move: "Move | None" = None) -> None:
-        """A view with unit rows, centred on its mean, from a source that ``move`` takes along the edges."""
+    def view(self, name: str, source: Columns, move: "Move | None" = None, blocks: Tensor | None = None) -> None:
+        """A view with unit rows (in each of the ``blocks``), centred on its mean, from a source that ``move`` takes
+        along the edges."""
         if self.space.has(name):
             return
         made = source if move is None else self.moved(self.columns(name, source.width), source, move)
         what = f"view {name.replace('_', ' ')}, by chunks of rows"
-        parts, sums = zip(*made.by_rows(_filled_rows, what), strict=True)
+        parts, sums = zip(*made.by_rows(partial(_filled_rows, blocks), what), strict=True)
         full = torch.cat(parts)
-        mean = (sum(sums) / full.sum().clamp(min=1)).float()
+        mean = (sum(sums) / spread(full.sum(0, keepdim=True), blocks)[0].clamp(min=1)).float()
         self.space.write(f"mean_{name}", mean)
         self.space.write(f"full_{name}", full)
         if self.space.folder is None:
-            lengths = made.by_rows(lambda rows: (rows - mean).norm(dim=1), what)
-            self.space.write(f"length_{name}", torch.cat(list(lengths)) * full)
-        self.keep(name, made.width, self.dtype, lambda rows: centred(made.rows(rows), mean), 3 * made.width)
+            found = made.by_rows(lambda rows: lengths(rows - mean, blocks), what)
+            self.space.write(f"length_{name}", torch.cat(list(found)) * full)
+        self.keep(name, made.width, self.dtype, lambda rows: centred(made.rows(rows), mean, blocks), 3 * made.width)
         if made is not source:
             made.drop()
 
@@ -265,10 +299,17 @@ def _make_block(target: Columns, source: Columns, move: Move, turn: Tensor | Non
         target.write(i, move(given(i) if turn is None else source.times(turn[:, target.blocks[i]])))
 
 
-def _filled_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows are not empty, and the sum of these."""
-    full = filled(rows)
-    return full.to(torch.uint8), (rows * full[:, None]).sum(0, dtype=torch.float64)
+def _columns(blocks: Tensor, block: int) -> slice | Tensor:
+    """The coordinates of a block; a slice, which is not copied, if nothing is beyond the basis."""
+    found = (blocks == block).nonzero().ravel()
+    first, last = int(found[0]), int(found[-1])
+    return slice(first, last + 1) if last - first + 1 == len(found) else found
+
+
+def _filled_rows(blocks: Tensor | None, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows are not empty, in each block, and the sum of these."""
+    full = lengths(rows, blocks) > 1e-6
+    return full.to(torch.uint8), (rows * spread(full, blocks)).sum(0, dtype=torch.float64)
 
 
 def orthonormal(gram: Tensor) -> Tensor:
@@ -318,15 +359,24 @@ def random_fourier(words: Tensor, width: int) -> Tensor:
     return torch.cos(4 * F.normalize(words, dim=1) @ directions + shift)
 
 
-def filled(h: Tensor) -> Tensor:
-    """Which rows ``[N]`` are not empty."""
-    lengths: Tensor = h.norm(dim=1)
-    return lengths > 1e-6
+def lengths(h: Tensor, blocks: Tensor | None = None) -> Tensor:
+    """Of the rows of ``h [N, d]``, ``[N, 1]``; or of their parts, whose columns have the same number in ``blocks``."""
+    if blocks is None:
+        whole: Tensor = h.norm(dim=1, keepdim=True)
+        return whole
+    return (h.square() @ F.one_hot(blocks).to(h)).sqrt()
 
 
-def centred(h: Tensor, mean: Tensor | None = None) -> Tensor:
-    """Rows minus ``mean`` (by default of those that are not empty), of length one; empty rows stay empty."""
-    full = filled(h)
+def spread(part: Tensor, blocks: Tensor | None) -> Tensor:
+    """A number for each block ``[N, blocks]`` at all of its columns."""
+    return part if blocks is None else part[:, blocks]
+
+
+def centred(h: Tensor, mean: Tensor | None = None, blocks: Tensor | None = None) -> Tensor:
+    """Rows minus ``mean`` (by default of those that are not empty), of length one (in each of the ``blocks``); empty
+    rows stay empty."""
+    full = lengths(h, blocks) > 1e-6
     if mean is None:
-        mean = h[full].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
-    return F.normalize((h - mean) * full[:, None], dim=1)
+        mean = h[full[:, 0]].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
+    h = (h - mean) * spread(full, blocks)
+    return h / spread(lengths(h, blocks).clamp(min=1e-12), blocks)
