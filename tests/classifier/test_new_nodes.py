@@ -19,7 +19,7 @@ from fewnode.graph.arrays import GraphCache
 from fewnode.graph.edge_types import EdgeUse, union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.nn.features import tfidf
-from fewnode.nn.views import centred, neighbour_lists
+from fewnode.nn.views import neighbour_lists
 from oracles.views import six_views
 
 N, NEW, CLASSES = 400, 40, 6
@@ -30,7 +30,9 @@ def whole(kind: str, seed: int = 0) -> Graph:
     rng = np.random.default_rng(seed)
     true = rng.integers(0, CLASSES, N)
     pairs = [(i, j) for i in range(N) for j in (*rng.choice(np.flatnonzero(true == true[i]), 3), rng.integers(N))]
-    width = 300 if kind == "words" else 14  # wider than the views: then the features count one by one too
+    width = (
+        600 if kind == "blocks" else 300 if kind == "words" else 14
+    )  # wider than the views: then the features count one by one too
     x = rng.normal(size=(N, width)).astype(np.float32)
     x += (1 if kind == "kinds" else 2) * np.eye(width, dtype=np.float32)[true]
     y = np.where((rng.random(N) < 0.7) & (np.arange(N) < N - NEW), true, -1)
@@ -41,6 +43,10 @@ def whole(kind: str, seed: int = 0) -> Graph:
         more = {"edge_type": np.arange(len(pairs)) % 4 == 3, "directed": True}
         return Graph.from_edges(np.array(pairs).T, features, y, node_names=names, class_names=classes, **more)
     named = {"node_names": names, "class_names": classes, "edge_weight": weight}
+    if kind == "blocks":  # words, and a vector of which some nodes have none
+        vectors = sp.csr_matrix(x[:, :20] * (rng.random((N, 1)) < 0.9))
+        features = sp.hstack([np.floor(np.abs(x)) / 10, vectors]).tocsr()
+        named["blocks"] = {"words": width, "vectors": 20}
     return Graph.from_edges(np.array(pairs).T, features, y, **named)
 
 
@@ -61,7 +67,7 @@ def in_full(graph: Graph, model: OpenSetModel) -> OpenSetModel:
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
     links = neighbour_lists(graph) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
     h = six_views(normal, mean, words, links)
-    x = model.pipeline.pca.transform([centred(part, m) for part, m in zip(h, sources.means, strict=False)])
+    x = model.pipeline.pca.transform(sources.centred(h))
     hops = HopFeatures.of(graph, sources) if len(known.hops) else None
     logits, alone = known.logits(x, normal, y, features=hops)
     masses = [propagated_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
@@ -69,7 +75,7 @@ def in_full(graph: Graph, model: OpenSetModel) -> OpenSetModel:
     return replace(model, x=x, y=y, log_known=logits.log_softmax(1), features=features)
 
 
-@pytest.fixture(scope="module", params=["numbers", "words", "weights"])
+@pytest.fixture(scope="module", params=["numbers", "words", "weights", "blocks"])
 def fitted(request):
     graph = whole(request.param)
     old, new, edges = halves(graph)

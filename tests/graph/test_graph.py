@@ -237,3 +237,19 @@ def test_titles_need_not_differ_and_pass_through_npz_and_subgraphs(tmp_path):
     assert again.subgraph(torch.tensor([False, True, True])).node_titles == ("", "Tea")
     with pytest.raises(InputError, match="2 node names for 3 nodes"):
         Graph.from_edges([[0, 1], [1, 2]], num_nodes=3, node_titles=["a", "b"])
+
+
+def test_blocks_of_features_are_kept(tmp_path):
+    from fewnode.graph.stored import open_store, save_store
+
+    x, blocks = np.eye(3, dtype=np.float32), {"words": 2, "vectors": 1}
+    graph = Graph.from_edges([[0, 1], [1, 2]], x, blocks=blocks)
+    graph.save_npz(tmp_path / "g.npz")
+    save_store(graph, tmp_path / "store")
+    for again in (Graph.from_npz(tmp_path / "g.npz"), open_store(tmp_path / "store"), graph.subgraph(graph.y < 0)):
+        assert again.blocks == blocks
+    assert graph.with_features(graph.features).blocks == {}
+    assert graph.fingerprint != Graph.from_edges([[0, 1], [1, 2]], x).fingerprint
+    assert Graph.from_edges([[0, 1], [1, 2]], x, blocks={"words": 3}).blocks == {}  # one block is no block
+    with pytest.raises(InputError, match="3 together"):
+        Graph.from_edges([[0, 1], [1, 2]], x, blocks={"words": 2, "vectors": 2})

@@ -311,3 +311,22 @@ def test_where_links_are_all_half_of_the_score_is_a_distance_which_one_shot_cann
     tasks = draw_tasks(graph.y, split.base, 3, 1, 4, 2, 0)
     alone.loss(training_view(graph, split), tasks).backward()
     assert alone.distance_weight.grad.abs() < 1e-6 < alone.gate.grad.abs().max()
+
+
+def test_a_block_that_tells_classes_apart_starts_with_the_larger_share(small):
+    graph, split = small
+    noise = torch.randn(300, 40, generator=torch.Generator().manual_seed(0))
+    blocks = {"words": graph.num_features, "noise": 40}
+    both = graph.with_features(torch.cat([graph.x.to_dense(), noise], 1), None, blocks)
+    model = fit("vantage", both, split, n_way=3, k_shot=2, steps=0, rank=16)
+    near, useless = (model.first[view] for view in model.near)
+    assert near > useless + 1 and len(model.gate) == 8 + 2 + 8 + 1
+    assert torch.equal(model.gate.detach(), torch.tensor(model.first))
+    tasks = draw_tasks(graph.y, split.novel, 3, 2, 5, 50, seed=0)
+    plain = fit("vantage", graph.with_features(graph.x.to_dense()), split, n_way=3, k_shot=2, steps=0, rank=16)
+    with_noise = evaluate(model, both, tasks=tasks).accuracy
+    assert with_noise > evaluate(plain, plain_graph(graph), tasks=tasks).accuracy - 0.05
+
+
+def plain_graph(graph):
+    return graph.with_features(graph.x.to_dense())

@@ -101,3 +101,32 @@ def test_a_graph_that_nobody_holds_is_gone_with_its_views():
         assert left() is None, "something in its cache holds the graph, so that only the garbage collector frees it"
     finally:
         gc.enable()
+
+
+def test_each_block_of_features_has_the_views_it_would_have_alone():
+    graph = planted(300, 6, seed=0)[0]
+    words = graph.x.to_dense()
+    vectors = torch.randn(300, 70, generator=torch.Generator().manual_seed(0)) + words[:, :70]
+    vectors[:40] = 0  # nodes without a text
+    both = graph.with_features(torch.cat([words, vectors], 1), None, {"words": words.shape[1], "vectors": 70})
+    split = Views.of(both, 32).fit(both).split(both)
+    for block, part in enumerate((words, vectors)):
+        alone = graph.with_features(part)
+        for made, expected in zip(split[4 * block :], Views.of(alone, 32).fit(alone)(alone)[:4], strict=False):
+            torch.testing.assert_close(made @ made.T, expected @ expected.T, atol=2e-4, rtol=0)
+    assert len(split) == 10 and split[8].shape == (300, 32)
+
+
+def test_directions_that_a_block_lacked_belong_to_it():
+    graph = planted(300, 6, seed=0)[0]
+    x = torch.zeros(300, 20)
+    x[:, :6] = torch.randn(300, 6, generator=torch.Generator().manual_seed(0))
+    blocks = {"a": 12, "b": 8}
+    views = Views(20, 3, blocks=tuple(blocks.values())).fit(graph.with_features(x, None, blocks))
+    x[:, 15:18] = 50 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1))  # only the second block changes
+    other = graph.with_features(x, None, blocks)
+    beyond = views.features.beyond_basis(other)
+    assert beyond.shape[1] and (views.features.block_of(beyond) == 1).all()
+    first, second = views.split(other)[0], views.split(other)[4]
+    assert first.shape[1] == views.rank and second.shape[1] == views.rank + beyond.shape[1]
+    assert torch.allclose(second.norm(dim=1), torch.ones(300), atol=1e-5)

@@ -64,7 +64,9 @@ class FeatureSchema:
             raise InputError("this graph's features are sparse, but the model was fitted on dense columns")
         centre, scale = (torch.tensor(part, device=graph.device) for part in (self.centre, self.scale))
         if graph.space is not None:
-            own = graph.with_features(standardised(graph.features, centre, scale, graph.space), graph.feature_names, graph.blocks)
+            own = graph.with_features(
+                standardised(graph.features, centre, scale, graph.space), graph.feature_names, graph.blocks
+            )
             own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
             return own
         return graph.with_features((graph.features - centre).div_(scale), graph.feature_names, graph.blocks)

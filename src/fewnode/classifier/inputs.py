@@ -203,8 +203,10 @@ def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
     Leman)."""
     found = dict(arguments)
     names, x, columns = found["node_names"], found.get("x"), found.get("feature_names")
-    if x is not None and columns is not None and list(columns) != sorted(columns):
-        order = sorted(range(len(columns)), key=columns.__getitem__)
+    if x is not None and columns is not None:
+        widths = found.get("blocks") or {"": len(columns)}
+        kind = np.repeat(np.arange(len(widths)), list(widths.values()))  # columns stay in their block
+        order = np.lexsort((np.array(columns, dtype=str), kind)).tolist()
         found["feature_names"] = columns = tuple(columns[i] for i in order)
         x = x[:, order] if isinstance(x, np.ndarray) else sp.csr_matrix(sp.csc_matrix(x)[:, order])
     colour = _refined(_feature_hash(x, columns, len(names)), found["edge_index"])

@@ -22,12 +22,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.operators import Operator, column_means, feature_rows, mean_adjacency, ppr_smooth, row_bytes
-from ..nn.features import column_mass, tfidf, weighted_features
+from ..graph.arrays import CacheKey
+from ..graph.operators import Operator, column_means, columns_of, feature_rows, mean_adjacency, ppr_smooth, row_bytes
+from ..nn.features import column_mass, feature_columns, tfidf, weighted_features
 from ..nn.optimizers import LBFGS
 from ..nn.views import VIEWS, ViewSources
 from ..store import CHUNK, MEMORY, Space, rows_at
 
+WIDE = CacheKey[Tensor]("weighted features of wide blocks")
 WIDTH = 512  # principal components that are kept
 PROPAGATION = ((0.1, 10), (0.5, 4))  # restart probability and steps of label propagation: far, near
 SMOOTHING = 1e-3  # mass of the class prior beside what is propagated to a node
@@ -79,20 +81,28 @@ class ViewPCA:
 @dataclass(frozen=True)
 class HopFeatures:
     """The weighted features ``T [N, F]`` of the nodes, of their neighbours (``M T``, the mean) and over two steps
-    (``M M T``), side by side but never formed: classes are projected before they are aggregated."""
+    (``M M T``), side by side but never formed: classes are projected before they are aggregated. Narrow blocks after
+    the first ``wide`` columns, such as the vectors of texts, have no weight: the coordinates lose nothing of them."""
 
     graph: Graph
     idf: Tensor
     centre: Tensor
     scale: float
+    wide: int
 
     @classmethod
     def of(cls, graph: Graph, sources: ViewSources) -> "HopFeatures":
         """Features weighted as in the views; dense ones are scaled to a mean length of one."""
+        widths = list(graph.blocks.values())
+        while graph.space is None and len(widths) > 1 and widths[-1] <= WIDTH:
+            widths.pop()
+        wide = sum(widths) or graph.num_features
         if graph.x.layout == torch.sparse_csr:
-            return cls(graph, sources.idf, sources.centre, 1.0)
+            return cls(graph, sources.idf, sources.centre, 1.0, wide)
         squares = column_means(graph.x.square(), graph.space or MEMORY) - sources.centre.square()
-        return cls(graph, sources.idf, sources.centre, float(squares.sum().clamp(min=1e-12).rsqrt()))
+        return cls(
+            graph, sources.idf, sources.centre, float(squares.sum().clamp(min=1e-12).rsqrt()), graph.num_features
+        )
 
     def own(self, x: Tensor, weights: Tensor) -> Tensor:
         """``T W`` for features ``x [n, F]`` of some nodes."""
@@ -104,9 +114,13 @@ class HopFeatures:
         """``T W`` of all nodes, ``[N, C]``."""
         x, space = self.graph.x, self.graph.space
         if space is None and x.layout == torch.sparse_csr:
-            return weighted_features(self.graph, self.idf) @ weights
+            return self._weighted() @ weights[: self.wide]
         parts = (space or MEMORY).rows(len(x), 2 * row_bytes(x))
         return torch.cat([self.own(feature_rows(x, rows), weights) for rows in parts])
+
+    def _weighted(self) -> Tensor:
+        whole = weighted_features(self.graph, self.idf)
+        return self.graph.cache.get(WIDE, lambda: feature_columns(whole, slice(0, self.wide)), source=self.idf)
 
     def logits(self, weights: Tensor) -> Tensor:
         """``T W_0 + M T W_1 + M M T W_2 + b`` of all nodes, ``[N, C]``, for ``weights [3 F + 1, C]``."""
@@ -124,7 +138,11 @@ class HopFeatures:
         graph, found, bias = self.graph, list[Tensor](), residual.sum(0, keepdim=True)
         for hop in range(3):
             residual = mean_adjacency(graph).T @ residual if hop else residual
-            found.append(self.scale * column_mass(graph, residual, self.idf, self.centre))
+            if self.wide < graph.num_features:
+                mass = F.pad(columns_of(self._weighted(), residual), (0, 0, 0, graph.num_features - self.wide))
+            else:
+                mass = self.scale * column_mass(graph, residual, self.idf, self.centre)
+            found.append(mass)
         return torch.cat([*found, bias])
 
     def fit(self, y: Tensor, nodes: Tensor, n_classes: int, steps: int = 25, penalty: float = 0.1) -> Tensor:

@@ -26,7 +26,6 @@ from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
 SEARCHED = CacheKey[Pool]("views of the nodes searched for pseudo-supports")
-GAMMA = 1.0
 LDA_VIEW = CacheKey[Tensor]("LDA view")
 
 
@@ -38,8 +37,9 @@ class Vantage(Method):
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and an LDA view has the directions that tell base classes apart.
     The gate decides how much both count. Each block of feature columns (words, the vectors of a text encoder) has views
-    of its own, which start with a share that follows how well its nearest view alone tells base classes apart. *Task level*: the mean of a class is drawn towards its pseudo-support, the
-    nodes of the graph nearest to it, whatever they are labelled, which counts as much as two further examples; and a
+    of its own, which start with a share that follows how well its near view alone tells base classes apart.
+    *Task level*: the mean of a class is drawn towards its pseudo-support, the nodes of the graph nearest to it,
+    whatever they are labelled, which counts as much as two further examples; and a
     learned part of the score is the distance to that mean instead of the cosine, by which a class that is spread out
     reaches further. On a graph without ``words`` of its own, half of a node is its position: where its walks go.
 
@@ -117,9 +117,9 @@ class Vantage(Method):
     def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Which directions and types of edges help to tell base classes apart, and whether there are features."""
         use, notes = choose_edges(graph, options.get("rank", 256))
-        edges = {} if use == EdgeUse() else {"edges": asdict(use)}
-        edges |= {"blocks": tuple(graph.blocks.values())} if graph.blocks else {}
-        return edges | ({} if graph.has_features else {"words": False}), notes
+        found: dict[str, Any] = {} if use == EdgeUse() else {"edges": asdict(use)}
+        found |= {"blocks": tuple(graph.blocks.values())} if graph.blocks else {}
+        return found | ({} if graph.has_features else {"words": False}), notes
 
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph).split(graph)
@@ -139,7 +139,7 @@ class Vantage(Method):
         nodes = sample_per_class(y, base, 100)
         places = torch.searchsorted(base, y[nodes])
         found = [float(novel_accuracies(views[view][nodes].float(), places).mean()) for view in self.near]
-        odds = torch.tensor(found).clamp(0.01, 0.99).logit() * GAMMA
+        odds = torch.tensor(found).clamp(0.01, 0.99).logit()
         change = (odds.log_softmax(0) + math.log(len(found))).tolist()
         blocks = [view // len(WORDS) for view in (*self.used, *self.whitened)]
         for place, block in enumerate(blocks):

@@ -54,7 +54,8 @@ class ReducedFeatures(nn.Module):
         fitted = ReducedFeatures(len(self.idf), self.rank, self.blocks).to(graph.device)
         space = graph.space or Space()
         # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
-        name = f"features-{hashlib.sha256(f'{graph.fingerprint} {self.basis.shape} {self.blocks}'.encode()).hexdigest()[:16]}"
+        made_from = f"{graph.fingerprint} {self.basis.shape} {self.blocks}"
+        name = f"features-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
         packed = space.kept(name, lambda: fitted._learn(graph.x, space)._packed())
         parts = packed.split([part.numel() for part in self.state_dict().values()])
         for own, part in zip(fitted.state_dict().values(), parts, strict=True):
@@ -140,7 +141,7 @@ class ReducedFeatures(nn.Module):
 
 
 def leftover(gram: Gram, basis: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, and the leading right singular vectors of the features with this ``gram`` orthogonal to the basis."""
+    """Eigenvalues, and the leading right singular vectors of features with this ``gram`` orthogonal to the basis."""
 
     def outside(v: Tensor) -> Tensor:
         return v - basis @ (basis.T @ v)

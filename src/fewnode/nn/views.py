@@ -69,9 +69,9 @@ ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
 class Views(nn.Module):
-    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean. Where the features have several
-    blocks of columns, such as words and the vectors of a text encoder, a view of words has the rank for each block, and
-    the row of each block has the length one.
+    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean. Where the features have
+    several blocks of columns, such as words and the vectors of a text encoder, a view of words has ``rank`` columns for
+    each block, and the row of each block has the length one.
 
     *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is averaged over
     two-step walks without self-loops (which suits a heterophilous graph), smoothed *near* (personalised PageRank,

@@ -1,7 +1,8 @@
 """The columns of a node table as features: words, categories, numbers and vectors, each a block of columns.
 
 A single block is left in its own units. Several are put side by side as one sparse matrix: each block gets the same
-length on average, times its ``SHARE``, then each row the length one, so that no block outweighs the others.
+length on average, times its ``SHARE``, then each row the length one, so that no block outweighs the others. The
+blocks are told apart by name, so that a method can look at vectors alone.
 
 What has to be known of all rows is fitted first, then rows are encoded, some at a time or all at once."""
 
@@ -19,7 +20,14 @@ from .names import FLAGS
 from .read import Table
 from .schema import Role
 
-SHARE = {"text": 1.0, "counts": 1.0, "category": 0.25, "number": 0.25, "vectors": 0.25}  # by benchmarks/blocks.py
+SHARE = {
+    "text": 1.0,
+    "counts": 1.0,
+    "category": 0.25,
+    "number": 0.25,
+    "vectors": 0.25,
+    "meaning": 0.25,
+}  # by benchmarks/blocks.py
 
 
 @dataclass(frozen=True)
@@ -175,9 +183,9 @@ def encode(
     encoder: TableEncoder,
     rows: slice | None = None,
     apart: Sequence[Block] = (),
-) -> tuple[Any, tuple[str, ...] | None, TableEncoder]:
-    """The features of all or some rows of a node table, beside blocks that come ``apart``; their names; and the
-    encoder with the means of vectors, which stand for those that are missing."""
+) -> tuple[Any, tuple[str, ...] | None, dict[str, int], TableEncoder]:
+    """The features of all or some rows of a node table, beside blocks that come ``apart``; the names of their columns;
+    how many are of each kind; and the encoder with the means of vectors, which stand for those that are missing."""
     blocks = []
     for use, columns in columns_by_use(roles).items():
         if use == "text":
@@ -236,21 +244,25 @@ def _vector_block(x: np.ndarray, name: str, encoder: TableEncoder) -> tuple[Bloc
     return Block("vectors", x, names), replace(encoder, centre=centre)
 
 
-def combined(blocks: Sequence[Block], encoder: TableEncoder) -> tuple[Any, tuple[str, ...] | None, TableEncoder]:
+def combined(
+    blocks: Sequence[Block], encoder: TableEncoder
+) -> tuple[Any, tuple[str, ...] | None, dict[str, int], TableEncoder]:
     """One matrix of features: a single block as it is, several scaled to one another. What the encoder does not know
     of a block is fitted to it."""
     if not blocks:
-        return None, None, encoder
+        return None, None, {}, encoder
     if len(blocks) == 1:
-        return blocks[0].x, blocks[0].names, encoder
-    parts = []
+        return blocks[0].x, blocks[0].names, {}, encoder
+    parts, widths = [], dict[str, int]()
     for place, block in enumerate(blocks):
+        name = f"{block.kind} {place}" if block.kind in ("vectors", "meaning") else "table"
+        widths[name] = widths.get(name, 0) + block.x.shape[1]
         x, encoder = _scaled(block, f"{place}", encoder)
         parts.append(SHARE[block.kind] * x)
     joined = sp.csr_array(sp.hstack(parts, "csr"), dtype=np.float32)
     lengths = np.sqrt(np.asarray(joined.power(2).sum(axis=1)).ravel())
     joined.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(joined.indptr)).astype(np.float32)
-    return joined, _distinct(blocks), encoder
+    return joined, _distinct(blocks), widths, encoder
 
 
 def _scaled(block: Block, key: str, encoder: TableEncoder) -> tuple[Any, TableEncoder]:

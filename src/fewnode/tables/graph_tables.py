@@ -106,11 +106,12 @@ def read_graph(
     fitted = fitted if vocabulary is None else replace(fitted, words=tuple(vocabulary))
     fitted = fit_encoder(all_nodes.table, schema.nodes, fitted, beside=file is not None)
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
-    x, names, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
+    x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
         found["edge_index"] = _nearest_edges(x, knn, known.table.path)
     roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for table in schema.edges for role in table)]
-    return GraphTables({**found, "x": x, "feature_names": names}, roles, notes, schema.columns(), fitted, listed)
+    found |= {"x": x, "feature_names": names, "blocks": blocks}
+    return GraphTables(found, roles, notes, schema.columns(), fitted, listed)
 
 
 def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:

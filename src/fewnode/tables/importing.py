@@ -199,7 +199,7 @@ def _write_nodes(
 ) -> dict[str, Any]:
     """Write names, labels and features of all nodes."""
     table, label, files = nodes.table, schema.named("label"), GrowingArrays(work)
-    notes, names, width = list[str](), None, None
+    notes, names, width, blocks = list[str](), None, None, dict[str, int]()
     number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, notes)
     encoder = fit_encoder(table, schema.nodes, TableEncoder(), batch=batch)
     texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})
@@ -212,7 +212,7 @@ def _write_nodes(
             files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"])
             files.append(f"{what}_letters", letters[f"{what}_letters"])
         files.append("y", np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
-        x, names, _ = encode(table, schema.nodes, encoder, rows)
+        x, names, blocks, _ = encode(table, schema.nodes, encoder, rows)
         if sp.issparse(x):
             width = x.shape[1]
             files.append_csr(x)
@@ -227,7 +227,7 @@ def _write_nodes(
     files.close()
     unused = [role for role in schema.nodes if not role.use]
     notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
-    return {"class_names": classes, "feature_names": names, "width": width, "notes": notes}
+    return {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes}
 
 
 def write_arcs(
