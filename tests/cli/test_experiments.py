@@ -153,3 +153,16 @@ def test_a_terminal_shows_bars_of_what_runs_and_a_line_for_what_has_finished(mon
 
 def test_clock():
     assert [clock(seconds) for seconds in (3.2, 89, 600, 7200)] == ["3 s", "89 s", "10 min", "2.0 h"]
+
+
+def test_compare_of_predictions(run, tmp_path):
+    table, rows = tmp_path / "a.csv", tmp_path / "rows"
+    table.write_text("id,label,probability\na,x,0.5\nb,y,0.9\n")
+    (tmp_path / "b.csv").write_text("id,label,probability\na,x,0.5\nb,x,0.8\n")
+    rows.write_text('{"id": "r"}\n')
+    code, out, _ = run("compare", table, tmp_path / "b.csv")
+    assert code == 0 and "2 nodes are in both tables, 1 of them with another class (50.00 %)" in out
+    code, out, _ = run("compare", table, tmp_path / "b.csv", "--json")
+    assert code == 0 and json.loads(out)["surest"][0]["id"] == "b"
+    code, _, err = run("compare", table, rows)
+    assert code == 2 and "compare like with like" in err and len(err.splitlines()) == 1
