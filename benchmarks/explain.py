@@ -55,10 +55,8 @@ def fitted(dataset: str, folder: str) -> dict[str, list[int]]:
 def loaded(folder: str, graph: str | None) -> fewnode.FewShotClassifier:
     """The model on its graph, with what was kept of the known classes."""
     watch = Watch()
-    classifier = fewnode.FewShotClassifier.load(folder)
-    read = fewnode.Graph.from_npz(graph) if graph else classifier.read()
-    classifier.attach(read).learn_known()
-    print(f"{read}\nloading the graph and the model: {watch}", flush=True)
+    classifier = fewnode.FewShotClassifier.load(folder, fewnode.Graph.from_npz(graph) if graph else None).learn_known()
+    print(f"{classifier.graph}\nloading the graph and the model: {watch}", flush=True)
     return classifier
 
 

@@ -68,7 +68,6 @@ def main(folder: Path) -> None:
 
     # fewnode predict model --support suspects.csv --out predictions.csv
     loaded = fewnode.FewShotClassifier.load(made / "model")
-    loaded.attach(loaded.read())
     loaded.adapt(folder / "suspects.csv")
     found = loaded.predict_proba(loaded.unlabelled())
     write_columns(made / "predictions.csv", found.table(), force=True)

@@ -177,13 +177,14 @@ class Facts(msgspec.Struct, frozen=True):
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     blocks: dict[str, int] = {}
+    directed: bool = False  # only of a graph in the folder of a model
+    edge_type_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what was not used of the tables
 
     @classmethod
     def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:
-        """Describe the ``graph`` whose arrays are in a folder; with the hashes, the folder is a store."""
+        """Describe the ``graph`` whose arrays are in a folder; with a manifest, the folder is a store."""
         write_json(folder / STORE, {"format": FORMAT, **graph})
-        Manifest.write(folder)
 
 
 class Store:
@@ -207,11 +208,10 @@ class Store:
             self.manifest.check(self.folder, name, REMEDY, hashed=self.verify)
         return {name.removesuffix(".npy"): read_mapped(self.folder / name) for name in names}
 
-    def digest(self, labels: bool = True) -> str:
-        """What tells one store from another; without ``labels``, one structure with its features from another."""
+    def digest(self) -> str:
+        """What tells one structure with its features from another, whatever the labels."""
         files = {name: entry.sha256 for name, entry in self.manifest.files.items()}
-        if not labels:
-            files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", "title_", STORE))}
+        files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", "title_", STORE))}
         return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
 

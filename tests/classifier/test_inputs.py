@@ -60,8 +60,10 @@ def test_frames_are_fitted_adapted_and_attached(made, frame, tmp_path, monkeypat
     assert torch.equal(again.adapt(ids, among="new").predict_proba([1000, 1003]).probabilities, found.probabilities)
     with pytest.raises(InputError, match="no node 7 in the graph"):
         again.predict([7])
-    with pytest.raises(InputError, match="does not remember any tables"):
-        again.read()
+    ready = FewShotClassifier.load(tmp_path / "model")  # the folder holds the graph and its table
+    assert torch.equal(ready.adapt(ids, among="new").predict_proba([1000, 1003]).probabilities, found.probabilities)
+    shown = ready.source.node_columns(["1003", "1000"], ["title"])["title"]
+    assert shown == [" ".join(f"word{w}" for w in graph.features_scipy()[i].indices) for i in (1, 0)]
 
 
 def test_networkx_with_ids_of_any_kind(made):

@@ -268,14 +268,14 @@ def test_a_wrong_threshold_and_lost_or_incomplete_tables(run, home, tmp_path):
     own_graph.write_tables(tmp_path)
     fit = ["fit", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m"]
     assert run(*fit)[0] == 0
-    words = ["predict", "m", "--support", "support.csv", "--out", "p.csv"]
-    with Path("edges.csv").open("a") as file:
-        file.write("n0,n100\n")
+    words = ["predict", "m", "--support", "support.csv", "--out", "p.csv", "--force"]
+    assert run(*words)[0] == 0
+    before = Path("p.csv").read_bytes()
+    assert run(*fit, "--without-data", "--force")[0] == 0
     code, _, err = run(*words)
-    assert code == 0 and "have changed since" in err
-    Path("edges.csv").unlink()
-    code, _, err = run(*words, "--force")
-    assert code == 2 and "is gone" in err and "--edges" in err
+    assert code == 2 and "saved without its data: name the tables with --edges and --nodes" in err
+    assert run(*words, "--edges", "edges.csv", "--nodes", "nodes.csv")[0] == 0
+    assert Path("p.csv").read_bytes() == before
 
 
 def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):

@@ -76,7 +76,6 @@ def make_own(folder: Path) -> None:
 def read_own(folder: Path) -> Any:
     classifier = FewShotClassifier.load(folder / "model")
     assert classifier.model is not None
-    classifier.attach(classifier.read())
     world = classifier.open_set_model()
     shown = (classifier.notes, classifier.known, classifier.source, classifier.schema)
     kept = tensors([world.x, world.log_known, world.features]), world.simulated

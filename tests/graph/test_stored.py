@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import sparse as sp
 
 import fewnode
 from fewnode import Graph, InputError
 from fewnode import store as spaces
+from fewnode.files import Manifest
 from fewnode.graph import operators as passes
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
-from fewnode.graph.stored import open_store, save_store
+from fewnode.graph.stored import open_store, read_graph, save_store, write_graph
 
 
 def made(weighted: bool = False) -> Graph:
@@ -107,9 +109,7 @@ def test_passes_over_features_are_those_in_memory(tmp_path, monkeypatch):
 def _rewritten(folder, name, array):
     """Put another array into a store, with hashes that fit."""
     np.save(folder / f"{name}.npy", array)
-    facts = json.loads((folder / "store.json").read_text())
-    del facts["format"]
-    spaces.Facts.write(folder, facts)
+    Manifest.write(folder)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +140,33 @@ def test_a_pipe_in_a_store_is_refused_not_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / "g.store" / name)
     with pytest.raises(InputError, match="is a pipe or a device"):
         open_store(tmp_path / "g.store", 1 << 30)
+
+
+PAIRS = np.array([[0, 1, 2, 3, 3], [1, 2, 3, 0, 3]])
+KINDS = {
+    "plain": {"x": np.eye(5, 3, dtype=np.float32), "feature_names": ["a", "b", "c"]},
+    "types": {"x": np.eye(5, 3, dtype=np.float32), "edge_type": ["u", "v", "u", "v", "v"], "directed": True},
+    "weights": {"x": np.eye(5, 3, dtype=np.float32), "edge_weight": [1.0, 2, 3, 4, 5], "edge_type": [0, 0, 1, 1, 0]},
+    "words": {"x": sp.csr_matrix(np.eye(5, 9, dtype=np.float32))},
+    "no features": {},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_read_again(kind, tmp_path):
+    names = {"node_names": [*"vwxyz"], "class_names": ["first", "second"]}
+    graph = Graph.from_edges(PAIRS, y=[0, 1, -1, 1, -1], **names, **KINDS[kind])
+    write_graph(graph, tmp_path)
+    Manifest.write(tmp_path)
+    found = read_graph(tmp_path)
+    assert found.fingerprint == graph.fingerprint and torch.equal(found.y, graph.y)
+    for name in ("node_names", "class_names", "feature_names", "directed", "self_loops", "duplicates", "space"):
+        assert getattr(found, name) == getattr(graph, name)
+    assert (found.edge_types is None) == (kind not in ("types", "weights"))
+    assert found.edge_types is None or found.edge_types.names == graph.edge_types.names
+
+
+def test_a_graph_without_edges(tmp_path):
+    write_graph(Graph.from_edges(np.zeros((2, 0), int), x=np.ones((3, 1))), tmp_path)
+    Manifest.write(tmp_path)
+    assert read_graph(tmp_path).num_edges == 0

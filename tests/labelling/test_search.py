@@ -16,7 +16,7 @@ def browser(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,ab\nab,c\n")
     source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="what")
     classifier = FewShotClassifier("probe")
-    (classifier.graph, _), classifier.source = source.infer(), source
+    classifier.graph, classifier.source = source.infer()
     return Browser(classifier)
 
 

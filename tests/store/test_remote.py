@@ -55,5 +55,5 @@ def test_what_is_wrong_with_a_store_elsewhere_is_named(tmp_path, url):
 
 def test_a_source_keeps_urls_and_takes_files_for_paths(tmp_path):
     assert TableSource.of("s3://bucket/g.store").edges == "s3://bucket/g.store"
-    assert TableSource.of("s3://bucket/g.store").stored and TableSource.of("s3://bucket/g.store").missing() is None
+    assert TableSource.of("s3://bucket/g.store").stored
     assert TableSource.of(f"file://{tmp_path}/g.store").edges == str(tmp_path / "g.store")

@@ -15,10 +15,12 @@ from ..datasets import load_dataset
 from ..errors import InputError, one_of
 from ..files import Manifest, PathLike, Positive, check_place, parse_json, unchanged, whole_folder, write_json
 from ..graph import Graph
-from ..graph.graph import FINGERPRINT
+from ..graph.stored import read_graph, write_graph
 from ..methods.base import Method
 from ..nn.landmarks import wordless_bytes
-from ..store import Engine, Space, format_bytes
+from ..store import STORE, Space, format_bytes
+from ..tables import read_columns
+from ..tables.write import write_table
 from ..tasks import ClassSplit
 from ..training import checkpoint, loop
 from ..training import evaluate as inference
@@ -51,7 +53,7 @@ from .predictions import Candidates, Predictions
 from .simulation import Expectation, Progress
 from .suggest import Suggester, Suggestions
 
-FORMAT, DOCUMENT = 4, "classifier.json"
+FORMAT, DOCUMENT, NODES = 5, "classifier.json", "nodes.parquet"
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -212,34 +214,19 @@ class FewShotClassifier:
         mine, its = (inference.accuracies(inference.score_tasks(m, graph, tasks, h), tasks) for m, h in states.items())
         return Comparison(float(mine.mean()), float(its.mean()), summarize(mine - its, tasks).interval)
 
-    def read(self, *, memory: int | None = None, engine: Engine | None = None, **files: PathLike | None) -> Graph:
-        """The graph in other files (``edges``, ``nodes``, ``features``), read as those of the fit were; without any,
-        that of the fit. ``memory`` bounds the work on a store, ``engine`` does it."""
-        model, schema = self._fitted()
-        given, source = {name: file for name, file in files.items() if file is not None}, self.source
-        if given and "edges" not in given:
-            raise InputError("another graph needs its edges: name them with edges=")
-        if given:
-            source = (source or TableSource()).elsewhere(**given)
-        elif source is None and model.card.dataset is not None:
-            return load_dataset(model.card.dataset)[0]
-        if source is None or not source.files():
-            what = self.folder or "this model"
-            raise InputError(f"{what} does not remember any tables: name them with edges= and nodes=")
-        if not given and (lost := source.missing()):
-            raise InputError(f"{lost}, which the model was fitted on, is gone: name the tables with edges= and nodes=")
-        graph, now = source.infer(memory, engine)
-        if now.digest == source.digest:
-            # the same files are the same graph, even if another machine rounds their features differently
-            graph.cache.get(FINGERPRINT, lambda: schema.fingerprint or "")
-        return graph
+    def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, **more: Any) -> Self:
+        """Work on another graph with the same features. Examples given before belong to the old graph and are dropped.
 
-    def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, x: Any = None, y: Any = None) -> Self:
-        """Work on another graph with the same features, given as to ``fit``; tables are read with the columns and words
-        of those the model was fitted on. Examples given before belong to the old graph and are dropped."""
+        Args:
+            graph, edges, nodes: as in ``fit``; tables are read with the columns and words of those of the fit.
+            more: ``x`` and ``y`` beside arrays; beside files, ``features`` in a file of their own; beside a store, the
+                ``memory`` in bytes that the work on it may take, and the ``engine`` that does it.
+        """
         model, schema = self._fitted()
-        graph, _ = graph_of(graph, edges, nodes, self.source, x=x, y=y)
+        graph, there = graph_of(graph, edges, nodes, self.source, **more)
         fitted = graph.fingerprint == schema.fingerprint
+        if self.source is not None and (there is not None or not fitted):
+            self.source = replace(self.source, table=None if there is None else there.table)
         if not self.named_classes:  # the class ids of a data set mean nothing in another graph
             split = model.card.split if fitted else None
             self.known = KnownClasses.of(graph, ClassSplit(**split)) if split else KnownClasses()
@@ -253,16 +240,14 @@ class FewShotClassifier:
         self.support = self.task = self.new_nodes = None
         self._embedding = self._open_set_model = None
 
-    def changed_labels(self, graph: Graph) -> str | None:
-        """How the labels of the graph the model was fitted on have changed since, in words."""
-        if self.folder is None or self.manifest is None or graph.space is not None or not bool((graph.y >= 0).any()):
-            return None
-        return opening.changed_labels(self.folder, self.manifest, *self.known_labels(graph))
+    def relabel(self, y: Tensor) -> Self:
+        """The same nodes with other labels ``y [N]``; examples given before are dropped."""
+        self._set_graph(self._graph().with_labels(y), self.on_fitted_graph)
+        return self
 
-    def known_labels(self, graph: Graph | None = None) -> tuple[Tensor, tuple[str, ...]]:
+    def known_labels(self) -> tuple[Tensor, tuple[str, ...]]:
         """Labels ``y [N]`` of known classes (-1: none), and the names of these classes."""
-        graph = self._graph() if graph is None else graph
-        return opening.known_labels(graph, None if self.named_classes else self.known)
+        return opening.known_labels(self._graph(), None if self.named_classes else self.known)
 
     def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
         """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.
@@ -346,12 +331,10 @@ class FewShotClassifier:
         self.support = support
         return self
 
-    def read_examples(self, given: Any, graph: Graph | None = None) -> Examples:
-        """Examples ``{class: nodes}`` of the attached (or another) graph, also from a table of nodes and classes,
-        whatever its columns are called."""
+    def read_examples(self, given: Any) -> Examples:
+        """Examples ``{class: nodes}``, also from a table of nodes and classes, whatever its columns are called."""
         columns = {} if self.source is None else self.source.columns
-        graph = self._graph() if graph is None else graph
-        return read_examples(given, graph=graph, columns=columns, known=self.known.names())
+        return read_examples(given, graph=self._graph(), columns=columns, known=self.known.names())
 
     def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> Self:
         """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In open-set classification
@@ -561,11 +544,19 @@ class FewShotClassifier:
 
     # --- save and load --------------------------------------------------------------------------------------
 
-    def save(self, folder: PathLike, *, force: bool = False, progress: Progress = lambda what, part: None) -> None:
-        """Write the model and what it knows of classes, features and files; a model in its place needs ``force``.
+    def save(
+        self,
+        folder: PathLike,
+        *,
+        force: bool = False,
+        data: bool = True,
+        progress: Progress = lambda what, part: None,
+    ) -> None:
+        """Write the model and all that it needs; a model in its place needs ``force``.
 
-        The folder is written beside the target and put in its place when it is whole. The open-set model is learned, if
-        that is not done yet, so that loading does not have to; ``progress`` is told.
+        The folder holds the graph and the table of nodes, unless ``data`` is False, or names the store of the graph. It
+        is written beside the target and put in its place when it is whole. The open-set model is learned, if that is
+        not done yet, so that loading does not have to; ``progress`` is told.
         """
         model, schema = self._fitted()
         target = check_folder(folder, force)
@@ -574,20 +565,36 @@ class FewShotClassifier:
             in_memory = self.graph.space is None  # what is made of a graph on disk stays in its store
             made = self.open_set_model(progress, inductive=in_memory)
             open_set = made if in_memory else None
-        document = Document(FORMAT, self.known, schema, self.calibrations, self.source, self.notes, self.min_size)
+        source = None if self.source is None else self.source.kept()
+        document = Document(FORMAT, self.known, schema, self.calibrations, source, self.notes, self.min_size)
         with whole_folder(target) as fresh:
             checkpoint.write(model, fresh)
             if open_set is not None:
                 opening.save(open_set, fresh)
+            if data and self.on_fitted_graph and self.graph is not None and self.graph.space is None:
+                write_graph(self.graph, fresh)
+                if self.source is not None and self.source.table is not None:
+                    write_table(read_columns(self.source.table), fresh / NODES)
             write_json(fresh / DOCUMENT, msgspec.to_builtins(document))
 
     @classmethod
-    def load(cls, folder: PathLike) -> Self:
-        """What ``save`` (or ``fewnode train``) wrote; ``attach`` a graph to it next."""
-        return unchanged(Path(folder), lambda: cls._load(Path(folder)))
+    def load(cls, folder: PathLike, graph: Any = None, **where: Any) -> Self:
+        """What ``save`` (or ``fewnode train``) wrote, on the graph of the fit, or on another one given as to
+        ``attach``; ``memory`` and ``engine`` alone are for the store of the fit."""
+        given = {name: value for name, value in where.items() if value is not None}
+        elsewhere = graph is not None or bool(given.keys() - {"memory", "engine"})
+        made = unchanged(Path(folder), lambda: cls._load(Path(folder), not elsewhere))
+        model, _ = made._fitted()
+        if elsewhere:
+            return made.attach(graph, **given)
+        if made.source is not None and made.source.edges is not None:
+            return made.attach(made.source.infer(**given)[0])
+        if given:
+            raise InputError(f"{next(iter(given))}= is for a store, and {folder} holds the graph itself")
+        return made if model.card.dataset is None else made.attach(load_dataset(model.card.dataset)[0])
 
     @classmethod
-    def _load(cls, source: Path) -> Self:
+    def _load(cls, source: Path, data: bool) -> Self:
         manifest = checkpoint.read_manifest(source)
         model = checkpoint.read(source, manifest)
         card = model.card
@@ -597,12 +604,19 @@ class FewShotClassifier:
         if DOCUMENT not in manifest:
             made.schema, made.notes, made.named_classes = FeatureSchema.of_card(card), list(card.notes), False
             return made
-        data, where = manifest.read_bytes(source, DOCUMENT), str(source / DOCUMENT)
-        if parse_json(data, dict[str, Any], where).get("format") != FORMAT:
+        document, where = manifest.read_bytes(source, DOCUMENT), str(source / DOCUMENT)
+        if parse_json(document, dict[str, Any], where).get("format") != FORMAT:
             raise InputError(f"{where} is not of format {FORMAT}, which this version reads; fit the model again")
-        found = parse_json(data, Document, where)
+        found = parse_json(document, Document, where)
         made.known, made.schema, made.source = found.classes, found.features, found.source
         made.calibrations, made.notes, made.min_size = found.calibrations, found.notes, found.min_size
+        if data and STORE in manifest:
+            kept = [name for name in manifest.files if name.endswith(".npy") or name == NODES]
+            for name in kept:
+                manifest.check(source, name, "fit the model again")
+            if NODES in kept and made.source is not None:
+                made.source = replace(made.source, table=source / NODES)
+            made._set_graph(read_graph(source), fitted=True)
         return made
 
     @property

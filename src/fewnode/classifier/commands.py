@@ -39,6 +39,7 @@ def fit_tables(
     understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
     training: AbstractContextManager[Callback] | None = None,
     learning: Progress = lambda what, part: None,
+    data: bool = True,
     memory: int | None = None,
     engine: Engine | None = None,
 ) -> FewShotClassifier:
@@ -53,6 +54,7 @@ def fit_tables(
             training starts.
         training: entered for the time of the training; gives the callback that is told its progress.
         learning: told what is being learned of the known classes after that, and which part of it is done.
+        data: False to leave the graph and the table of nodes out of the folder.
         memory, engine: bytes that the work on a store may take, and who does it, if not this process alone.
     """
     state = Path(out).with_name(f"{Path(out).name}.training")  # until there is a whole model
@@ -71,7 +73,7 @@ def fit_tables(
     work_folder(state)
     with training or nullcontext() as callback:
         classifier.fit(graph, split, source=source, resume=state, callback=callback)
-    classifier.save(out, force=force, progress=learning)
+    classifier.save(out, force=force, data=data, progress=learning)
     if not classifier.interrupted:
         shutil.rmtree(state, ignore_errors=True)
     return classifier
@@ -80,21 +82,11 @@ def fit_tables(
 def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) -> FewShotClassifier:
     """The classifier in ``folder``, on its graph or on the one in other files (``edges``, ``nodes``, ``features``);
     ``memory`` bounds the work on a store, ``engine`` does it."""
-    classifier, graph = _load(folder, say, **where)
-    return classifier.attach(graph)
-
-
-def _load(folder: PathLike, say: Say, **where: Any) -> tuple[FewShotClassifier, Graph]:
     say(f"Loading the model in {folder} ...")
-    classifier = FewShotClassifier.load(folder)
-    say("Reading the graph ...")
-    graph = classifier.read(**where)
-    if where.get("edges") is None and classifier.source is not None and classifier.schema is not None:
-        if graph.fingerprint != classifier.schema.fingerprint:
-            say("note: the tables have changed since the model was fitted; they are taken as they are now")
-        elif changed := classifier.changed_labels(graph):
-            say(f"note: labels have changed since the model was fitted ({changed}); they are taken as they are now")
-    return classifier, graph
+    classifier = FewShotClassifier.load(folder, **where)
+    if classifier.graph is None:
+        raise InputError(f"{folder} was saved without its data: name the tables with edges= and nodes=")
+    return classifier
 
 
 def load_adapted(
@@ -114,14 +106,17 @@ def load_adapted(
     work.
     """
     readable(support)
-    classifier, graph = _load(folder, say, **where)
+    classifier = load_attached(folder, say=say, **where)
+    graph = classifier.graph
+    assert graph is not None
     find_nodes(graph, wanted, "nodes asked for")
-    examples = classifier.read_examples(support, graph)
+    examples = classifier.read_examples(support)
     unknown = set(examples) - classifier.known.names()
     new = [c for c, name in enumerate(graph.class_names or ()) if name in unknown]
     # the support may be the table of nodes: there the examples stand as labels of the graph
     hidden = torch.isin(graph.y, torch.tensor(new, dtype=torch.long, device=graph.device))
-    classifier.attach(graph.with_labels(torch.where(hidden, -1, graph.y)) if bool(hidden.any()) else graph)
+    if bool(hidden.any()):
+        classifier.relabel(torch.where(hidden, -1, graph.y))
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so predictions are closed-set")
         among = "new"

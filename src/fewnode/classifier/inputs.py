@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from ..files import PathLike, unguarded
 from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.stored import open_store
-from ..store import Engine, Store, StoredNames, absolute, is_store, is_url
-from ..tables.read import close_name, column_of, is_frame, is_query, is_series, query_digest, read_columns, table_of
+from ..store import Engine, StoredNames, absolute, is_store
+from ..tables.read import close_name, column_of, is_frame, is_query, is_series, read_columns, table_of
 from ..tables.schema import pair_roles
 from ..tasks import ClassSplit
 from .predictions import UNKNOWN
@@ -40,7 +39,7 @@ class TableSource:
     """Paths of the tables of a graph and what their columns are, as ``tables.read_graph`` takes them.
 
     ``options`` are its other options. ``encoder`` is what ``infer`` fitted to the columns, ``roles`` and ``notes`` say
-    what it found, ``digest`` is the hash of the files. A model keeps its source, so that ``predict`` needs no tables.
+    what it found; ``table`` is the table of nodes, or the copy of it that a model keeps.
     """
 
     edges: Names = None
@@ -52,7 +51,7 @@ class TableSource:
     encoder: tables.TableEncoder | None = None
     roles: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    digest: str | None = None
+    table: Any = None
 
     @classmethod
     def of(
@@ -82,21 +81,20 @@ class TableSource:
         """The graph in the files, and the source with all that was learned of them.
 
         A store stays on disk: ``memory`` bounds what the work on it takes, ``engine`` does that work. Its hashes are
-        compared the first time.
+        compared the first time, before there is an encoder.
         """
         if self.stored:
             if self.nodes or self.features or self.labels:
                 raise InputError(f"{self.edges} is a store, which holds nodes and features too: give edges= alone")
-            if self.digest is None and (told := [*self.columns, *self.options]):
+            if self.encoder is None and (told := [*self.columns, *self.options]):
                 raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
-            graph = open_store(str(self.edges), memory, verify=self.digest is None, engine=engine)
-            return graph, replace(self, encoder=tables.TableEncoder(), digest=self.hash_files())
+            graph = open_store(str(self.edges), memory, verify=self.encoder is None, engine=engine)
+            return graph, replace(self, encoder=tables.TableEncoder())
         for what, given in (("memory= bounds", memory), ("engine= does", engine)):
             if given is not None:
                 raise InputError(f"{what} the work on a store; make one of the tables with `fewnode import`")
         found = self.read_tables(self.edges, self.nodes, features=self.features, labels=self.labels)
-        source = self.learned(found)
-        return Graph.from_edges(**canonical(found.arguments)), replace(source, digest=source.hash_files())
+        return Graph.from_edges(**canonical(found.arguments)), self.learned(found)
 
     def read_tables(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
         """What such tables hold, read with the columns and options of the source."""
@@ -108,45 +106,24 @@ class TableSource:
     def learned(self, found: tables.GraphTables) -> "TableSource":
         """The source with all that was learned of its tables."""
         roles = [asdict(role) for role in found.roles]
-        return replace(self, columns=found.columns, encoder=found.encoder, roles=roles, notes=found.notes)
+        learned: dict[str, Any] = {
+            "columns": found.columns,
+            "encoder": found.encoder,
+            "notes": found.notes,
+            "table": found.table,
+        }
+        return replace(self, **learned, roles=roles)
 
-    def files(self) -> list[str]:
-        """All files, in a fixed order."""
-        parts = (self.edges, self.nodes, self.features, self.labels)
-        return [path for part in parts for path in ([part] if isinstance(part, str) else part or [])]
-
-    def hash_files(self) -> str:
-        """SHA-256 of the files and of the names of their columns: tells whether anything was changed since.
-
-        Of the inputs, because what is computed from them may differ in the last digit from one machine to another.
-        """
-        if self.stored:
-            return Store(str(self.edges)).digest()
-        absent = [part is None for part in (self.edges, self.nodes, self.features, self.labels)]
-        said = [sorted(self.columns.items()), sorted(self.options.items()), absent]
-        sha = hashlib.sha256(repr(said).encode())
-        for path in self.files():
-            content = query_digest(path).encode() if is_query(path) else Path(path).read_bytes()
-            sha.update(hashlib.sha256(content).digest())
-        return sha.hexdigest()
-
-    def missing(self) -> str | None:
-        """The first of the files that is not there."""
-        files = (path for path in self.files() if not is_url(path) and not is_query(path))
-        return next((path for path in files if not Path(path).exists()), None)
+    def kept(self) -> "TableSource":
+        """What a model keeps of it: not where the tables were, unless they are a store."""
+        return replace(self, edges=self.edges if self.stored else None, nodes=None, labels=None, table=None)
 
     def node_columns(self, names: Sequence[str], columns: Collection[str] = ()) -> dict[str, list[str]]:
-        """The ``columns`` of the node table (by default all but the ids) as texts, in the order of ``names``.
-
-        There are none if the table has no ids or is not there any more.
-        """
-        if self.nodes is None or self.missing():
+        """The ``columns`` of the node table (by default all but the ids) as texts, in the order of ``names``; none
+        without a table."""
+        if self.table is None:
             return {}
-        table = read_columns(self.nodes)
-        try:
-            key = self.columns.get("id_column") or tables.find_id(table, (), ())[0]
-        except InputError:  # rows are nodes by their position
-            return {}
+        table, key = read_columns(self.table), self.columns["id_column"]
         row = {name: i for i, name in enumerate(table.text(key, "ids"))}
         order = [row.get(name, -1) for name in names]
         plain = [name for name, content in table.columns.items() if name != key and content != "vectors"]
@@ -170,19 +147,24 @@ def _absolute(paths: Files | None) -> Names:
 
 
 def graph_of(
-    given: Any, edges: Any, nodes: Any, source: TableSource | None = None, *, columns: Any = None, **arrays: Any
+    given: Any, edges: Any, nodes: Any, source: TableSource | None = None, *, columns: Any = None, **more: Any
 ) -> tuple[Graph, TableSource | None]:
     """The graph in what was given to ``fit`` or ``attach``, and what was learned of its tables, if it was tables.
 
-    With the ``source`` of a fitted model, tables are read with the columns, words and categories it knows.
+    With the ``source`` of a fitted model, tables are read with the columns, words and categories it knows. ``more`` are
+    arrays, ``features``, and the memory and engine for a store.
     """
+    known = {name: value for name, value in more.items() if value is not None}
+    if given is None and edges is None and (nodes is not None or known):
+        raise InputError("another graph needs its edges: name them with edges=")
     if (given is None) == (edges is None):
         raise InputError("give either a graph or edges=, not both or none")
     given = edges if given is None else given
-    known = {name: value for name, value in arrays.items() if value is not None}
-    if isinstance(edges, str | os.PathLike) and isinstance(nodes, str | os.PathLike | None) and not known:
-        there = TableSource.of(edges, nodes, **(columns or {})) if source is None else source.elsewhere(edges, nodes)
-        return there.infer()
+    if _are_files(edges) and (nodes is None or _are_files(nodes)) and not known.keys() & {"x", "y"}:
+        features, how = known.pop("features", None), known
+        if source is None:
+            return TableSource.of(edges, nodes, features, **(columns or {})).infer(**how)
+        return source.elsewhere(edges, nodes, features).infer(**how)
     if not is_frame(given):
         return Graph.of(given, nodes, **known, **(columns or {})), None
     if known:
@@ -192,6 +174,11 @@ def graph_of(
     source = source or TableSource.of(**(columns or {}))
     found = source.read_tables(table_of(given, "edges"), None if nodes is None else table_of(nodes, "nodes"))
     return Graph.from_edges(**canonical(found.arguments)), source.learned(found)
+
+
+def _are_files(given: Any) -> bool:
+    several = given if isinstance(given, list | tuple) else [given]
+    return bool(several) and all(isinstance(one, str | os.PathLike) for one in several)
 
 
 # --- an order of nodes, columns and classes that does not depend on that of the tables --------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -494,25 +493,3 @@ def load_cached(folder: Path, manifest: Manifest, device: torch.device) -> dict[
         return None
     with manifest.checking(folder, CACHED) as path:
         return load_file(path, device=str(device))
-
-
-def changed_labels(folder: Path, manifest: Manifest, y: Tensor, classes: tuple[str, ...]) -> str | None:
-    """How labels differ from those that were kept, in words; None if they do not, or nothing was kept."""
-    if MODEL not in manifest:
-        return None
-    old = parse_json(manifest.read_bytes(folder, MODEL), Document, str(folder / MODEL)).classes
-    with safe_open(folder / TENSORS, "pt") as parts:
-        before = parts.get_tensor("y")
-    number = {name: at for at, name in enumerate(dict.fromkeys((*old, *classes)))}
-    then, now = (
-        torch.tensor([*(number[name] for name in names), -1])[ids] for names, ids in ((old, before), (classes, y.cpu()))
-    )
-    if len(then) != len(now) or bool((then == now).all()):
-        return None
-    more, fewer, both = (then < 0) & (now >= 0), (then >= 0) & (now < 0), (then >= 0) & (now >= 0)
-    counts = {
-        "{:,} nodes more have one": int(more.sum()),
-        "{:,} have none any more": int(fewer.sum()),
-        "{:,} have another": int((both & (then != now)).sum()),
-    }
-    return ", ".join(words.format(count) for words, count in counts.items() if count)

@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -34,6 +35,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
     settings = options.picked(args, "n_way", "k_shot", "min_size", "seed", "device") | method_options
     how = options.picked(args, "force", "resume", "method") | options.given_resources(args)
+    how["data"] = not args.without_data
     facts: dict[str, Any] = {}
 
     def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
@@ -47,7 +49,9 @@ def fit_classifier(args: argparse.Namespace) -> int:
             classifier = fit_tables(source, args.out, settings=settings, understood=understood, **how)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; --resume continues from the last check") from None
-    emit(args, {**facts, **_fitted(classifier, args.out)}, "fit")
+    from ..store import format_bytes
+
+    emit(args, {**facts, **_fitted(classifier, args.out)}, "fit", format_bytes=format_bytes)
     return 130 if classifier.interrupted else 0
 
 
@@ -81,6 +85,7 @@ def _fitted(classifier: "FewShotClassifier", folder: str) -> dict[str, Any]:
     card, compared = classifier.model.card, None if classifier.interrupted else classifier.compare()
     return {
         "folder": folder,
+        "bytes": sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file()),
         "method": card.method,
         "steps": card.stopped_at,
         "seconds": card.training_seconds,

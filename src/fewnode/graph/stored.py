@@ -1,6 +1,7 @@
 """A graph in a store on disk: written from one in memory, and opened again without reading it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import PathLike, whole_folder
 from ..store import REMEDY, Engine, Facts, Progress, Space, Store, StoredNames, default_memory, name_arrays
-from .arrays import csr_parts, csr_tensor
+from .arrays import EdgeTypes, GraphCache, csr_parts, csr_tensor
 from .graph import FINGERPRINT, Graph
 
 
@@ -48,6 +49,9 @@ def open_store(
         StoredNames(arrays[f"{what}_ends"], arrays[f"{what}_letters"]) if f"{what}_ends" in parts else None
         for what in ("name", "title")
     )
+    types, facts = None, store.facts
+    if "type_arc" in parts:
+        types = EdgeTypes(facts.edge_type_names, parts["type_arc"], parts["type_ids"], parts.get("type_weight"))
     graph = Graph(
         indptr=parts["indptr"],
         indices=parts["indices"],
@@ -56,10 +60,11 @@ def open_store(
         node_names=names,
         node_titles=titles,
         weights=parts.get("weights"),
+        edge_types=types,
         space=space,
-        **{name: getattr(store.facts, name) for name in _FACTS},
+        **{name: getattr(facts, name) for name in _FACTS},
     )
-    graph.cache.get(FINGERPRINT, lambda: store.digest(labels=False))
+    graph.cache.get(FINGERPRINT, lambda: store.digest())
     return graph
 
 
@@ -96,19 +101,33 @@ def save_store(graph: Graph, path: PathLike) -> None:
             "(fewnode.graph.edge_types.union)"
         )
     with whole_folder(target) as fresh:
-        for name, array in _arrays(graph).items():
-            np.save(fresh / f"{name}.npy", array, allow_pickle=False)
-        sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
-        width = graph.num_features if sparse else None
-        Facts.write(fresh, {"width": width, **{name: getattr(graph, name) for name in _FACTS}})
+        write_graph(graph, fresh)
 
 
-_FACTS = ("self_loops", "duplicates", "class_names", "feature_names", "blocks")
+def write_graph(graph: Graph, folder: Path) -> None:
+    """Write the arrays of a graph into a folder, and what is known of it beside them."""
+    for name, array in _arrays(graph).items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
+    facts = {"width": graph.num_features if sparse else None, **{name: getattr(graph, name) for name in _FACTS}}
+    Facts.write(folder, facts | ({} if graph.edge_types is None else {"edge_type_names": graph.edge_types.names}))
+
+
+def read_graph(folder: Path) -> Graph:
+    """The graph that ``write_graph`` left in a folder, to be worked on in memory. Its arrays are mapped: processes that
+    read the same folder share them."""
+    graph = open_store(folder)
+    names, titles = (None if part is None else tuple(part) for part in (graph.node_names, graph.node_titles))
+    return replace(graph, node_names=names, node_titles=titles, space=None, cache=GraphCache())
+
+
+_FACTS = ("self_loops", "duplicates", "class_names", "feature_names", "blocks", "directed")
 
 
 def _arrays(graph: Graph) -> dict[str, np.ndarray]:
     graph = graph.to("cpu")
     found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "weights")}
+    found |= {f"type_{name}": getattr(graph.edge_types, name, None) for name in ("arc", "ids", "weight")}
     if graph.features is not None and graph.features.layout == torch.sparse_csr:
         found |= dict(zip(("x_indptr", "x_indices", "x_values"), csr_parts(graph.features), strict=True))
     elif graph.features is not None:

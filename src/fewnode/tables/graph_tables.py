@@ -33,6 +33,7 @@ class GraphTables:
         columns: the roles as options, to read the next table in the same way.
         encoder: what was fitted to the columns.
         listed: how many of the nodes the node table lists; they come first.
+        table: the node table, with a row for each node; None without one.
     """
 
     arguments: dict[str, Any]
@@ -41,6 +42,7 @@ class GraphTables:
     columns: dict[str, Any]
     encoder: TableEncoder
     listed: int
+    table: Table | None
 
 
 def graph_tables(edges: Files | None = None, nodes: Files | None = None, *args: Any, **options: Any) -> dict[str, Any]:
@@ -111,7 +113,8 @@ def read_graph(
         found["edge_index"] = _nearest_edges(x, knn, known.table.path)
     roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for table in schema.edges for role in table)]
     found |= {"x": x, "feature_names": names, "blocks": blocks}
-    return GraphTables(found, roles, notes, schema.columns(), fitted, listed)
+    table = None if nodes is None else all_nodes.table
+    return GraphTables(found, roles, notes, schema.columns(), fitted, listed, table)
 
 
 def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:

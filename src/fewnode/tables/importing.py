@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import MARK, PathLike, lock, work_folder, write_json
+from ..files import MARK, Manifest, PathLike, lock, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
 from .encode import TableEncoder, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
@@ -94,6 +94,7 @@ def import_tables(
         progress("hashing", 0.0)
         _clear(path for path in work.iterdir() if path.suffix != ".npy")
         Facts.write(work, facts | {"notes": notes})
+        Manifest.write(work)
         work.rename(target)
     progress("done", 1.0)
     return target

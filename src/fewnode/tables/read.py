@@ -259,13 +259,6 @@ def several(paths: PathLike | Sequence[PathLike]) -> list[Any]:
     return files
 
 
-def query_digest(query: str) -> str:
-    """What tells whether a query gives other rows than before."""
-    digest = f"select count(*), sum(md5_number_lower(q::varchar)::hugeint) from ({query}) q"
-    with _reading(*_query_fails(query)):
-        return repr(_in_memory(os.getpid()).cursor().execute(digest).fetchone())
-
-
 def _query_fails(query: str) -> tuple[str, str]:
     return f'the query "{query}" fails', "correct the query, or name a file"
 
