@@ -330,6 +330,7 @@ def test_nothing_that_is_given_is_changed(tmp_path):
         "score": lambda: classifier.score(some, y),
         "append": lambda: classifier.append(new, joined),
         "find": lambda: classifier.find("mule", 5),
+        "find_label_issues": lambda: classifier.find_label_issues(),
         "suggest": lambda: classifier.suggest(3, told=told, among=some),
         "expect": lambda: classifier.expect(classifier.predict_proba(), thresholds=limits),
         "explain": lambda: (
