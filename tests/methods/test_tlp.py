@@ -5,7 +5,7 @@ import torch
 
 from fewnode.graph import Graph
 from fewnode.methods import tlp as module
-from fewnode.methods.tlp import TLP, contrast, cut_around, disagreement, dropped_adjacency, random_view, read_around
+from fewnode.methods.tlp import TLP, contrast, cut_around, disagreement, dropped_adjacency, random_view
 from fewnode.tasks import draw_tasks
 from oracles import gcn, tlp
 
@@ -42,9 +42,10 @@ def test_a_view_is_the_propagation_over_the_edges_kept(directed):
 
 def test_nothing_dropped_is_the_graph_itself():
     graph, model = gcn.small_graph(), make().eval()
-    view = random_view(graph, 12, torch.float32, 0.0, 0.0)
     chosen = torch.tensor([5, 0, 17])
-    seen = model.encoder.around(*read_around(model.inputs, graph, view, chosen))
+    seen = model.encoder.around(
+        *random_view(model.inputs, graph, graph, None, chosen, (0.0, 0.0), model.encoder.weight)
+    )
     torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[chosen])
 
 
@@ -54,14 +55,16 @@ def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
     graph = gcn.small_graph()
     model = TLP(12, hidden_channels=8, out_channels=6, features=features).double()
     model.prepare(graph)
+    chosen, encoder = torch.tensor([5, 0, 17, 5]), model.encoder.eval()
     torch.manual_seed(2)
-    view, chosen = random_view(graph, 12, torch.float64, 0.4, 0.3), torch.tensor([5, 0, 17, 5])
-    assert 0 < int(view.columns.sum()) < 12
-    encoder, smooth = model.encoder.eval(), view.smooth.matrix.to_dense().double()
-    x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * view.columns
+    columns = torch.rand(12) >= 0.3
+    smooth = dropped_adjacency(graph, torch.rand(len(graph.indices)) >= 0.4).matrix.to_dense().double()
+    assert 0 < int(columns.sum()) < 12
+    x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * columns
     h = encoder.middle(smooth @ x @ encoder.weight + encoder.bias)
     expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
-    seen = encoder.around(*read_around(model.inputs, graph, view, chosen))
+    torch.manual_seed(2)
+    seen = encoder.around(*random_view(model.inputs, graph, graph, None, chosen, (0.4, 0.3), encoder.weight))
     torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-6)
     gradients = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
     for one, two in zip(*gradients, strict=True):
@@ -87,9 +90,10 @@ def test_a_cut_around_a_whole_component_is_embedded_as_in_the_graph():
     model.prepare(graph)
     part, nodes = cut_around(graph, torch.tensor([1, 13, 14]))
     assert len(nodes) == 8
-    view = random_view(part, 12, torch.float32, 0.0, 0.0, nodes)
-    whole = model.encoder(model.inputs, graph)
-    seen = model.encoder.around(*read_around(model.inputs, graph, view, torch.arange(len(nodes))))
+    whole, like = model.encoder(model.inputs, graph), model.encoder.weight
+    seen = model.encoder.around(
+        *random_view(model.inputs, graph, part, nodes, torch.arange(len(nodes)), (0.0, 0.0), like)
+    )
     torch.testing.assert_close(seen, whole[nodes])
 
 

@@ -273,9 +273,8 @@ class EncoderMethod(Method):
 class InnerLoopMethod(Method):
     """A method whose start weights take gradient steps on the supports of each task, all tasks in one batch.
 
-    ``embed`` leaves a state whose ``rows(nodes)`` are the ``TaskRows`` of a batch of nodes, ``counts [N]`` of each; a
-    task's loss and scores are functions of weights and rows, in which ``target [S, N]`` holds the supports' classes,
-    one-hot.
+    ``embed`` leaves the ``Neighbourhoods`` of the nodes; a task's loss and scores are functions of weights and of their
+    rows, in which ``target [S, N]`` holds the supports' classes, one-hot.
 
     Args:
         inner_steps, inner_rate: gradient steps on the supports, and their size.
@@ -311,7 +310,7 @@ class InnerLoopMethod(Method):
 
     def score(self, graph: Graph, state: Any, tasks: Tasks) -> Tensor:
         start = self.start(tasks.n_way)
-        sizes = state.counts[tasks.support].sum(1) + state.counts[tasks.query[:, : self.queries_at_a_time]].sum(1)
+        sizes = state.sizes(tasks.support) + state.sizes(tasks.query[:, : self.queries_at_a_time])
         order = torch.argsort(sizes, stable=True)
         batch = sizes[order].cumsum(0) // self.rows_at_a_time
         parts = order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist())

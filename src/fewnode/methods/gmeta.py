@@ -3,19 +3,17 @@
 Huang, Zitnik: Graph Meta Learning via Local Subgraphs. NeurIPS 2020.
 """
 
-from dataclasses import dataclass, replace
-
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_tensor, gather_rows
+from ..graph.arrays import CacheKey, csr_tensor
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import TaskRows, Weights, pack, unit, unit_features, weights_of
+from ..nn.inner_loop import Neighbourhoods, Weights, unit, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
 
@@ -60,9 +58,12 @@ class GMeta(InnerLoopMethod):
         self.max_nodes, self.self_loops = max_nodes, self_loops
         self.encoder = SubgraphGCN(min(rank, in_channels), hidden_channels, out_channels, radius=radius)
 
-    def embed(self, graph: Graph) -> "SubgraphRows":
-        subgraphs = local_subgraphs(graph, self.max_nodes, self.self_loops)
-        return replace(subgraphs, x=unit_features(self.features, graph, self.encoder))
+    def embed(self, graph: Graph) -> Neighbourhoods:
+        start, weight, smooth = local_subgraphs(graph, self.max_nodes, self.self_loops)
+        x = unit_features(self.features, graph, self.encoder)
+        return Neighbourhoods(
+            start, weight, lambda pair: take_rows(smooth, pair).csr(len(x)).to(x.dtype) @ x, x.shape[1]
+        )
 
     def start(self, n_way: int) -> Weights:
         return weights_of(self.encoder)
@@ -101,39 +102,19 @@ def nearest(z: Tensor, target: Tensor, q: Tensor) -> Tensor:
     return -(q[:, None] - prototypes).square().sum(-1)
 
 
-@dataclass(frozen=True)
-class SubgraphRows:
-    """Local subgraphs of all nodes, reduced to what two layers read at their centres, and the features ``x [N, d]``.
+SUBGRAPHS = CacheKey[tuple[Tensor, Tensor, Tensor]]("subgraphs")
 
-    Centre u reads the pairs ``start[u]:start[u + 1]``, one for each neighbour j in its subgraph, with ``weight
-    S_uj``; pair p reads row p of ``smooth``, the neighbours k of j with the values ``S_jk``.
+
+def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> tuple[Tensor, Tensor, Tensor]:
+    """The subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, symmetrically normalised, reduced
+    to what two layers read at its centre: ``start``, ``weight`` and ``smooth``.
+
+    Centre u reads the pairs ``start[u]:start[u + 1]``, one for each neighbour j in its subgraph, with ``weight S_uj``;
+    pair p reads row p of ``smooth``, the neighbours k of j with the values ``S_jk``. ``walks`` bounds the memory: so
+    many two-step walks are followed at a time.
     """
 
-    start: Tensor
-    weight: Tensor
-    smooth: Tensor
-    x: Tensor
-
-    @property
-    def counts(self) -> Tensor:
-        return self.start.diff()
-
-    def rows(self, nodes: Tensor) -> TaskRows:
-        owner, pair = gather_rows(self.start, nodes.flatten())
-        smooth = take_rows(self.smooth, pair).csr(len(self.x)).to(self.x.dtype)
-        return pack(owner, self.weight[pair], smooth @ self.x, (len(nodes), nodes.shape[1]))
-
-
-SUBGRAPHS = CacheKey[SubgraphRows]("subgraphs")
-
-
-def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> SubgraphRows:
-    """The subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, symmetrically normalised.
-
-    ``walks`` bounds the memory: so many two-step walks are followed at a time.
-    """
-
-    def build() -> SubgraphRows:
+    def build() -> tuple[Tensor, Tensor, Tensor]:
         two_steps = (operators.adjacency(graph) @ graph.degree[:, None].float()).flatten() + 1
         batch = (two_steps.double().cumsum(0) / walks).long()
         sizes = torch.unique_consecutive(batch, return_counts=True)[1].tolist()
@@ -141,8 +122,7 @@ def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21
         parts = [_subgraphs(graph, centres, cap, self_loops) for centres in nodes.split(sizes)]
         pairs, weight, entries, node, value = (torch.cat(part) for part in zip(*parts, strict=True))
         start, first = (F.pad(counts.cumsum(0), (1, 0)) for counts in (pairs, entries))
-        smooth = csr_tensor(first, node, value, (len(entries), graph.num_nodes))
-        return SubgraphRows(start, weight, smooth, torch.empty(0))
+        return start, weight, csr_tensor(first, node, value, (len(entries), graph.num_nodes))
 
     return graph.cache.get(SUBGRAPHS.of(cap, self_loops), build)
 

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey, csr_parts, gather_rows
-from ..graph.operators import Operator, normalized_adjacency
+from ..graph.arrays import CacheKey, csr_parts
+from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import xavier
-from ..nn.inner_loop import TaskHead, TaskRows, Weights, head_scores, pack, unit_features, weights_of
+from ..nn.graph_layers import take_rows, xavier
+from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, head_scores, unit_features, weights_of
 from .base import InnerLoopMethod, Training
 
-GCN_ROWS = CacheKey["WholeGraph"]("neighbourhoods of the whole graph")
+SMOOTHED = CacheKey[Tensor]("smoothed inputs of an inner loop")
 
 
 class MAML(InnerLoopMethod):
@@ -60,11 +60,18 @@ class MAML(InnerLoopMethod):
         self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if use_graph else Own(in_channels, width)
         self.head = TaskHead(width, n_way, head)
 
-    def embed(self, graph: Graph) -> "WholeGraph | Alone":
-        if self.features is None:
-            return Alone(graph, next(self.parameters()).dtype)
-        x = unit_features(self.features, graph, self.encoder)
-        return graph.cache.get(GCN_ROWS, lambda: WholeGraph(normalized_adjacency(graph), x), source=x)
+    def embed(self, graph: Graph) -> Neighbourhoods:
+        if self.features is None:  # every node by itself: its row is its raw features
+            x, dtype = graph.x, next(self.parameters()).dtype
+            alone = torch.arange(graph.num_nodes + 1, device=graph.device)
+            dense = (
+                x.__getitem__ if x.layout == torch.strided else lambda at: take_rows(x, at).csr(x.shape[1]).to_dense()
+            )
+            return Neighbourhoods(alone, alone[1:] > 0, lambda at: dense(at).to(dtype), x.shape[1])
+        x, smooth = unit_features(self.features, graph, self.encoder), normalized_adjacency(graph)
+        smoothed = graph.cache.get(SMOOTHED, lambda: smooth @ x, source=x)
+        indptr, indices, values = csr_parts(smooth.matrix)
+        return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
 
     def start(self, n_way: int) -> Weights:
         weights = weights_of(self.encoder)
@@ -102,40 +109,3 @@ class Own(nn.Module):
     def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
         out: Tensor = self.linear(inputs)
         return out
-
-
-class WholeGraph:
-    """The rows of a network whose two layers aggregate by the same operator ``S`` over the whole graph.
-
-    Args:
-        operator: S, [N, N].
-        x: features [N, d].
-    """
-
-    def __init__(self, operator: Operator, x: Tensor) -> None:
-        self.indptr, self.indices, self.values = csr_parts(operator.matrix)
-        self.smoothed = operator @ x
-        self.counts = (self.indptr[1:] - self.indptr[:-1]).long()
-
-    def rows(self, nodes: Tensor) -> TaskRows:
-        owner, at = gather_rows(self.indptr, nodes.flatten())
-        return pack(owner, self.values[at], self.smoothed[self.indices[at].long()], (len(nodes), nodes.shape[1]))
-
-
-class Alone:
-    """Every node by itself: its row is its raw features, made dense for the nodes asked for only."""
-
-    def __init__(self, graph: Graph, dtype: torch.dtype) -> None:
-        self.x, self.dtype = graph.x, dtype
-        self.counts = torch.full((graph.num_nodes,), -(-graph.num_features // 128), device=graph.device)
-
-    def rows(self, nodes: Tensor) -> TaskRows:
-        flat = nodes.flatten()
-        if self.x.layout == torch.strided:
-            dense = self.x[flat].to(self.dtype)
-        else:
-            indptr, indices, values = csr_parts(self.x)
-            owner, at = gather_rows(indptr, flat)
-            dense = torch.zeros(len(flat), self.x.shape[1], dtype=self.dtype, device=nodes.device)
-            dense[owner, indices[at].long()] = values[at].to(self.dtype)
-        return TaskRows(dense.unflatten(0, nodes.shape), dense.new_zeros(*nodes.shape, 0))

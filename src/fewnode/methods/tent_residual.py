@@ -5,10 +5,12 @@ Departs from Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classifica
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..graph import Graph, operators
 from ..nn.ego import LocalGNN, Rows, grouped_linear
 from ..nn.graph_layers import GraphEncoder, Inputs, rows_of
@@ -32,55 +34,23 @@ class TENTResidual(TENT):
 
     Args:
         in_channels: feature columns.
-        base_classes: the classes that are learned from.
-        node_adaptation, class_adaptation, task_adaptation, gamma: as in ``TENT``.
-        rank: principal directions of the inputs.
-        hidden_channels, out_channels: widths of the first network's hidden layer and of its output.
         second_channels: width of the hidden layer of the second network; its output is as wide as its input.
-        adapter_channels: width of the hidden layer of the adapter's two MLPs.
-        dropout: share of the first network's hidden units that is dropped while training.
+        tent: further options of ``TENT``, but for its presets and its other inputs.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
-    def __init__(
-        self,
-        in_channels: int,
-        *,
-        base_classes: tuple[int, ...],
-        node_adaptation: bool = True,
-        class_adaptation: bool = True,
-        task_adaptation: bool = True,
-        gamma: float = 1.0,
-        rank: int = 256,
-        hidden_channels: int = 256,
-        out_channels: int = 128,
-        second_channels: int = 32,
-        adapter_channels: int = 16,
-        dropout: float = 0.5,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            base_classes=base_classes,
-            node_adaptation=node_adaptation,
-            class_adaptation=class_adaptation,
-            task_adaptation=task_adaptation,
-            gamma=gamma,
-            features="reduced",
-            rank=rank,
-            hidden_channels=hidden_channels,
-            out_channels=out_channels,
-            second_channels=second_channels,
-            adapter_channels=adapter_channels,
-            dropout=dropout,
-        )
+    def __init__(self, in_channels: int, *, second_channels: int = 32, **tent: Any) -> None:
+        if refused := {"preset", "features", "normalize"} & tent.keys():
+            raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one kind of inputs")
+        super().__init__(in_channels, second_channels=second_channels, **tent)
         self.preset, self.on_graph = None, True
         for adapter in (self.alpha, self.beta):
             if adapter is not None:
                 nn.init.zeros_(adapter[-1].weight)  # type: ignore[arg-type]  # a linear layer's
-        self.mix = nn.Parameter(torch.zeros(1)) if node_adaptation else None
-        self.power = nn.Parameter(torch.zeros(1)) if task_adaptation else None
-        self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if task_adaptation else None
+        self.mix = nn.Parameter(torch.zeros(1)) if self.node_adaptation else None
+        self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
+        self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if self.task_adaptation else None
 
     @staticmethod
     def networks(widths: tuple[int, int, int], d_s: int, dropout: float) -> tuple[GraphEncoder, LocalGNN]:

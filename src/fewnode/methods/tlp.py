@@ -3,7 +3,7 @@
 Tan, Wang, Ding, Li, Liu: Transductive Linear Probing: A Novel Framework for Few-Shot Node Classification. LoG 2022.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -88,7 +88,10 @@ class TLP(Method):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The self-supervised loss of two fresh views; the tasks are not looked at."""
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
-        one, two = self._views(graph, chosen)
+        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
+        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
+        like = self.encoder.weight
+        one, two = (random_view(self.inputs, graph, part, nodes, chosen, drop, like) for drop in self.drops)
         first, second = (self.predictor(self.encoder.around(*view)) for view in (one, two))
         if self.objective == "grace":
             return contrast(first, second, self.temperature)
@@ -97,14 +100,6 @@ class TLP(Method):
         with torch.no_grad():
             goals = [self.target.around(*view) for view in (two, one)]
         return disagreement(first, goals[0]) + disagreement(second, goals[1])
-
-    def _views(self, graph: Graph, chosen: Tensor) -> list[tuple[First, SparseRows]]:
-        """What the encoders read around the nodes ``chosen [P]`` in each of two random views."""
-        dtype = self.encoder.weight.dtype
-        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
-        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
-        views = [random_view(part, self.inputs.width, dtype, *drop, nodes) for drop in self.drops]
-        return [read_around(self.inputs, graph, view, chosen) for view in views]
 
     @torch.no_grad()
     def follow(self) -> None:
@@ -134,16 +129,6 @@ TRANSPOSITION = CacheKey[Tensor]("order of the normalized adjacency's transpose"
 ROWS = CacheKey[Tensor]("rows of the normalized adjacency")
 
 
-@dataclass(frozen=True)
-class AugmentedView:
-    """A graph seen otherwise: another propagation over its nodes, or over ``nodes [P]`` of it, and how much each input
-    column counts, [width]."""
-
-    smooth: operators.Operator
-    columns: Tensor
-    nodes: Tensor | None = None
-
-
 def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
     """The graph induced on the nodes ``chosen [P]`` and all that two layers read there, without features; and which
     nodes of the whole graph these are, in rising order."""
@@ -156,30 +141,30 @@ def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
 
 
 def random_view(
-    graph: Graph, width: int, dtype: torch.dtype, edge_drop: float, feature_drop: float, nodes: Tensor | None = None
-) -> AugmentedView:
-    """Each edge is left out with probability ``edge_drop``, each of the ``width`` input columns with ``feature_drop``.
+    inputs: Inputs,
+    graph: Graph,
+    part: Graph,
+    nodes: Tensor | None,
+    chosen: Tensor,
+    drop: tuple[float, float],
+    like: Tensor,
+) -> tuple[First, SparseRows]:
+    """What an encoder reads around the nodes ``chosen [P]`` of a view of ``part``, in which edges and input columns are
+    left out with the probabilities ``drop``.
 
-    ``nodes`` says which nodes of a larger graph these are, if they are. Drawn from torch's global random state, which
+    ``nodes`` says which nodes of the whole graph the part has, if it is one. Reduced inputs are propagated here, once
+    for all encoders and without a gradient; raw ones after their weight. Drawn from torch's global random state, which
     the training loop seeds.
     """
-    columns = (torch.rand(width, device=graph.device) >= feature_drop).to(dtype)
-    kept = torch.rand(len(graph.indices), device=graph.device) >= edge_drop
-    return AugmentedView(dropped_adjacency(graph, kept), columns, nodes)
-
-
-def read_around(inputs: Inputs, graph: Graph, view: AugmentedView, chosen: Tensor) -> tuple[First, SparseRows]:
-    """What an encoder reads in a view to embed the nodes ``chosen [P]``, positions in the view.
-
-    Reduced inputs are propagated here, once for all encoders and without a gradient; raw ones after their weight.
-    """
-    near, rows = next_to(view.smooth.matrix, chosen)
-    first = take_rows(view.smooth.matrix, near)
+    columns = (torch.rand(inputs.width, device=graph.device) >= drop[1]).to(like.dtype)
+    smooth = dropped_adjacency(part, torch.rand(len(part.indices), device=graph.device) >= drop[0]).matrix
+    near, rows = next_to(smooth, chosen)
+    first = take_rows(smooth, near)
     if inputs.reduced is None:
-        return lambda weight: first @ inputs.project(graph, weight * view.columns[:, None], view.nodes), rows
-    if view.nodes is not None:
-        first = first._replace(column=view.nodes[first.column])
-    x = first.csr(graph.num_nodes) @ inputs.unit(graph) * view.columns
+        return lambda weight: first @ inputs.project(graph, weight * columns[:, None], nodes), rows
+    if nodes is not None:
+        first = first._replace(column=nodes[first.column])
+    x = first.csr(graph.num_nodes) @ inputs.unit(graph) * columns
     return x.__matmul__, rows
 
 

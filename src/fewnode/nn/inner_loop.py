@@ -1,7 +1,7 @@
 """The inner loop of meta-learning: gradient steps on each task's own loss, all tasks at once, by ``torch.func``."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph
-from ..graph.arrays import CacheKey
+from ..graph.arrays import CacheKey, gather_rows
 from .features import ReducedFeatures
 
 Weights = dict[str, Tensor]
@@ -106,23 +106,30 @@ def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> T
     return graph.cache.get(SCALED.of(dtype), lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5, source=x)
 
 
-class TaskRows(NamedTuple):
-    """The first layer's ``inputs [T, R, d]`` of each task, filled up with zeros, and ``pool [T, S, R]``, which
-    gathers them at the task's nodes."""
+@dataclass(frozen=True)
+class Neighbourhoods:
+    """What the first layer of a network reads: node u the entries ``start[u]:start[u + 1]``, each with its ``weight
+    [E]`` and its row of ``width`` numbers, ``inputs(entries)``."""
 
-    inputs: Tensor
-    pool: Tensor
+    start: Tensor
+    weight: Tensor
+    inputs: Callable[[Tensor], Tensor]
+    width: int
 
+    def sizes(self, nodes: Tensor) -> Tensor:
+        """What the nodes ``[T, S]`` of each task take, in rows of 128 numbers."""
+        return self.start.diff()[nodes].sum(1) * -(-self.width // 128)
 
-def pack(owner: Tensor, value: Tensor, inputs: Tensor, shape: tuple[int, ...]) -> TaskRows:
-    """Rows ``inputs [E, d]`` of nodes ``[T, S]`` (``shape``): ``owner [E]``, sorted, counts through them all."""
-    tasks, nodes = shape
-    task = owner // nodes
-    count = torch.bincount(task, minlength=tasks)
-    place = torch.arange(len(owner), device=owner.device) - (count.cumsum(0) - count)[task]
-    most = int(count.max())
-    rows = inputs.new_zeros(tasks, most, inputs.shape[1])
-    pool = inputs.new_zeros(tasks, nodes, most)
-    rows[task, place] = inputs
-    pool[task, owner % nodes, place] = value.to(inputs.dtype)
-    return TaskRows(rows, pool)
+    def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """The first layer's inputs ``[T, R, width]`` of tasks with the nodes ``[T, S]``, filled up with zeros, and the
+        weights ``[T, S, R]`` which gather them at the nodes."""
+        tasks, each = nodes.shape
+        owner, entry = gather_rows(self.start, nodes.flatten())
+        task, found = owner // each, self.inputs(entry)
+        count = torch.bincount(task, minlength=tasks)
+        place = torch.arange(len(owner), device=owner.device) - (count.cumsum(0) - count)[task]
+        inputs = found.new_zeros(tasks, int(count.max()), self.width)
+        pool = found.new_zeros(tasks, each, inputs.shape[1])
+        inputs[task, place] = found
+        pool[task, owner % each, place] = self.weight[entry].to(found.dtype)
+        return inputs, pool
