@@ -71,6 +71,7 @@ def test_bad_requests_are_refused(tiny):
         (dict(classes=split.novel, tasks=tasks), "not both"),
         (dict(tasks=tasks), "no query_y"),
         (dict(tasks=Tasks([[0, 1]], [[0, 1]], [[9999]], [[0]])), "name node 9999"),
+        (dict(tasks=Tasks([[0, 9999]], [[0, 1]], [[1]], [[0]])), "name node 9999"),
     ):
         with pytest.raises(InputError, match=words):
             evaluate(Oracle(), graph, **arguments)
@@ -128,3 +129,31 @@ def test_tasks_of_classes_that_the_model_has_seen_are_refused(tiny):
     assert evaluate(model, graph, tasks=seen, allow_seen=True).n_tasks == 3
     assert evaluate(model, graph, tasks=draw_tasks(graph.y, split.novel, 2, 2, 2, 3, 0)).n_tasks == 3
     assert evaluate(fit("probe", graph, split), graph, tasks=seen).n_tasks == 3  # which learns from no class
+
+
+def test_the_shots_told_are_those_that_every_class_has():
+    graph = Graph.from_edges([[0], [1]], y=[0, 1, 0, 1, 1], num_nodes=5)
+    tasks = Tasks([[0, 1, 4]], [[0, 1, 1]], [[2, 3]], [[0, 1]])
+    assert evaluate(Oracle(), graph, tasks=tasks).k_shot == 1
+
+
+class Elsewhere(Method):
+    """A model on a device of its own, which must find the graph and the tasks there."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(1, device="meta"))
+
+    def embed(self, graph):
+        assert graph.device == graph.x.device == self.weight.device
+        return graph.x
+
+    def score(self, graph, state, tasks):
+        assert tasks.support.device == tasks.query.device == self.weight.device
+        return torch.zeros(*tasks.query.shape, tasks.n_way)
+
+
+def test_the_graph_goes_to_the_device_of_the_model(tiny):
+    graph, split = tiny
+    assert evaluate(Elsewhere(), graph, split, n_way=2, k_shot=1, n_query=2, n_tasks=3).accuracy == 0.5
+    assert graph.device.type == "cpu"

@@ -77,8 +77,8 @@ def test_vantage_is_the_default_and_trains():
     assert np.isfinite(np.asarray(classifier.adapt(own_graph.examples(), among="new").predict_proba([0, "n1"]))).all()
 
 
-def test_a_head_of_one_width_is_replaced_for_any_number_of_classes(tmp_path):
-    options = {"head": "wide", "rank": 6, "hidden_channels": 5, "out_channels": 4, "inner_steps": 2}
+def test_an_inner_loop_takes_any_number_of_classes(tmp_path):
+    options = {"rank": 6, "hidden_channels": 5, "out_channels": 4, "inner_steps": 2}
     fitted = FewShotClassifier("maml", n_way=2, k_shot=2, steps=2, **options).fit(own_graph.graph())
     found = np.asarray(fitted.adapt(own_graph.examples(), among="all").predict_proba(range(20)))
     assert found.shape[1] > 2

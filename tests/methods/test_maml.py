@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fewnode import ClassSplit, Graph, Tasks, draw_tasks, fit, load, save
-from fewnode.errors import InputError
+from fewnode import ClassSplit, Graph, Tasks, draw_tasks
 from fewnode.methods.base import cross_entropy
 from fewnode.methods.maml import MAML
 from fewnode.nn.inner_loop import unit_features
@@ -26,16 +25,15 @@ SMALL = {"rank": 6, "hidden_channels": 5, "out_channels": 4, "inner_steps": 2, "
 
 def model_on(data, **options) -> MAML:
     torch.manual_seed(0)
-    model = MAML(data.num_features, n_way=3, **{**SMALL, **options})
+    model = MAML(data.num_features, **{**SMALL, **options})
     model.prepare(data)
     return model.double()
 
 
-@pytest.mark.parametrize("head", ["zero", "wide"])
 @pytest.mark.parametrize("first_order", [False, True])
-def test_scores_and_meta_gradient_are_those_of_the_loops(world, head, first_order):
+def test_scores_and_meta_gradient_are_those_of_the_loops(world, first_order):
     graph, split = world
-    model = model_on(graph, head=head, first_order=first_order)
+    model = model_on(graph, first_order=first_order)
     tasks = draw_tasks(graph.y, split.base, 3, 2, 3, 2, 0)
     x = unit_features(model.features, graph, model.encoder)
     theirs = torch.stack([oracle.scores(model, graph, x, tasks, task) for task in range(2)])
@@ -88,19 +86,6 @@ def test_a_head_at_zero_takes_any_number_of_classes_in_any_order(world):
     torch.testing.assert_close(model(graph, turned)[..., order], model(graph, tasks))
 
 
-def test_a_wide_head_refuses_another_number_of_classes_until_reheaded(world, tmp_path):
-    graph, split = world
-    tasks = draw_tasks(graph.y, split.base, 4, 2, 3, 2, 0)
-    model = fit("maml", graph, split, n_way=3, k_shot=2, steps=1, head="wide", **SMALL)
-    with pytest.raises(InputError, match=r"each of 3 classes and the tasks have 4: call reset_head\(\)"):
-        model(graph, tasks)
-    model.reset_head()
-    scores = model(graph, tasks)
-    assert scores.shape == (2, 12, 4)
-    save(model, tmp_path)
-    torch.testing.assert_close(load(tmp_path)(graph, tasks), scores)
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_without_a_graph_it_sees_a_nodes_own_raw_features_only(world, tiny, sparse):
     graph, split = tiny if sparse else world
@@ -110,8 +95,3 @@ def test_without_a_graph_it_sees_a_nodes_own_raw_features_only(world, tiny, spar
     torch.testing.assert_close(rows, graph.x.to_dense()[tasks.query].double())
     alone = Graph.from_edges([[0], [1]], graph.features_scipy(), graph.y)
     torch.testing.assert_close(model(graph, tasks), model(alone, tasks))
-
-
-def test_an_unknown_head_is_answered_with_the_choices():
-    with pytest.raises(InputError, match="wide"):
-        MAML(4, n_way=3, head="wild")

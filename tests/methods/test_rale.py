@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fewnode import Graph, draw_tasks
-from fewnode.errors import InputError
 from fewnode.methods.rale import RALE, Choice, Locations, PathAttention, enlist, hubs, join, reach, tabulate, to_hubs
 from fewnode.nn.heads import one_hot
 from oracles import rale as oracle
@@ -24,7 +23,7 @@ def graph() -> Graph:
 
 def model_on(graph, **options) -> RALE:
     torch.manual_seed(0)
-    model = RALE(graph.num_features, n_way=3, **{**SMALL, "dropout": 0.0, **options})
+    model = RALE(graph.num_features, **{**SMALL, "dropout": 0.0, **options})
     model.prepare(graph)
     return model.double()
 
@@ -154,22 +153,24 @@ def test_the_list_of_paths_pools_pairs_before_classes(graph):
 
 
 @pytest.mark.parametrize("first_order", [False, True])
-def test_the_inner_step_is_a_gradient_step_of_every_weight(graph, first_order):
-    """Scores and meta-gradient of one task against the step written out with autograd."""
-    model = model_on(graph, head="wide", inner_rate=0.7, first_order=first_order)
+def test_inner_steps_are_gradient_steps_of_every_weight(graph, first_order):
+    """Scores and meta-gradient of one task against the steps written out with autograd."""
+    model = model_on(graph, inner_steps=2, inner_rate=0.7, first_order=first_order)
     tasks = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 1, 0)
     target, supports = one_hot(tasks.support_y, 3, torch.float64), model._reach(graph, tasks.support)
     state = model.embed(graph)
     view = [part[0] for part in model._view(state, tasks.support, supports, supports, target)]
     asked = [part[0] for part in model._view(state, tasks.query, model._reach(graph, tasks.query), supports, target)]
-    weights = dict(model.locations.named_parameters())
-    weights |= {"head.weight": model.head.linear.weight, "head.bias": model.head.linear.bias}
-    loss = torch.nn.functional.cross_entropy(model.task_scores(weights, *view), tasks.support_y[0])
-    gradients = torch.autograd.grad(loss, list(weights.values()), create_graph=not first_order)
-    moved = {name: w - 0.7 * gradient for (name, w), gradient in zip(weights.items(), gradients, strict=True)}
+    moved = {name: weight.requires_grad_() for name, weight in model.start(3).items()}
+    for _ in range(2):  # in the first step only the head moves, which is zero
+        loss = torch.nn.functional.cross_entropy(model.task_scores(moved, *view), tasks.support_y[0])
+        gradients = torch.autograd.grad(loss, list(moved.values()), create_graph=not first_order)
+        moved = {name: w - 0.7 * gradient for (name, w), gradient in zip(moved.items(), gradients, strict=True)}
+    assert not torch.equal(moved["content.weight"], model.locations.content.weight)
     theirs, ours = model.task_scores(moved, *asked), model(graph, tasks)[0]
     torch.testing.assert_close(ours, theirs)
-    gradients = (torch.autograd.grad(scores.square().sum(), list(weights.values())) for scores in (ours, theirs))
+    learned = list(model.locations.parameters())
+    gradients = (torch.autograd.grad(scores.square().sum(), learned) for scores in (ours, theirs))
     for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -194,14 +195,8 @@ def test_batches_of_tasks_and_queries_score_alike(graph, monkeypatch):
     torch.testing.assert_close(model(graph, tasks), whole)
 
 
-def test_a_wide_head_refuses_another_number_of_classes_until_reheaded(graph):
-    tasks = draw_tasks(graph.y, [0, 1], 2, 2, 2, 2, 0)
-    model = model_on(graph, head="wide")
-    with pytest.raises(InputError, match=r"reset_head\(\)"):
-        model(graph, tasks)
-    model.reset_head()
-    assert model(graph, tasks).shape == (2, 4, 2)
-    assert model_on(graph)(graph, tasks).shape == (2, 4, 2)
+def test_any_number_of_classes(graph):
+    assert model_on(graph)(graph, draw_tasks(graph.y, [0, 1], 2, 2, 2, 2, 0)).shape == (2, 4, 2)
 
 
 def test_features_may_be_missing_edges_too():

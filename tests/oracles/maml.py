@@ -20,13 +20,7 @@ def scores(model: MAML, graph: Graph, x: Tensor, tasks: Tasks, task: int) -> Ten
     """Scores of the queries of one task after the inner steps; ``x [N, d]`` are the inputs of the GCN."""
     first, second = model.encoder.first, model.encoder.second
     weights = [first.weight, first.bias, second.weight, second.bias]
-    if model.head.linear is None:
-        weights += [
-            x.new_zeros(tasks.n_way, len(second.bias)).requires_grad_(),
-            x.new_zeros(tasks.n_way).requires_grad_(),
-        ]
-    else:
-        weights += [model.head.linear.weight, model.head.linear.bias]
+    weights += [x.new_zeros(tasks.n_way, len(second.bias)).requires_grad_(), x.new_zeros(tasks.n_way).requires_grad_()]
 
     def logits(nodes: Tensor) -> Tensor:
         return dense_gcn(graph, x, *weights[:4])[nodes] @ weights[4].t() + weights[5]

@@ -75,8 +75,16 @@ def test_gradients_are_the_mean_of_all_processes(monkeypatch):
     assert model.weight.grad.tolist() == [[3.0, 2.0]]
 
 
-def test_on_one_machine_gradients_go_over_loopback():
-    assert distributed._loopback().startswith("lo")
+def test_each_process_takes_a_gpu_of_its_own(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "empty", lambda *_, device: asked.append(device) or torch.zeros(0))
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    distributed._device("auto")
+    monkeypatch.delenv("LOCAL_RANK")
+    distributed._device("auto")
+    distributed._device("cpu")
+    assert asked == ["cuda:1", "cuda:0", "cpu"]
 
 
 if __name__ == "__main__":

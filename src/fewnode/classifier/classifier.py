@@ -235,7 +235,6 @@ class FewShotClassifier:
 
     def _set_graph(self, graph: Graph, fitted: bool) -> None:
         model, _ = self._fitted()
-        model.reset_head()  # the user's classes may be any number
         self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
         self.support = self.task = self.new_nodes = None
         self._embedding = self._open_set_model = None

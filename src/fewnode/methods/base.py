@@ -15,7 +15,7 @@ from ..graph import Graph
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
 from ..nn.heads import class_means, euclidean_scores, one_hot
-from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task
+from ..nn.inner_loop import Weights, adapt, for_each_task
 from ..tasks import Tasks
 
 
@@ -194,15 +194,6 @@ class Method(nn.Module):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
-
-    def reset_head(self) -> None:
-        """Get ready for tasks of any number of classes: a head of one width is replaced by one that starts at zero in
-        every task, and so prefers no class; the card takes note. Other methods have nothing to do."""
-        for module in self.modules():
-            if isinstance(module, TaskHead) and module.linear is not None:
-                module.linear = None
-                if hasattr(self, "card"):
-                    self.card = replace(self.card, options={**self.card.options, "head": "zero"})
 
 
 def unread_edges(kind: type[Method], graph: Graph) -> list[str]:

@@ -3,8 +3,6 @@
 Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks. ICML 2017.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,7 +12,7 @@ from ..graph.arrays import CacheKey, csr_parts
 from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import Neighbourhoods, TaskHead, Weights, head_scores, unit_features, weights_of
+from ..nn.inner_loop import Neighbourhoods, Weights, head_scores, unit_features, weights_of, with_head
 from .base import InnerLoopMethod, Training
 
 SMOOTHED = CacheKey[Tensor]("smoothed inputs of an inner loop")
@@ -28,7 +26,6 @@ class MAML(InnerLoopMethod):
 
     Args:
         use_graph: False is the weak form behind low published numbers: one linear map of a node's own raw features.
-        head: "wide" learns a start for each of ``n_way`` columns, as first published, and takes no other number.
         rank: directions the features are reduced to before the GCN.
         hidden_channels, out_channels: widths of the two layers.
         inner_steps, inner_rate: gradient steps on the supports, and their size.
@@ -44,9 +41,7 @@ class MAML(InnerLoopMethod):
         self,
         in_channels: int,
         *,
-        n_way: int,
         use_graph: bool = True,
-        head: Literal["zero", "wide"] = "zero",
         rank: int = 128,
         hidden_channels: int = 64,
         out_channels: int = 64,
@@ -56,9 +51,9 @@ class MAML(InnerLoopMethod):
     ) -> None:
         features = ReducedFeatures(in_channels, rank) if use_graph else None
         super().__init__(inner_steps, inner_rate, first_order, features)
-        width = out_channels if use_graph else hidden_channels
-        self.encoder = GCNRows(min(rank, in_channels), hidden_channels, width) if use_graph else Own(in_channels, width)
-        self.head = TaskHead(width, n_way, head)
+        self.width = out_channels if use_graph else hidden_channels
+        rank, hidden = min(rank, in_channels), hidden_channels
+        self.encoder = GCNRows(rank, hidden, self.width) if use_graph else Own(in_channels, self.width)
 
     def embed(self, graph: Graph) -> Neighbourhoods:
         if self.features is None:  # every node by itself: its row is its raw features
@@ -74,8 +69,7 @@ class MAML(InnerLoopMethod):
         return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
 
     def start(self, n_way: int) -> Weights:
-        weights = weights_of(self.encoder)
-        return weights | self.head.start(n_way, next(iter(weights.values())))
+        return with_head(weights_of(self.encoder), self.width, n_way)
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         inputs, pool, target = data

@@ -4,7 +4,7 @@ Liu, Fang, Liu, Hoi: Relative and Absolute Location Embedding for Few-Shot Node 
 """
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from ..graph.operators import adjacency, hashed, mean_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
 from ..nn.heads import one_hot
-from ..nn.inner_loop import TaskHead, Weights, adapt, for_each_task, head_scores, unit, unit_features, weights_of
+from ..nn.inner_loop import Weights, adapt, for_each_task, head_scores, unit, unit_features, weights_of, with_head
 from ..tasks import Tasks
 from .base import InnerLoopMethod, Training
 
@@ -41,8 +41,6 @@ class RALE(InnerLoopMethod):
     drawn anew whenever they are needed, and are the same every time.
 
     Args:
-        head: "zero" starts at zero in every task and takes any number of classes; "wide" learns a start for each of
-            ``n_way`` columns, as published, and takes no other number.
         rank: directions the features are reduced to.
         channels, heads: width of each of the three parts of an embedding, and attention heads.
         n_walks, walk_steps: walks from each node, and their steps; a path has at most twice as many.
@@ -70,8 +68,6 @@ class RALE(InnerLoopMethod):
         self,
         in_channels: int,
         *,
-        n_way: int,
-        head: Literal["zero", "wide"] = "zero",
         rank: int = 128,
         channels: int = 32,
         heads: int = 8,
@@ -87,10 +83,9 @@ class RALE(InnerLoopMethod):
     ) -> None:
         super().__init__(inner_steps, inner_rate, first_order, ReducedFeatures(in_channels, rank))
         self.n_walks, self.walk_steps, self.n_paths = n_walks, walk_steps, n_paths
-        self.hub_share, self.n_hubs = hub_share, n_hubs
+        self.hub_share, self.n_hubs, self.channels = hub_share, n_hubs, channels
         width, longest = 2 * min(rank, in_channels), 2 * walk_steps + 1
         self.locations = Locations(width, channels, heads=heads, longest=longest, dropout=dropout)
-        self.head = TaskHead(3 * channels, n_way, head)
 
     def embed(self, graph: Graph) -> LocationState:
         x = unit_features(self.features, graph, self.locations)
@@ -113,8 +108,7 @@ class RALE(InnerLoopMethod):
         return torch.cat([for_each_task(self.task_scores, weights, *view) for view in views], 1)
 
     def start(self, n_way: int) -> Weights:
-        weights = weights_of(self.locations)
-        return weights | self.head.start(n_way, next(iter(weights.values())))
+        return with_head(weights_of(self.locations), 3 * self.channels, n_way)
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         """The loss of one task's supports, their ``target`` and view, which the inner loop lowers."""

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from ..errors import InputError, one_of
 from ..graph import Graph
 from ..graph.arrays import CacheKey, gather_rows
 from .features import ReducedFeatures
@@ -63,28 +62,14 @@ def for_each_task(function: Callable[..., Tensor], weights: Weights, *data: Tens
     return result
 
 
-class TaskHead(nn.Module):
-    """The linear head of an inner loop: "zero" starts at zero in every task, so that it takes any number of classes
-    in any order; "wide" learns a start for each of ``n_way`` classes, and takes no other number.
+def with_head(weights: Weights, channels: int, n_way: int) -> Weights:
+    """The weights and those of a linear head that starts at zero in every task: it prefers no class, and takes any
+    number of them in any order.
 
-    Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification. ICLR 2022 (the start at zero).
+    Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification. ICLR 2022.
     """
-
-    def __init__(self, channels: int, n_way: int, kind: str) -> None:
-        super().__init__()
-        self.channels, self.n_way = channels, n_way
-        self.linear = nn.Linear(channels, n_way) if one_of("head", kind, ("zero", "wide")) == "wide" else None
-
-    def start(self, n_way: int, like: Tensor) -> Weights:
-        """The weights before the first step, of the type and on the device of ``like``."""
-        if self.linear is None:
-            return dict(zip(HEAD, (like.new_zeros(n_way, self.channels), like.new_zeros(n_way)), strict=True))
-        if n_way != self.n_way:
-            raise InputError(
-                f"this head has a column for each of {self.n_way} classes and the tasks have {n_way}: call "
-                f"reset_head() for one that starts at zero, train with n_way={n_way}, or with head='zero'"
-            )
-        return dict(zip(HEAD, (self.linear.weight, self.linear.bias), strict=True))
+    like = next(iter(weights.values()))
+    return {**weights, HEAD[0]: like.new_zeros(n_way, channels), HEAD[1]: like.new_zeros(n_way)}
 
 
 def head_scores(module: nn.Module, weights: Weights, *data: Tensor) -> Tensor:

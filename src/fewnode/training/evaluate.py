@@ -30,13 +30,14 @@ def embed(model: Method, graph: Graph) -> Any:
 
 @torch.no_grad()
 def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) -> Tensor:
-    """Scores ``[T, M, N]`` of a batch of tasks, in eval mode; the model comes back in the mode it was in.
+    """Scores ``[T, M, N]`` of a batch of tasks, in eval mode and on the device of the model.
 
-    ``state`` is what ``embed`` returned, where that is at hand.
+    The model comes back in the mode it was in; ``state`` is what ``embed`` returned, where that is at hand.
     """
     was_training = model.training
     model.eval()
     try:
+        graph = graph.to(next((weight.device for weight in model.state_dict().values()), graph.device))
         tasks = tasks.to(graph.device)
         if state is None and model.local:  # over the nodes of the tasks alone, where it is much less
             nodes, renamed = renumbered(tasks)

@@ -29,7 +29,7 @@ from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, unread_edges, versions
 from ..methods.options import check_option, constructor_parameters
 from ..nn.optimizers import Adam
-from ..tasks import ClassSplit, Tasks, TaskSampler, draw_tasks, random_bits, training_view
+from ..tasks import ClassSplit, Tasks, TaskSampler, random_bits, training_view
 from .evaluate import accuracies, score_tasks
 
 
@@ -40,25 +40,23 @@ class Episodes:
     validation_seed = 10**6  # another stream than any training seed's
 
     def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
-        self.seed, self.n_way, self.n_query = card.seed, card.n_way, card.n_query
+        self.graph, self.seed, self.n_way = graph, card.seed, card.n_way
         self.notes: list[str] = []
-        self.graph = graph
-        self.base = TaskSampler(view.y, split.base)
-        way, shot, query = settings.train_way, settings.train_shot, settings.train_query
-        asked = (way or card.n_way, shot or card.k_shot, query or card.n_query)
-        shape = self._feasible("training", self.base, *asked)
+        self.base, validation = TaskSampler(view.y, split.base), TaskSampler(graph.y, split.validation)
+        tested = (card.n_way, card.k_shot, card.n_query)
+        trained = (settings.train_way, settings.train_shot, settings.train_query)
+        asked = tuple(given or usual for given, usual in zip(trained, tested, strict=True))
+        shape = self._feasible("training", "base", self.base, *asked)
         if shape is None:
             raise InputError(f"training needs two base classes with at least {asked[1] + 1} labelled nodes")
         self.shape = shape
-        sampler = TaskSampler(graph.y, split.validation)
-        shape = self._feasible("validation", sampler, card.n_way, card.k_shot, card.n_query)
-        self.pool: Tasks | None = None
+        shape = self._feasible("validation", "validation", validation, *tested)
+        self.pool = None if shape is None else validation.draw(*shape, 100, self.validation_seed)
         if shape is None:
-            self._say(
+            self.notes.append(
                 "there are no two validation classes large enough: nothing is selected, the last weights are kept"
             )
-        else:
-            self.pool = draw_tasks(graph.y, split.validation, *shape, n_tasks=100, seed=self.validation_seed)
+            warnings.warn(self.notes[-1], stacklevel=2)
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
@@ -76,7 +74,7 @@ class Episodes:
         return accuracy
 
     def _feasible(
-        self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
+        self, what: str, kind: str, sampler: TaskSampler, way: int, shot: int, query: int
     ) -> tuple[int, int, int] | None:
         """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways. A note says
         if it is another."""
@@ -86,18 +84,13 @@ class Episodes:
             return None
         queries = min(query, sizes[ways - 1] - shot)
         if (ways, queries) != (way, query):
-            kind = "base" if what == "training" else what
-            self._say(
+            self.notes.append(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
-                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})",
-                warn=what == "validation" or ways < self.n_way,  # training with more ways than are tested is optional
+                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})"
             )
+            if what == "validation" or ways < self.n_way:  # training with more ways than are tested is optional
+                warnings.warn(self.notes[-1], stacklevel=2)
         return ways, shot, queries
-
-    def _say(self, note: str, warn: bool = True) -> None:
-        self.notes.append(note)
-        if warn:
-            warnings.warn(note, stacklevel=2)
 
 
 def mix(seed: int, block: int) -> int:
@@ -112,17 +105,13 @@ def ranks(backend: str = "gloo") -> Iterator[int]:
         yield 0
         return
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # one machine: nobody else need reach them
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+        loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
     dist.init_process_group(backend)
     try:
         yield dist.get_rank()
     finally:
         dist.destroy_process_group()
-
-
-def _loopback() -> str:
-    """The name of the network interface that leads nowhere else."""
-    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
 def world() -> int:
@@ -261,18 +250,13 @@ class TrainingState:
 
     def _write(self, file: Path) -> None:
         parts = {"weights": self.model.state_dict(), "best": self.best_weights}
-        moments = self.optimizer.state_dict()["state"]
-        parts |= {f"optimizer/{number}": entries for number, entries in moments.items()}
-        tensors = {
-            f"{part}/{key}": torch.as_tensor(value).detach().cpu().contiguous()
-            for part, entries in parts.items()
-            for key, value in entries.items()
-        }
+        parts |= {f"optimizer/{number}": moments for number, moments in self.optimizer.state_dict()["state"].items()}
+        values = ((f"{part}/{key}", value) for part, entries in parts.items() for key, value in entries.items())
+        tensors = {key: torch.as_tensor(value).detach().cpu().contiguous() for key, value in values}
         progress = Progress(4, self.identity, self.step, self.waited, self.best, self.curve)
         tensors["progress"] = torch.frombuffer(bytearray(msgspec.json.encode(progress)), dtype=torch.uint8)
-        data = to_bytes(tensors, {"sha256": _digest(tensors)})
         with atomic_write(file) as out:
-            out.write(data)
+            out.write(to_bytes(tensors, {"sha256": _digest(tensors)}))
 
     def _read(self, file: Path) -> None:
         with reading(file, "delete it to start anew"):
@@ -297,7 +281,7 @@ class TrainingState:
                 parts[part][key] = value
             _restore(self.model, parts.pop("weights"))
             self.best_weights = parts.pop("best")
-            moments = {int(part.removeprefix("optimizer/")): entries for part, entries in parts.items()}
+            moments = {int(part.partition("/")[2]): entries for part, entries in parts.items()}
             self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
 
 
@@ -423,9 +407,8 @@ def _train(
         while state.step < settings.steps and state.waited < settings.patience:
             number, steps = state.step // settings.check_every, min(settings.check_every, settings.steps - state.step)
             tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
-            torch.manual_seed(
-                int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1
-            )  # dropout and what else is drawn
+            # dropout and what else is drawn
+            torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
             model.train()
             for at in range(0, len(tasks), per_step):
                 loss, accuracy = _step(model, view, tasks[at : at + per_step], state.optimizer, settings.clip), None
@@ -465,8 +448,9 @@ def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optim
 
 
 def _device(name: str) -> torch.device:
+    """The device of that name. "auto" is a GPU, if there is one: of the processes of torchrun, each takes its own."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:  # torch's answers to a misspelt or absent device
