@@ -12,17 +12,20 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ContextDecorator, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from inspect import isfunction, isgeneratorfunction
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from threading import local
+from typing import Any, Protocol, Self, TypeVar
 from weakref import ref
 
 import msgspec
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from .errors import InputError
@@ -85,6 +88,63 @@ def full_disk(folder: Path, needed: int) -> Iterator[None]:
             raise
         check_disk(folder, needed)
         raise InputError(f"the disk of {folder} became full: make room for {format_bytes(needed)}") from error
+
+
+# Threads
+
+
+class OneThread(ContextDecorator, local):
+    """A context, or decorator, in which numbers do not depend on how many threads there are: sums and factorisations,
+    which round differently with every number of threads, are done by one. ``with one_thread.all()`` has all threads
+    again, for work in which one thread does the whole sum of a row."""
+
+    depth, threads = 0, 1
+
+    def __enter__(self) -> Self:
+        if self.depth == 0:
+            self.threads, self.limits = torch.get_num_threads(), threadpool_limits(1)
+            torch.set_num_threads(1)
+        self.depth += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            torch.set_num_threads(self.threads)
+            self.limits.restore_original_limits()
+
+    @contextmanager
+    def all(self) -> Iterator[None]:
+        """All threads, for a while."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(max(before, self.threads))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+one_thread = OneThread()
+
+
+def methods_in_one_thread(cls: type[Result]) -> type[Result]:
+    """A class all of whose public methods compute in one thread."""
+    for name, method in vars(cls).copy().items():
+        if isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, _in_one_thread(method))
+    return cls
+
+
+def _in_one_thread(method: Callable[..., Any]) -> Callable[..., Any]:
+    if not isgeneratorfunction(method):
+        return one_thread(method)
+
+    @wraps(method)
+    def generated(*args: Any, **options: Any) -> Iterator[Any]:
+        with one_thread:
+            yield from method(*args, **options)
+
+    return generated
 
 
 # Files of arrays
@@ -707,7 +767,8 @@ def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
 
 def _do(work: Callable[[Any], Any], pieces: Sequence[Any], threads: int) -> list[Any]:
     torch.set_num_threads(threads)
-    return [work(piece) for piece in pieces]
+    with one_thread:
+        return [work(piece) for piece in pieces]
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,13 +1,16 @@
 """What a worker measures: the protocol's numbers, nothing left over from the run before, failures as rows."""
 
 import json
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from fewnode import evaluate, fit
 from fewnode.datasets import open_dataset
+from fewnode.experiments import worker
 from fewnode.experiments.grid import Run
 from fewnode.experiments.worker import Bench, peak_memory, reset_peak
 
@@ -37,7 +40,18 @@ def test_the_row_holds_what_evaluate_says(run):
     right, asked = torch.tensor(list(row["per_class"].values())).sum(0).tolist()
     assert right == sum(row["correct"]) and asked == 500 * 15
     assert row["training_free"] and row["curve"] == [] and row["peak_memory"] > 10**7
+    assert row["threads"] == 1 and row["processor"] and set(row) >= {"commit", "dirty"}
     assert json.loads(json.dumps(row)) == row
+
+
+def test_a_row_names_the_commit_of_the_source_alone(tmp_path, monkeypatch):
+    there = Path(worker.__file__).parents[3]
+    if (there / ".git").exists():
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=there, capture_output=True, text=True, check=True)
+        assert worker.source()["commit"] == head.stdout.strip() and type(worker.source()["dirty"]) is bool
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)  # of a user, with an environment in it
+    monkeypatch.setattr(worker, "__file__", str(tmp_path / "worker.py"))
+    assert worker.source.__wrapped__() == {"commit": None, "dirty": None}
 
 
 def test_every_method_and_seed_meets_the_same_tasks(run):

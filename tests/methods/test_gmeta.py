@@ -68,7 +68,7 @@ def test_scores_are_distances_to_prototypes_after_the_steps(graph, first_order):
         )
         means = torch.stack([z[tasks.support_y[task] == c].mean(0) for c in range(3)])
         expected = -(torch.cdist(q, means) ** 2)
-        torch.testing.assert_close(model(graph, tasks)[task], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(graph, tasks)[task], expected, atol=1e-4, rtol=1e-4)
 
 
 def test_subgraphs_cut_in_small_batches_are_the_same(graph):

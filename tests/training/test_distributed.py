@@ -42,7 +42,7 @@ def test_two_ranks_reach_the_weights_of_one_process_with_the_joined_tasks(tmp_pa
     assert (first["world"], first["first"], second["first"]) == (2, True, False)
     assert first["weights"] == second["weights"]
     _, alone = train(tmp_path / "alone")
-    torch.testing.assert_close(torch.tensor(first["weights"]), torch.tensor(alone), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(first["weights"]), torch.tensor(alone), rtol=1e-4, atol=1e-4)
     assert first["curve"] == second["curve"]
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["training.safetensors"]
 

@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..graph.stored import read_graph, write_graph
 from ..methods.base import Method
 from ..nn.landmarks import wordless_bytes
-from ..store import STORE, Space, format_bytes
+from ..store import STORE, Space, format_bytes, methods_in_one_thread
 from ..tables import read_columns
 from ..tables.write import write_table
 from ..tasks import ClassSplit
@@ -76,6 +76,7 @@ class Comparison(NamedTuple):
     interval: float
 
 
+@methods_in_one_thread
 class FewShotClassifier:
     """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
 

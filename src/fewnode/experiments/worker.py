@@ -1,11 +1,14 @@
 """What a worker does: hold one data set, train and test one run after another, and measure each."""
 
 import hashlib
+import platform
+import subprocess
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +95,31 @@ class Bench:
 def _row(run: Run, status: str) -> Row:
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     head = {"format": FORMAT, "id": run.id, "status": status, "run": run.settings()}
-    return {**head, "finished": finished, "versions": versions()}
+    machine = {"threads": torch.get_num_threads(), "processor": processor()}
+    return {**head, "finished": finished, "versions": versions(), **machine, **source()}
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith("model name")).partition(": ")[2]
+    return platform.processor() or platform.machine()
+
+
+@cache
+def source() -> Row:
+    """The commit of fewnode's source, and whether it was changed since; None for a package that was installed."""
+
+    def git(*words: str) -> str:
+        folder = Path(__file__).parent
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    with suppress(OSError, subprocess.CalledProcessError):
+        git("ls-files", "--error-unmatch", Path(__file__).name)  # or it is the repository that an environment is in
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", ":/"))}
+    return {"commit": None, "dirty": None}
 
 
 def failure(run: Run, reason: str, seconds: float = 0.0) -> Row:

@@ -13,6 +13,7 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from ..errors import InputError
+from ..store import one_thread
 
 # --- Checks on what comes into a graph. Each error names the place, the value and the remedy.
 
@@ -393,14 +394,15 @@ def leading_eigenvectors(
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 
     Subspace iteration from a random block ``start [size, at least rank]``: a handful of products with a thin block and
-    a QR of that block, whatever the size of M.
+    a QR of that block, whatever the size of M. The largest entry of an eigenvector is positive.
     """
     block = start
     for _ in range(steps):
         block = torch.linalg.qr(apply(block)).Q
     values, vectors = torch.linalg.eigh(block.T @ apply(block))
     top = values.abs().argsort(descending=True)[:rank]
-    return values[top], block @ vectors[:, top]
+    found = block @ vectors[:, top]
+    return values[top], found * found.gather(0, found.abs().argmax(0, keepdim=True)).sign()
 
 
 def random_block(size: int, rank: int, seed: int = 0) -> Tensor:
@@ -413,6 +415,7 @@ def structural_bytes(nodes: int, arcs: int, rank: int = 128) -> int:
     return 20 * (rank + 16) * nodes + 40 * arcs
 
 
+@one_thread
 def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     """Where a node sits in the graph, float32 [N, rank]; rows have length one, those of isolated nodes zero.
 

@@ -12,7 +12,7 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..store import MEMORY, Space, chunks, matrix, pieces
+from ..store import MEMORY, Space, chunks, matrix, one_thread, pieces
 from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
 from .graph import Graph
 
@@ -129,7 +129,10 @@ class Operator:
                 each = None if self.weights is None else self.weights[arcs].to(z.dtype)
                 each = each if each is None or self.unit == 1 else each * self.unit
                 starts = (at - at[0]).to(source.dtype)
-                part = F.embedding_bag(source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each)
+                with one_thread.all():
+                    part = F.embedding_bag(
+                        source, z, starts, mode="sum", include_last_offset=True, per_sample_weights=each
+                    )
                 if self.loops:
                     part += z[rows]
                 part *= 1 - restart if self.left is None else (self.left[rows] * (1 - restart))[:, None]

@@ -238,7 +238,7 @@ def write_arcs(
     once, with the sum of their weights."""
     run, indices = database.execute, np.int32 if n < 2**31 else np.int64
     (loops,) = run("select count(*) from ends where s = t").fetchone()
-    summed = "select s, t, count(*) n, sum(w)::float w from ends where s <> t group by s, t"
+    summed = "select s, t, count(*) n, fsum(w)::float w from ends where s <> t group by s, t"
     run(f"create or replace table edges as {summed}; drop table ends")
     (repeated,) = run("select coalesce(sum(n) - count(*), 0)::bigint from edges").fetchone()
     both = "(select t i, s j, w from edges union all select s, t, w from edges)"
@@ -246,7 +246,7 @@ def write_arcs(
     arcs = f"select distinct i, j from {both}"
     if weighted:  # those of both ways are added, unless every edge is there both ways with the same weight
         added = run(mirrored).fetchone() is not None
-        arcs = f"select i, j, sum(w)::float w from {both} group by i, j" if added else "select t i, s j, w from edges"
+        arcs = f"select i, j, fsum(w)::float w from {both} group by i, j" if added else "select t i, s j, w from edges"
     run(f"create or replace table arcs as {arcs} order by i, j")
     (total,) = run("select count(*) from arcs").fetchone()
     counts, files, step = np.zeros(n, np.int64), GrowingArrays(folder), 1 << 22

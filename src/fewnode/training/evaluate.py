@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method
 from ..nn.graph_layers import renumbered
+from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, draw_tasks
 
 CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
@@ -22,12 +23,14 @@ OVERHEAD = 4  # what a node counts beside its neighbours, so that isolated nodes
 NodeProgress = Callable[[int, int], None]  # told how many nodes are done, and of how many
 
 
+@one_thread
 @torch.no_grad()
 def embed(model: Method, graph: Graph) -> Any:
     """The model's one pass over the graph, in eval mode."""
     return model.eval().embed(graph)
 
 
+@one_thread
 @torch.no_grad()
 def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) -> Tensor:
     """Scores ``[T, M, N]`` of a batch of tasks, in eval mode and on the device of the model.
@@ -53,6 +56,7 @@ def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) ->
     return _finite(torch.cat(parts))
 
 
+@one_thread
 @torch.no_grad()
 def score_nodes(
     model: Method, graph: Graph, state: Any, support: Tensor, support_y: Tensor, n_way: int, nodes: Tensor

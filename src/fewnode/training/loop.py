@@ -29,6 +29,7 @@ from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, unread_edges, versions
 from ..methods.options import check_option, constructor_parameters
 from ..nn.optimizers import Adam
+from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, TaskSampler, random_bits, training_view
 from .evaluate import accuracies, score_tasks
 
@@ -305,6 +306,7 @@ def optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
     return Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
 
 
+@one_thread
 def fit(
     method: str | type[Method],
     graph: Graph,
