@@ -34,7 +34,6 @@ from fewnode.classifier.open_set import OpenSetModel
 from fewnode.files import read_npz
 from fewnode.graph.convert import graph_arguments
 from fewnode.graph.edge_types import EdgeUse
-from fewnode.nn.edge_choice import choose_edges
 from fewnode.nn.views import Views
 from fewnode.tasks import TaskSampler, random_split, training_view
 
@@ -162,7 +161,7 @@ def closed(pair: tuple[Graph, Graph], number: int, shots: int) -> dict[str, Any]
 
 def edges_used(graph: Graph, use: EdgeUse) -> bool:
     """Whether anything is made of what is known of the edges."""
-    return bool(use.n_views or use.weights) or (use.weighted and graph.weights is not None)
+    return bool(use.types or use.weights) or (use.weighted and graph.weights is not None)
 
 
 def opened(pair: tuple[Graph, Graph], seed: int) -> dict[str, Any]:
@@ -172,7 +171,7 @@ def opened(pair: tuple[Graph, Graph], seed: int) -> dict[str, Any]:
     left = torch.from_numpy(draw["left"])
     graph, plain = (one.with_labels(left) for one in pair)
     view = training_view(graph, choose_split(graph, MIN_SIZE))
-    use, notes = choose_edges(view)
+    use, notes = EdgeUse.learned(view), []
     answers = [answered(graph, use, pair[0].y, draw)] if edges_used(graph, use) else []
     answers.append(answered(plain, EdgeUse(), pair[0].y, draw))
     (known, with_), (blind, without) = answers[0], answers[-1]

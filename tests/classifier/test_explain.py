@@ -188,7 +188,7 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
 @pytest.mark.parametrize("kind", ["dense", "words", "directed", "kinds"])
 def test_rows_without_edges_are_those_of_the_graph_that_lacks_them(kind):
     graph = random_graph(kind)
-    model = model_of(graph, EdgeUse(relations=("in", "out", "type a"), types=("a", "b")) if kind == "kinds" else None)
+    model = model_of(graph, EdgeUse(types=("a", "b")) if kind == "kinds" else None)
     nodes = [5, int((graph.y < 0).nonzero()[0]), int((graph.y >= 0).nonzero()[0])]
     for node in nodes:
         around = graph.indices[graph.indptr[node] : graph.indptr[node + 1]].tolist()

@@ -227,9 +227,8 @@ def later(graph: Graph) -> Graph:
 
 
 def test_weights_of_edge_types_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
-    relations = ("in", "out", "type True")
-    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, relations=relations, types=("False", "True"))
-    monkeypatch.setattr("fewnode.methods.vantage.choose_edges", lambda *args: (use, []))
+    use = EdgeUse(weights={"False": 1.0, "True": 0.2}, types=("False", "True"))
+    monkeypatch.setattr(EdgeUse, "learned", lambda graph: use)
     graph = whole("kinds")
     old = graph.subgraph(torch.arange(N) < N - NEW)
     classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)

@@ -1,8 +1,9 @@
 import numpy as np
+import pytest
 import torch
 
 from fewnode import Graph
-from fewnode.graph.edge_types import EdgeUse, relation, relation_names, type_weights, union, weights_tell
+from fewnode.graph.edge_types import EdgeUse, commonest_types, type_counts, type_weights, union, weights_tell
 
 EDGES = np.array([[0, 1, 2, 0], [1, 2, 0, 2]])
 
@@ -11,43 +12,42 @@ def dense(graph):
     return graph.to_scipy().toarray().tolist()
 
 
-def test_a_plain_graph_has_no_relations():
+def test_a_plain_graph_is_seen_as_it_is():
     graph = Graph.from_edges(EDGES)
-    assert relation_names(graph) == () and union(graph) is graph and EdgeUse().seen(graph) is graph
+    assert union(graph) is graph and EdgeUse(weights={"a": 0.5}).seen(graph) is graph
 
 
-def test_directions_are_apart_and_together():
+def test_directions_are_left_out():
     graph = Graph.from_edges(EDGES, directed=True)
-    apart = {name: relation(graph, name) for name in relation_names(graph)}
-    assert tuple(apart) == ("in", "out")
-    assert dense(apart["in"]) == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]  # a row lists those with an edge to the node
-    assert dense(apart["out"]) == [[0, 1, 1], [0, 0, 1], [1, 0, 0]]
     assert dense(union(graph)) == [[0, 1, 1], [1, 0, 1], [1, 1, 0]] and not union(graph).directed
 
 
-def test_kinds_with_weights_and_directions():
+def test_types_with_weights_and_directions():
     graph = Graph.from_edges(EDGES, directed=True, edge_weight=[1, 2, 3, 4], edge_type=["b", "a", "a", "b"])
-    assert relation_names(graph) == ("in", "out", "type a", "type b")
-    assert dense(relation(graph, "in")) == [[0, 0, 3], [1, 0, 0], [4, 2, 0]]
-    assert dense(relation(graph, "type a")) == [[0, 0, 3], [0, 0, 2], [3, 2, 0]]  # whatever their direction
-    assert not relation(graph, "type c").num_edges
     assert dense(union(graph)) == [[0, 1, 7], [1, 0, 2], [7, 2, 0]]
+    assert dense(EdgeUse(weights={"a": 1.0, "b": 0.5}).seen(graph)) == [[0, 0.5, 5], [0.5, 0, 2], [5, 2, 0]]
+    assert dense(EdgeUse(weighted=False).seen(graph)) == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
     undirected = Graph.from_edges(EDGES, edge_type=["b", "a", "a", "b"])
-    assert dense(relation(undirected, "type b")) == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
-    assert union(undirected).edge_types is None
-
-
-def test_only_the_commonest_types_are_told_apart():
-    kinds = np.repeat(np.arange(10), np.arange(10, 0, -1))
-    ends = np.random.default_rng(0).permutation(200)[: 2 * len(kinds)].reshape(2, -1)
-    graph = Graph.from_edges(ends, edge_type=kinds)
-    assert relation_names(graph) == tuple(f"type {number}" for number in range(8))
+    assert union(undirected).edge_types is None and union(undirected).weights is None
 
 
 def test_structural_features_are_those_of_the_whole_graph():
     graph = Graph.from_edges(np.random.default_rng(0).integers(0, 40, (2, 150)), directed=True)
-    for part in (union(graph), *(relation(graph, name) for name in relation_names(graph))):
-        assert torch.equal(part.x, graph.x)
+    assert torch.equal(union(graph).x, graph.x)
+
+
+def test_types_are_counted_at_each_node():
+    graph = Graph.from_edges(EDGES, edge_type=["b", "a", "a", "b"], directed=True)
+    counts = type_counts(graph, ("a", "b"))
+    assert (counts > 0).int().tolist() == [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 0]]  # a and b in, a and b out
+    assert torch.allclose(counts.norm(dim=1), torch.ones(3))
+    assert not type_counts(Graph.from_edges(EDGES), ("a", "b")).any()
+
+
+def test_only_the_commonest_types_are_counted():
+    kinds = np.repeat(np.arange(10), np.arange(10, 0, -1))
+    ends = np.random.default_rng(0).permutation(200)[: 2 * len(kinds)].reshape(2, -1)
+    assert commonest_types(Graph.from_edges(ends, edge_type=kinds), 8) == tuple(map(str, range(8)))
 
 
 def test_weights_tell_if_edges_within_classes_weigh_more():
@@ -74,5 +74,6 @@ def test_kinds_count_as_often_as_they_join_nodes_of_a_class():
     assert weights["same"] == 1 and weights["any"] < 0.1 < weights["few"] < 1
     seen = EdgeUse(weights=weights).seen(graph)
     assert seen is EdgeUse(weights=weights).seen(graph)
-    assert float(union(seen).weights.max()) >= 1 and float(relation(seen, "type any").weights.max()) < 0.3
+    assert float(seen.weights.max()) >= 1 and float(seen.weights.min()) == pytest.approx(weights["any"])
+    assert EdgeUse.learned(graph) == EdgeUse(weights=weights, types=("any", "few", "same"))
     assert type_weights(Graph.from_edges(np.stack([source, target])[:, 300:], y=y, edge_type=kinds[300:])) == {}

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.edge_types import union
 from ..graph.operators import adjacency, rows_of, times_rows, weighted_adjacency
 from ..nn.features import column_mass
 from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS
@@ -331,7 +330,7 @@ class OpenSetExplainer(Explainer):
         if len(self.pipeline.known.hops):
             features = HopFeatures.of(graph, self.pipeline.sources)
             self.hop_weights = features.scale * features.hops(self.pipeline.known.hops)
-        super().__init__(union(self.model.use.seen(graph)), task, node)
+        super().__init__(self.model.use.seen(graph), task, node)
 
     def similarity(self, nodes: Tensor) -> Tensor:
         """Cosines of the coordinates; a few rows at a time, as a hub has very many neighbours."""

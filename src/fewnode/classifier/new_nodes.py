@@ -12,7 +12,6 @@ from .. import tables
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import gather_rows, to_scipy, to_tensor
-from ..graph.edge_types import union
 from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
@@ -54,7 +53,7 @@ class NewNodes:
         Only the first ``listed`` nodes of ``new`` are new, by default all: the others are in the graph already, and
         its edges name them. The edges of both graphs count as they do in the open-set ``model``.
         """
-        graph, new = (union(model.use.seen(part)) for part in (graph, new))
+        graph, new = (model.use.seen(part) for part in (graph, new))
         _check(graph, schema, new)
         earlier = () if before is None else before.names
         first, n = graph.num_nodes + len(earlier), new.num_nodes if listed is None else listed
@@ -93,7 +92,7 @@ class NewNodes:
         """The open-set model with the rows of the new nodes in place of those of the graph."""
         if model.pipeline is None or model.cached is None:
             raise InputError("this model was saved without what new nodes need; fit it again")
-        graph, pipeline = union(model.use.seen(graph)), model.pipeline
+        graph, pipeline = model.use.seen(graph), model.pipeline
         around = Neighbourhood(graph, self)
         old, known = {name: part[around.touched].float() for name, part in model.cached.items()}, pipeline.known
         x = pipeline.pca.transform(self._views(graph, pipeline.sources, around, old)).half().float()

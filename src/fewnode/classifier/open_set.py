@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
-from ..graph.edge_types import EdgeUse, union
+from ..graph.edge_types import EdgeUse
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
 from ..methods.base import Method
 from ..nn.views import Views, ViewSources, neighbour_lists
@@ -127,7 +127,7 @@ class OpenSetModel:
         ``space`` is where rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and
         which part of it is done.
         """
-        seen = union(views.use.seen(graph))
+        seen = views.use.seen(graph)
         edges = normalized_adjacency(seen)
         progress("making the views", 0.0)
         made, sources = views(graph), views.sources(graph)
@@ -196,7 +196,7 @@ class OpenSetModel:
         ``links`` as they are, their means over the neighbours, smoothed near and far; and labels, predictions and the
         mass of all nodes ``[N, 2 C + 1]`` propagated far and near."""
         assert self.pipeline is not None
-        made, sources, graph = views(graph), views.sources(graph), union(self.use.seen(graph))
+        made, sources, graph = views(graph), views.sources(graph), self.use.seen(graph)
         edges, mean = normalized_adjacency(graph), mean_adjacency(graph)
         raw = sources.raw(made)
         words, _, words_near, words_far, _, links_near = raw
@@ -217,7 +217,7 @@ class OpenSetModel:
     def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, KnownClassModel, HopFeatures | None]:
         """What the known classes were learned from (coordinates, edges and labels), their model, and its features."""
         assert self.pipeline is not None
-        seen, known = union(self.use.seen(graph)), self.pipeline.known
+        seen, known = self.use.seen(graph), self.pipeline.known
         hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
         return self.x, normalized_adjacency(seen), self.y, known, hops
 

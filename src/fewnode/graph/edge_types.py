@@ -1,11 +1,10 @@
-"""Directions, types and weights of edges: the graph of each relation, and which of them a model uses."""
+"""Directions, types and weights of edges, and what a model makes of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
@@ -16,50 +15,70 @@ from .graph import STRUCTURE, Graph
 from .operators import rows_of
 
 SEEN = CacheKey[Graph]("edges as a model counts them")
-UNION = CacheKey[Graph]("edges without direction or type")
-RELATION = CacheKey[Graph]("edges of one direction or type")
 
 
 @dataclass(frozen=True)
 class EdgeUse:
     """How edges count: whether by their own weights (``weighted``), and by those that were learned for types
-    (``weights``, all alike if empty); which ``relations`` (of ``relation_names``) are views of their own; and which
-    ``types`` are counted at each node, as one more view. An EdgeUse without any of these is that of a plain graph."""
+    (``weights``, all alike if empty); and which ``types`` are counted at each node, as one more view. An EdgeUse
+    without any of these is that of a plain graph."""
 
     weighted: bool = True
     weights: dict[str, float] = field(default_factory=dict)
-    relations: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: "EdgeUse | Mapping[str, Any] | None") -> "EdgeUse":
+    def of(cls, given: Mapping[str, Any] | None) -> "EdgeUse":
         """From what a model's card holds."""
-        return given if isinstance(given, EdgeUse) else msgspec.convert(given or {}, cls)
+        return msgspec.convert(given or {}, cls)
 
-    @property
-    def n_views(self) -> int:
-        """Views beside those of a plain graph."""
-        return 2 * len(self.relations) + bool(self.types)
+    @classmethod
+    def learned(cls, graph: Graph) -> "EdgeUse":
+        """What to make of the weights and types of edges, by the labels of a graph."""
+        return cls(weights_tell(graph), type_weights(graph), commonest_types(graph))
 
     def seen(self, graph: Graph) -> Graph:
-        """The graph with edges that count as they are used."""
-        weights = self.weights
-        if self.weighted and (not weights or graph.edge_types is None):
+        """The graph with edges that count as they are used, without directions and types."""
+        weights = {} if graph.edge_types is None else self.weights
+        if graph.directed or graph.edge_types is not None:
+            key = SEEN.of(self.weighted, tuple(weights.items()))
+            return graph.cache.get(key, lambda: _joined(graph, self.weighted, weights))
+        if self.weighted or graph.weights is None:
             return graph
-        key = SEEN.of(self.weighted, tuple(weights.items()))
-        return graph.cache.get(key, lambda: _reweighted(graph if self.weighted else graph.without_weights(), weights))
+        return graph.cache.get(SEEN.of(False), graph.without_weights)
 
 
-def _reweighted(graph: Graph, weights: Mapping[str, float]) -> Graph:
-    """The graph in which an edge of each type counts its weight times what ``weights`` say of the type."""
-    types = graph.edge_types
-    if types is None or not weights:
-        return graph
-    mean = sum(weights.values()) / len(weights)
-    factor = torch.tensor([weights.get(name, mean) for name in types.names], device=graph.device)
-    own = factor[types.ids] * (1 if types.weight is None else types.weight)
-    total = torch.zeros(len(graph.indices), device=graph.device).index_add_(0, types.arc, own)
-    return replace(graph, weights=total, edge_types=replace(types, weight=own), cache=_structure(graph))
+def union(graph: Graph) -> Graph:
+    """The graph without directions and types, in which all edges, each with its weight, are one."""
+    return EdgeUse().seen(graph)
+
+
+def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph:
+    """The graph without directions and types, in which an edge of each type counts its weight times what ``weights``
+    say of the type; edges between the same nodes are one."""
+    types, (target, source) = graph.edge_types, _ends(graph)
+    own = graph.weights if types is None else types.weight
+    values = torch.ones(len(target), device=graph.device) if own is None or not weighted else own
+    if types is not None and weights:
+        mean = sum(weights.values()) / len(weights)
+        factor = torch.tensor([weights.get(name, mean) for name in types.names], device=graph.device)
+        values = factor[types.ids] * values
+    shape = (graph.num_nodes,) * 2
+    arcs = sp.csr_matrix((values.cpu().numpy(), (target.cpu().numpy(), source.cpu().numpy())), shape=shape)
+    arcs = arcs + arcs.T if graph.directed else arcs
+    arcs.sort_indices()
+    cache = GraphCache()
+    if not graph.has_features:
+        cache.get(STRUCTURE, lambda: graph.x)  # the structural features are those of the whole graph
+    return replace(
+        graph,
+        indptr=torch.as_tensor(arcs.indptr).to(graph.indptr),
+        indices=torch.as_tensor(arcs.indices).to(graph.indptr),
+        weights=torch.as_tensor(arcs.data).to(values) if weights or (own is not None and weighted) else None,
+        edge_types=None,
+        directed=False,
+        cache=cache,
+    )
 
 
 def _ends(graph: Graph) -> tuple[Tensor, Tensor]:
@@ -132,61 +151,3 @@ def type_counts(graph: Graph, types: tuple[str, ...]) -> Tensor:
             cell = (node * counts.shape[1] + columns + way * len(types))[there]
             counts.view(-1).index_add_(0, cell, torch.ones_like(cell, dtype=torch.float))
     return F.normalize(torch.where(counts > 1, 1 + counts.clamp(min=1).log(), counts), dim=1)
-
-
-def relation_names(graph: Graph, most: int = 8) -> tuple[str, ...]:
-    """What the edges of a graph are told apart by: directions ("in", "out") and types ("type " and its name, at most
-    ``most``, the commonest); nothing for a plain graph."""
-    ways = ("in", "out") if graph.directed else ()
-    return (*ways, *(f"type {name}" for name in commonest_types(graph, most)))
-
-
-def relation(graph: Graph, name: str) -> Graph:
-    """A graph of the same nodes for one of ``relation_names``: row ``v`` lists those with an edge *to* v ("in"), those
-    to which v has one ("out"), or those with an edge of one type, whatever its direction. Without edges, if there are
-    none of the type or no directions."""
-
-    def build() -> Graph:
-        if graph.directed and name in ("in", "out"):
-            return _joined(graph, slice(None), (name,))
-        types = graph.edge_types
-        named = [] if types is None else [at for at, one in enumerate(types.names) if f"type {one}" == name]
-        return _joined(graph, types.ids == named[0] if types and named else slice(0))
-
-    return graph.cache.get(RELATION.of(name), build)
-
-
-def union(graph: Graph) -> Graph:
-    """The graph without directions and types, in which all edges, each with its weight, are one."""
-    if not graph.directed and graph.edge_types is None:
-        return graph
-    return graph.cache.get(UNION, lambda: _joined(graph, slice(None)))
-
-
-def _joined(graph: Graph, chosen: Tensor | slice, ways: tuple[str, ...] = ()) -> Graph:
-    """The graph of the ``chosen`` arcs of ``_ends``: as they are ("in"), turned round ("out") or, by default, without
-    directions; those between the same nodes are one."""
-    target, source = (end[chosen].cpu().numpy() for end in _ends(graph))
-    weights = graph.weights if graph.edge_types is None else graph.edge_types.weight
-    values = np.ones(len(target), "float32") if weights is None else weights[chosen].cpu().numpy()
-    ends = {"in": (target, source), "out": (source, target)}
-    ways, one_way = ways or tuple(ends)[: 1 + graph.directed], bool(ways)
-    arcs = sum(sp.csr_matrix((values, ends[way]), shape=(graph.num_nodes,) * 2) for way in ways)
-    arcs.sort_indices()
-    return replace(
-        graph,
-        indptr=torch.as_tensor(arcs.indptr).to(graph.indptr),
-        indices=torch.as_tensor(arcs.indices).to(graph.indptr),
-        weights=None if graph.weights is None else torch.as_tensor(arcs.data).to(graph.weights),
-        edge_types=None,
-        directed=one_way,
-        cache=_structure(graph),
-    )
-
-
-def _structure(graph: Graph) -> GraphCache:
-    """A cache that holds the structural features of the whole graph, if it has no others."""
-    cache = GraphCache()
-    if not graph.has_features:
-        cache.get(STRUCTURE, lambda: graph.x)
-    return cache

@@ -14,9 +14,8 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey
-from ..graph.edge_types import EdgeUse, union
-from ..nn.class_shape import LDAView, Whitening, sample_per_class, within_folds
-from ..nn.edge_choice import choose_edges, novel_accuracies
+from ..graph.edge_types import EdgeUse
+from ..nn.class_shape import LDAView, Whitening, novel_accuracies, sample_per_class, within_folds
 from ..nn.heads import class_means, one_hot
 from ..nn.landmarks import walk_view
 from ..nn.pseudo_support import Pool, pool_nodes
@@ -32,8 +31,8 @@ LDA_VIEW = CacheKey[Tensor]("LDA view")
 class Vantage(Method):
     """Nearest class mean; a node is its views side by side, each as long as the root of its share.
 
-    *Node level*: a gate weighs the views (words or links, near or far, and along the edges of those directions and
-    types that tell base classes apart), starting at that of the training-free baseline.
+    *Node level*: a gate weighs the views (words or links, near or far, and the types of its edges), starting at that of
+    the training-free baseline; edges of a type count by how often it joins base nodes of one class.
     *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
     which members of a class differ anyway count less; and an LDA view has the directions that tell base classes apart.
     The gate decides how much both count. Each block of feature columns (words, the vectors of a text encoder) has views
@@ -46,7 +45,7 @@ class Vantage(Method):
     Args:
         in_channels: feature columns of the graph.
         base_classes: the classes with many labels.
-        edges: which directions and types of edges are used (chosen by ``context``).
+        edges: what is made of the weights and types of edges (learned by ``context``).
         words: whether the graph has features of its own.
         blocks: how many feature columns are of each kind, in their order.
         rank: columns of each view.
@@ -90,14 +89,14 @@ class Vantage(Method):
     ) -> None:
         super().__init__()
         use = EdgeUse.of(edges)
-        use = use if node_adaptation else replace(use, relations=(), types=())
+        use = use if node_adaptation else replace(use, types=())
         self.views, n_blocks = Views(in_channels, rank, use, blocks), max(len(blocks), 1)
-        n_words, more = n_blocks * len(WORDS), use.n_views  # what edges add starts as one view
+        n_words, n_others = n_blocks * len(WORDS), 3 if use.types else 2  # of links, and of edge types
         self.whitening = Whitening(n_words, self.views.rank, base_classes)
         self.near = range(NEAR, n_words, len(WORDS))
-        self.used = list(range(n_words + 2 + more)) if node_adaptation else list(self.near)
+        self.used = list(range(n_words + n_others)) if node_adaptation else list(self.near)
         self.whitened = [view for view in self.used if view < n_words] if class_adaptation else []
-        level = [-math.log(n_blocks)] * n_words + [0.0] * 2 + [-math.log(max(more, 1))] * more
+        level = [-math.log(n_blocks)] * n_words + [0.0] * n_others
         self.first = [level[view] + start * (view in self.near) for view in self.used]
         self.first += [level[view] for view in self.whitened]
         self.lda: LDAView | None = None
@@ -115,8 +114,16 @@ class Vantage(Method):
 
     @classmethod
     def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Which directions and types of edges help to tell base classes apart, and whether there are features."""
-        use, notes = choose_edges(graph, options.get("rank", 256))
+        """What the weights and types of edges tell of base classes, and whether there are features."""
+        use, notes = EdgeUse.learned(graph), list[str]()
+        if not use.weighted:
+            notes.append("edges within base classes weigh no more than edges between them, so the weights are not used")
+        if use.weights:
+            told = [f"{name} {weight:g}" for name, weight in sorted(use.weights.items(), key=lambda one: -one[1])]
+            more = f" and {len(told) - 5} more types" if len(told) > 5 else ""
+            notes.append(
+                f"edges count as often as their type joins base nodes of one class: {', '.join(told[:5])}{more}"
+            )
         found: dict[str, Any] = {} if use == EdgeUse() else {"edges": asdict(use)}
         found |= {"blocks": tuple(graph.blocks.values())} if graph.blocks else {}
         return found | ({} if graph.has_features else {"words": False}), notes
@@ -152,7 +159,7 @@ class Vantage(Method):
             words = [state[view] for view in self.whitened]
             state.append(graph.cache.get(LDA_VIEW, lambda: lda(words, graph.space), source=lda.matrix))
         if self.positional:
-            state.append(walk_view(union(self.views.use.seen(graph)), self.views.rank))
+            state.append(walk_view(self.views.use.seen(graph), self.views.rank))
         return state
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
@@ -189,7 +196,7 @@ class Vantage(Method):
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, the whitened ones and the LDA view, ``[..., rank]``; then the position. How
         much that counts is not learned, so that the folds of a training go without."""
-        rest = iter(state[len(self.whitening.matrices) + 2 + self.views.use.n_views :])
+        rest = iter(state[len(self.whitening.matrices) + 2 + bool(self.views.use.types) :])
         yield from (state[view][nodes].float() for view in self.used)
         for view in self.whitened:
             yield self.whitening(view, state[view][nodes].float(), None if fold is None else fold[nodes])

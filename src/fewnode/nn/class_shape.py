@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from ..store import MEMORY, Space
 from ..tasks import Tasks
+from .heads import class_means
 
 
 class Whitening(nn.Module):
@@ -190,3 +191,31 @@ def within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
     of_class = torch.zeros_like(tasks.shots()).scatter_(1, tasks.support_y, fold[tasks.support])
     elsewhere = fold[tasks.query][:, :, None] != of_class[:, None, :]
     return scores.masked_fill(elsewhere, -1e4)
+
+
+def novel_accuracies(z: Tensor, y: Tensor, shots: int = 3, draws: int = 5) -> Tensor:
+    """How often members of each class, hidden with a third of the others, are told from these by a few examples, [C].
+
+    Rows ``z [n, d]`` of classes ``y [n]``, 0..C-1, are whitened by the covariance within the other classes, with a
+    ridge; the rows of a class are in random order.
+    """
+    size = torch.bincount(y)
+    folds = min(3, len(size) // 2)
+    classes = torch.arange(len(size), device=y.device)
+    others = without_each(*class_scatter(z, y, classes, classes % folds)[1:])
+    number = torch.empty_like(y)  # of a row in its class
+    number[y.argsort(stable=True)] = torch.cat([torch.arange(n, device=y.device) for n in size.tolist()])
+    found = z.new_zeros(len(size))
+    for fold in range(folds):
+        covariance = others[fold].double()
+        covariance.diagonal().add_(z.var(0, correction=0).mean())
+        away = y % folds == fold
+        root, place = torch.linalg.cholesky(covariance), y[away] // folds
+        rows = torch.linalg.solve_triangular(root, z[away].T.double(), upper=False).T.float()
+        n_hidden = len(size[fold::folds])
+        for draw in range(draws):
+            shown = ((number - draw * shots) % size[y] < shots)[away]
+            means = class_means(rows[None, shown], place[None, shown], n_hidden)[0]
+            right = (torch.cdist(rows, means).argmin(1) == place).float()
+            found[fold::folds] += class_means(right[None, ~shown, None], place[None, ~shown], n_hidden)[0, :, 0] / draws
+    return found

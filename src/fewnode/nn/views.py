@@ -7,7 +7,7 @@ the blocks it has, and blocks can be made side by side, elsewhere, and again if 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import CacheKey
-from ..graph.edge_types import EdgeUse, relation, type_counts, union
+from ..graph.edge_types import EdgeUse, type_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..store import Columns, Space, matrix
 from .features import ReducedFeatures, feature_mass
@@ -26,7 +26,6 @@ WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
 NEAR = VIEWS.index("words_near")  # the view of the training-free baseline
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
-BESIDE = 128  # columns of the views along one direction or edge type
 COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
 HALF_FROM = 2 << 30  # bytes of all views in single precision from which they are kept in half
 
@@ -79,8 +78,7 @@ class Views(nn.Module):
     fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
     products of links have a meaning across graphs.
 
-    Smoothing goes along all edges, whatever their direction and type; ``use`` says what each counts. Each of its
-    relations adds two views: the mean of the words and of the links beside a node, along its edges alone. One more are
+    Smoothing goes along all edges, whatever their direction and type; ``use`` says what each counts. One more view are
     the types of edges that a node has.
     """
 
@@ -118,18 +116,17 @@ class Views(nn.Module):
         return self._made(graph)[1]
 
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
-        graph, key = self.use.seen(graph), ALL_VIEWS.of(self.rank, self.use.relations, self.use.types)
-        return graph.cache.get(key, lambda: self._make(graph), source=self.features.source())
+        seen, key = self.use.seen(graph), ALL_VIEWS.of(self.rank, self.use.types)
+        return seen.cache.get(key, lambda: self._make(graph, seen), source=self.features.source())
 
-    def _make(self, whole: Graph) -> tuple[list[Tensor], ViewSources]:
-        graph, features = union(whole), self.features
-        x, n = graph.x, graph.num_nodes
+    def _make(self, whole: Graph, graph: Graph) -> tuple[list[Tensor], ViewSources]:
+        x, n, features = graph.x, graph.num_nodes, self.features
         beyond, n_blocks, blocks = features.beyond_basis(graph), len(features.blocks), None
         basis = torch.cat([features.padded(self.rank), beyond], 1)
         if n_blocks > 1:
             own = torch.arange(n_blocks, device=basis.device).repeat_interleave(self.rank)
             blocks = torch.cat([own, features.block_of(beyond)])
-        width = (len(WORDS) * n_blocks + 2) * self.rank + self.use.n_views * BESIDE
+        width = (len(WORDS) * n_blocks + 2) * self.rank + 2 * len(self.use.types)
         half = 4 * width * n > HALF_FROM
         settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None} {features.blocks}"
         work = Work.of(graph, torch.half if half else torch.float32, basis, features.idf, features.centre, settings)
@@ -147,19 +144,16 @@ class Views(nn.Module):
                 work.view(name, words, move, blocks)
             work.view("links_two_steps", links, two)
             work.view("links_near", links, near)
-            if self.use.n_views:  # only of a graph in memory, whose columns are one block
-                for number, h in enumerate(further(whole, self.use, words.open(0), links.open(0))):
-                    work.view(f"beside_{number}", in_memory(h))
+            if self.use.types:  # only of a graph in memory
+                work.view("types", in_memory(type_counts(whole, self.use.types)))
             work.clean()
-        names = [*VIEWS, *(f"beside_{number}" for number in range(self.use.n_views))]
+        names = [*VIEWS, "types"] if self.use.types else VIEWS
         means = tuple(work.space.read(f"mean_{name}") for name in names)
-        there = [mean_adjacency(relation(whole, name)) for name in self.use.relations]
         idf, centre, space = features.idf.clone(), features.centre.clone(), graph.space
 
         def columns() -> Tensor:  # without the graph: it keeps these sources, and would keep itself in memory
-            averaged = (*WORDS, *names[len(VIEWS) :: 2][: len(there)])
-            full = torch.stack([work.space.read(f"full_{name}").amax(1) for name in averaged], 1).float()
-            return feature_mass(x, _usual(full, smooth, mean, there), idf, centre, space).T
+            full = torch.stack([work.space.read(f"full_{name}").amax(1) for name in WORDS], 1).float()
+            return feature_mass(x, _usual(full, smooth, mean), idf, centre, space).T
 
         directions, found = work.space.open("directions"), partial(work.space.kept, "columns", columns)
         lengths: tuple[Tensor, ...] = ()
@@ -321,25 +315,13 @@ def orthonormal(gram: Tensor) -> Tensor:
     return turned
 
 
-def _usual(full: Tensor, normal: Operator, mean: Operator, beside: Sequence[Operator]) -> Tensor:
-    """How much each node counts in the mean over the ``full [N, 4 or more]`` rows of each view of words: the smoothing
-    is applied to the mean from the left, which takes one column instead of one for each feature."""
-    plain, two, near, far, *others = (full / full.sum(0).clamp(min=1)).split(1, 1)
+def _usual(full: Tensor, normal: Operator, mean: Operator) -> Tensor:
+    """How much each node counts in the mean over the ``full [N, 4]`` rows of each view of words: the smoothing is
+    applied to the mean from the left, which takes one column instead of one for each feature."""
+    plain, two, near, far = (full / full.sum(0).clamp(min=1)).split(1, 1)
     normal, mean = normal.T, mean.T
     near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
-    others = [there.T @ part for there, part in zip(beside, others, strict=True)]
-    return torch.cat([plain, mean @ (mean @ two), near, far, *others], 1)
-
-
-def further(graph: Graph, use: EdgeUse, words: Tensor, links: Tensor) -> Iterator[Tensor]:
-    """The views that directions and types add, before they are centred: what is beside a node along each relation, and
-    the types of its edges."""
-    for name in use.relations:
-        there = mean_adjacency(relation(graph, name))
-        yield there @ words[:, :BESIDE]
-        yield there @ links[:, :BESIDE]
-    if use.types:
-        yield type_counts(graph, use.types)
+    return torch.cat([plain, mean @ (mean @ two), near, far], 1)
 
 
 def neighbour_lists(graph: Graph) -> Operator:
