@@ -461,10 +461,8 @@ class Manifest(msgspec.Struct, frozen=True):
         return name in self.files
 
     @contextmanager
-    def checking(
-        self, folder: Path, name: str, remedy: str = "train or fit the model again", hashed: bool = True
-    ) -> Iterator[Path]:
-        """The file of that name, hashed in a second thread while the caller reads it, unless its size is enough.
+    def checking(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Iterator[Path]:
+        """The file of that name, hashed in a second thread while the caller reads it.
 
         A file that differs is refused by name, whatever the caller made of it; other errors while reading are, too.
         """
@@ -474,16 +472,16 @@ class Manifest(msgspec.Struct, frozen=True):
             raise InputError(f"{path} {why}; {remedy}")
         readable(path)
         with ThreadPoolExecutor(1) as thread, reading(path, remedy):
-            found = thread.submit(self._differs, path, hashed)
+            found = thread.submit(self._differs, path)
             try:
                 yield path
             finally:
                 if differs := found.result():
                     raise InputError(f"{path} is damaged: {differs}. Restore it from a copy, or {remedy}")
 
-    def check(self, folder: Path, name: str, remedy: str, hashed: bool = True) -> None:
+    def check(self, folder: Path, name: str, remedy: str) -> None:
         """Refuse a file that is not as it was written."""
-        with self.checking(folder, name, remedy, hashed):
+        with self.checking(folder, name, remedy):
             pass
 
     def read_bytes(self, folder: Path, name: str) -> bytes:
@@ -491,11 +489,11 @@ class Manifest(msgspec.Struct, frozen=True):
         with self.checking(folder, name) as path:
             return path.read_bytes()
 
-    def _differs(self, path: Path, hashed: bool) -> str:
+    def _differs(self, path: Path) -> str:
         entry, size = self.files[path.name], path.stat().st_size
         if size != entry.bytes:
             return f"it has {size:,} bytes, {entry.bytes:,} were written"
-        return "" if not hashed or sha256(path) == entry.sha256 else "its SHA-256 is not the one that was written"
+        return "" if sha256(path) == entry.sha256 else "its SHA-256 is not the one that was written"
 
 
 # --- Cells of a CSV file that a spreadsheet shows and never runs.

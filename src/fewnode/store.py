@@ -173,6 +173,30 @@ def read_mapped(path: Path) -> np.memmap:
     return array
 
 
+_CHECKED: set[tuple[int, ...]] = set()  # files that this process wrote, or has compared with their hash
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _check_hash(path: Path) -> None:
+    """Refuse a file that does not end with the SHA-256 of what is before."""
+    if (identity := _identity(readable(path))) in _CHECKED:
+        return
+    with path.open("rb") as file:
+        sha, left = hashlib.sha256(), identity[2] - 32
+        while left > 0 and (part := file.read(min(left, 1 << 20))):
+            sha.update(part)
+            left -= len(part)
+        if file.read() != sha.digest():
+            raise InputError(
+                f"{path} is damaged: its SHA-256 is not the one that was written. Remove it: it is made again"
+            )
+    _CHECKED.add(identity)
+
+
 class StoredNames(Sequence[str]):
     """The names of millions of nodes: ``letters`` in UTF-8, the i-th at ``ends[i] : ends[i + 1]``; both may be mapped
     from disk."""
@@ -250,8 +274,8 @@ class Facts(msgspec.Struct, frozen=True):
 class Store:
     """The arrays of a store by name, mapped; what is not as it was written is refused."""
 
-    def __init__(self, path: PathLike, verify: bool = False) -> None:
-        self.folder, self.verify = _fetched(str(path)) if is_url(path) else Path(absolute(path)), verify
+    def __init__(self, path: PathLike) -> None:
+        self.folder = _fetched(str(path)) if is_url(path) else Path(absolute(path))
         if not (self.folder / STORE).exists():
             there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
@@ -265,7 +289,7 @@ class Store:
     def arrays(self) -> dict[str, np.memmap]:
         names = [name for name in self.manifest.files if name.endswith(".npy")]
         for name in names:
-            self.manifest.check(self.folder, name, REMEDY, hashed=self.verify)
+            self.manifest.check(self.folder, name, REMEDY)
         return {name.removesuffix(".npy"): read_mapped(self.folder / name) for name in names}
 
     def digest(self) -> str:
@@ -328,8 +352,9 @@ class Space:
     """The ``folder`` of the arrays, and the bytes of ``memory`` that the whole program may take.
 
     An array is written under another name and gets its own when it is whole, so that whatever is there can be used:
-    work that was killed goes on with the arrays it had finished. Without a folder, arrays are held in memory by their
-    names, and all columns are one block.
+    work that was killed goes on with the arrays it had finished. A file ends with the SHA-256 of what is before, which
+    is compared the first time that a process opens it. Without a folder, arrays are held in memory by their names, and
+    all columns are one block.
     """
 
     folder: Path | None = None
@@ -392,7 +417,10 @@ class Space:
 
     def open(self, name: str) -> Tensor:
         """A finished array, mapped into memory: pages of it are read when they are looked at."""
-        return self.held[name] if self.folder is None else self.mapped(read_mapped(self.path(name)))
+        if self.folder is None:
+            return self.held[name]
+        _check_hash(path := self.path(name))
+        return self.mapped(read_mapped(path))
 
     def read(self, name: str) -> Tensor:
         """A finished array, copied into memory."""
@@ -426,6 +454,9 @@ class Space:
         check_disk(target.parent, needed)
         with atomic_path(target) as temporary, full_disk(target.parent, needed):
             yield temporary
+            with temporary.open("r+b") as file:
+                file.write(hashlib.file_digest(file, "sha256").digest())
+        _CHECKED.add(_identity(target))
 
     def drop(self, name: str) -> None:
         if self.held.pop(name, None) is None and self.folder is not None:

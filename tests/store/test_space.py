@@ -34,6 +34,24 @@ def test_a_damaged_array_is_named(tmp_path):
         space.open("a")
 
 
+@pytest.mark.parametrize("at", [200, -33, -1])  # a number, the last one, the hash itself
+def test_a_flipped_bit_in_an_array_is_found_when_it_is_opened(tmp_path, at):
+    space = Space(tmp_path, 1 << 30)
+    space.write("a", torch.ones(100))
+    with space.writing("b", (100, 1), torch.float32) as out:
+        out.fill_(2)
+    for name in ("a", "b"):
+        assert spaces._identity(space.path(name)) in spaces._CHECKED
+        content = bytearray(space.path(name).read_bytes())
+        content[at] ^= 1
+        space.path(name).write_bytes(content)
+        with pytest.raises(InputError, match=rf"{name}.npy is damaged: .* Remove it: it is made again"):
+            space.open(name)
+        content[at] ^= 1
+        space.path(name).write_bytes(content)
+        assert float(space.open(name).mean()) in (1, 2)
+
+
 def test_blocks_of_columns_fit_into_the_memory(tmp_path):
     n = 1 << 20
     whole = Space(tmp_path, 64 << 30).columns(n, 128, 4)
@@ -151,5 +169,5 @@ def test_a_block_that_was_cut_short_is_refused(tmp_path):
     made.write(0, torch.ones(50, 4))
     file = tmp_path / "a.0-4.npy"
     file.write_bytes(file.read_bytes()[:-160])
-    with pytest.raises(InputError, match=r"a.0-4.npy is damaged \(.*\); make it again"):
+    with pytest.raises(InputError, match=r"a.0-4.npy is damaged: its SHA-256"):
         made.read(0)

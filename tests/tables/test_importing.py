@@ -31,7 +31,7 @@ def tables(folder: Path, nodes: str = NODES, edges: str = EDGES, **more: object)
 
 def test_an_imported_graph_is_the_one_read_into_memory(tmp_path):
     import_tables(**tables(tmp_path), out=tmp_path / "g.store")
-    stored = open_store(tmp_path / "g.store", verify=True)
+    stored = open_store(tmp_path / "g.store")
     ids = ["ann", "bob", "cy", "di"]
     edges = [[0, 1, 1, 0, 2, 0], [1, 2, 0, 1, 2, 3]]
     x = [[1, 2], [0.5, -1], [3, 4], [0, 0]]
@@ -118,7 +118,7 @@ def test_texts_categories_and_gaps_become_the_features_they_are_in_memory(tmp_pa
     columns = {"text": ["about"], "category": ["colour"], "number": ["size", "weight"]}
     ignored = () if uses == "all" else tuple(name for use in columns if use != uses for name in columns[use])
     import_tables(**given, out=tmp_path / "g.store", ignore_column=ignored, batch=41)
-    stored = open_store(tmp_path / "g.store", verify=True)
+    stored = open_store(tmp_path / "g.store")
     whole = Graph.from_files(given["edges"], given["nodes"], ignore_column=list(ignored))
     assert stored.feature_names == whole.feature_names and stored.features.layout == whole.features.layout
     assert np.allclose(stored.features.to_dense(), whole.features.to_dense(), atol=1e-6)
@@ -143,7 +143,7 @@ def test_several_labels_in_a_cell_need_a_word_of_the_user(tmp_path):
 def test_queries_are_imported_as_well(tmp_path):
     given = tables(tmp_path)
     queries = {name: f"select * from '{path}'" for name, path in given.items()}
-    stored = open_store(import_tables(**queries, out=tmp_path / "g.store"), verify=True)
+    stored = open_store(import_tables(**queries, out=tmp_path / "g.store"))
     whole = Graph.from_files(**given)
     assert stored.indices.tolist() == whole.indices.tolist() and stored.y.tolist() == whole.y.tolist()
     with pytest.raises(InputError, match=r"the query \"select nothing .*not found.*; correct the query"):
@@ -289,7 +289,7 @@ def test_an_import_that_was_killed_goes_on(tmp_path, monkeypatch):
     done = []
     import_tables(**given, out=tmp_path / "g.store", progress=lambda what, part: done.append(what))
     assert done and not {"reading nodes", "encoding nodes", "reading edges"} & set(done)  # not again
-    stored, whole = open_store(tmp_path / "g.store", verify=True), Graph.from_edges(pairs, num_nodes=500)
+    stored, whole = open_store(tmp_path / "g.store"), Graph.from_edges(pairs, num_nodes=500)
     assert stored.indices.tolist() == whole.indices.tolist() and stored.self_loops == whole.self_loops
     assert not (tmp_path / ".g.store.part").exists()
 

@@ -80,15 +80,14 @@ class TableSource:
     def infer(self, memory: int | None = None, engine: Engine | None = None) -> tuple[Graph, "TableSource"]:
         """The graph in the files, and the source with all that was learned of them.
 
-        A store stays on disk: ``memory`` bounds what the work on it takes, ``engine`` does that work. Its hashes are
-        compared the first time, before there is an encoder.
+        A store stays on disk: ``memory`` bounds what the work on it takes, ``engine`` does that work.
         """
         if self.stored:
             if self.nodes or self.features or self.labels:
                 raise InputError(f"{self.edges} is a store, which holds nodes and features too: give edges= alone")
             if self.encoder is None and (told := [*self.columns, *self.options]):
                 raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
-            graph = open_store(str(self.edges), memory, verify=self.encoder is None, engine=engine)
+            graph = open_store(str(self.edges), memory, engine=engine)
             return graph, replace(self, encoder=tables.TableEncoder())
         for what, given in (("memory= bounds", memory), ("engine= does", engine)):
             if given is not None:

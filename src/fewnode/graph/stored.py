@@ -20,20 +20,18 @@ def open_store(
     path: PathLike,
     memory: int | None = None,
     *,
-    verify: bool = False,
     progress: Progress = lambda what, part: None,
     engine: Engine | None = None,
 ) -> Graph:
-    """The graph of a store, with arrays that are read from disk as they are used.
+    """The graph of a store, with arrays that are read from disk as they are used. Their hashes are compared first.
 
     Args:
         path: the folder that ``save_store`` or ``fewnode import`` wrote; or the URL of a copy in object storage.
         memory: bytes that the program may take to work on it; half of what is free, if not given.
-        verify: read all of it once and compare the hashes.
         progress: told what is being done, and which part of it is done.
         engine: does pieces of the work, such as ``fewnode.cluster.RayPieces``; else they are done here.
     """
-    store = Store(path, verify)
+    store = Store(path)
     if memory is None:
         memory = default_memory() if engine is None else engine.memory
     if engine is not None:
