@@ -141,7 +141,7 @@ def model_rows(name: str, graph: Any, views: Views, seed: int, case: str) -> lis
 
 def coordinates(graph: Any, views: Views) -> np.ndarray:
     made = views(graph)
-    return ViewPCA.fit(made).coordinates(made, None).numpy()
+    return ViewPCA.fit(made, graph.ranks).coordinates(made, None).numpy()
 
 
 def best_f1(scores: Tensor, positive: Tensor) -> float:

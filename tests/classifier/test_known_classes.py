@@ -66,7 +66,7 @@ def test_the_own_label_of_a_node_is_not_used():
     y = torch.from_numpy(rng.integers(0, 3, 300))
     x = torch.from_numpy(rng.normal(size=(300, 4)).astype(np.float32))
     graph = Graph.from_edges(np.zeros((2, 0), int), x.numpy(), y.numpy())
-    model, _ = KnownClassModel.fit(x, normalized_adjacency(graph), y)
+    model, _ = KnownClassModel.fit(x, normalized_adjacency(graph), y, graph.ranks)
     logits, _ = model.logits(x, normalized_adjacency(graph), torch.where(torch.arange(300) < 150, y, -1))
     told, silent = logits[:150].softmax(1), logits[150:].softmax(1)
     right = told.gather(1, y[:150, None]).mean()
@@ -75,7 +75,7 @@ def test_the_own_label_of_a_node_is_not_used():
 
 def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_alone(planted):
     edges, y = normalized_adjacency(planted.graph), planted.y
-    model, _ = KnownClassModel.fit(planted.model.x, edges, y)
+    model, _ = KnownClassModel.fit(planted.model.x, edges, y, planted.graph.ranks)
     logits, _ = model.logits(planted.model.x, edges, y)
     blanked = (y < 0) & (planted.truth < 9)
 
@@ -89,9 +89,9 @@ def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_a
 
 def test_a_refitted_model_knows_the_classes_it_is_given(planted):
     edges = normalized_adjacency(planted.graph)
-    model, _ = KnownClassModel.fit(planted.model.x, edges, planted.y)
+    model, _ = KnownClassModel.fit(planted.model.x, edges, planted.y, planted.graph.ranks)
     fewer = torch.where(planted.y > 5, -1, planted.y)
-    again = model.refit(planted.model.x, fewer)
+    again = model.refit(planted.model.x, fewer, planted.graph.ranks)
     assert again.weights.shape[1] == 6 and torch.equal(again.mix, model.mix)
     seen = fewer >= 0
     answer = again.logits(planted.model.x, edges, fewer)[0].argmax(1)

@@ -20,7 +20,7 @@ def drawn(seed: int = 0, n: int = 300, d: int = 8, classes: int = 4) -> tuple[to
 
 def test_the_direction_is_that_of_ridge_regression_against_all_labelled_nodes():
     x, y = drawn()
-    found = Moments.of(x, y)
+    found = Moments.of(x, y, torch.arange(len(y)))
     examples = x[y < 0][:5]
     direction = found.direction(examples).weights[:, 0].double().numpy()
     negatives = (x[y >= 0] - x[y >= 0].mean(0)).double().numpy()
@@ -36,7 +36,7 @@ def test_the_direction_is_that_of_ridge_regression_against_all_labelled_nodes():
 
 def test_scores_are_measured_in_standard_deviations_of_labelled_nodes():
     x, y = drawn(1)
-    found = Moments.of(x, y)
+    found = Moments.of(x, y, torch.arange(len(y)))
     direction = found.direction(x[y < 0][:3])
     scores = (x[y >= 0] - found.mean) @ direction.weights[:, 0] / direction.std
     assert abs(float(scores.mean())) < 1e-4 and abs(float(scores.square().mean()) - 1) < 1e-3
@@ -46,7 +46,7 @@ def test_scores_are_measured_in_standard_deviations_of_labelled_nodes():
 
 def test_discriminants_are_those_of_linear_discriminant_analysis():
     x, y = drawn(2)
-    found = Moments.of(x, y)
+    found = Moments.of(x, y, torch.arange(len(y)))
     z = (x[y >= 0] - x[y >= 0].mean(0)).double()
     own = y[y >= 0]
     means = torch.stack([z[own == c].mean(0) for c in range(4)])

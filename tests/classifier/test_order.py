@@ -1,4 +1,4 @@
-"""A graph from tables does not depend on the order of rows, columns and classes, nor on names."""
+"""Answers depend neither on the order of rows and columns, nor on the names of classes, nor on the way in."""
 
 import csv
 import random
@@ -9,8 +9,11 @@ import pytest
 import torch
 
 import own_graph
-from fewnode import FewShotClassifier
-from fewnode.classifier.inputs import TableSource, canonical, natural_order
+from fewnode import FewShotClassifier, Graph
+from fewnode.classifier.commands import fit_tables, load_attached, predict_tables
+from fewnode.classifier.inputs import TableSource, natural_order
+from fewnode.labelling.server import open_session
+from fewnode.tables.importing import import_tables
 
 Tables = dict[str, list[list[str]]]
 
@@ -29,23 +32,13 @@ def columns_moved(tables: Tables) -> Tables:
     return tables | {"nodes": [[row[i] for i in (3, 0, 5, 1, 2, 4, 7, 6)] for row in tables["nodes"]]}
 
 
-def renamed_node(name: str) -> str:
-    return f"z{int(name[1:]) * 7919 % 1009:04d}"
-
-
 def renamed_class(name: str) -> str:
     return name and f"K{name[::-1]}"
 
 
 def renamed(tables: Tables) -> Tables:
-    heads = {name: rows[0] for name, rows in tables.items()}
-    return {
-        "nodes": [
-            heads["nodes"], *([renamed_node(r[0]), renamed_class(r[1]), *r[2:]] for r in tables["nodes"][1:])
-        ],
-        "edges": [heads["edges"], *([renamed_node(a), renamed_node(b)] for a, b in tables["edges"][1:])],
-        "support": [heads["support"], *([renamed_node(a), b] for a, b in tables["support"][1:])],
-    }  # fmt: skip
+    head, *rows = tables["nodes"]
+    return tables | {"nodes": [head, *([row[0], renamed_class(row[1]), *row[2:]] for row in rows)]}
 
 
 CHANGES = (shuffled, doubled, columns_moved, renamed)
@@ -81,11 +74,8 @@ def test_the_same_graph_to_the_last_bit(tables, tmp_path, change):
     graph, other = written(tables, tmp_path).infer()[0], written(change(tables), tmp_path / "other").infer()[0]
     assert graph.fingerprint == other.fingerprint and torch.equal(graph.y, other.y)
     assert graph.feature_names == other.feature_names
-    if change is renamed:
-        assert other.node_names == tuple(map(renamed_node, graph.node_names))
-        assert other.class_names == tuple(map(renamed_class, graph.class_names))
-    else:
-        assert (graph.node_names, graph.class_names) == (other.node_names, other.class_names)
+    names = tuple(map(renamed_class, graph.class_names)) if change is renamed else graph.class_names
+    assert (other.node_names, other.class_names) == (graph.node_names, names)
 
 
 SMALL = {"vantage": {}, "rale": {"rank": 4, "channels": 8, "heads": 2, "n_walks": 4, "n_paths": 2, "n_hubs": 3}}
@@ -106,19 +96,70 @@ def answers(tables: Tables, folder: Path, method: str) -> dict[str, list[float]]
 def test_the_same_answers_to_the_last_bit(tables, tmp_path, method):
     before = answers(tables, tmp_path, method)
     assert answers(shuffled(tables), tmp_path, method) == before
-    other = answers(renamed(tables), tmp_path, method)
-    assert other == {renamed_node(name): p for name, p in before.items()}
+    assert answers(renamed(tables), tmp_path, method) == before
 
 
-def test_alike_nodes_are_told_apart_by_class_and_then_by_name():
-    arguments = {
-        "edge_index": np.array([[0], [1]]), "node_names": ["c", "d", "b", "a"], "class_names": ["x", "y"],
-        "y": np.array([-1, -1, 1, 0]), "x": None,
+# Open-set answers: the same through every interface
+
+SETTINGS = {"steps": 2, "check_every": 1, "k_shot": 3}
+
+
+def labels_of(classifier: FewShotClassifier, support: Path) -> dict[str, str]:
+    found = classifier.adapt(support).predict_proba()
+    return dict(zip(found.names, found.labels(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def answered(tables, tmp_path_factory) -> tuple[Path, dict[str, str]]:
+    """The tables, and the label of each node that the commands write."""
+    folder = tmp_path_factory.mktemp("ways")
+    fit_tables(written(tables, folder), folder / "model", settings=SETTINGS)
+    predict_tables(folder / "model", folder / "support.csv", folder / "p.csv", nodes_file=folder / "nodes.csv")
+    rows = csv.DictReader((folder / "p.csv").open())
+    return folder, {row["id"]: row["label"] for row in rows}
+
+
+def test_every_way_in_gives_the_same_answers(answered, tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    folder, expected = answered
+    files = {name: folder / f"{name}.csv" for name in ("edges", "nodes")}
+    frames = {name: pandas.read_csv(file) for name, file in files.items()}
+    graph = Graph.from_files(**files)
+    given = graph.arguments()
+    order = np.random.default_rng(0).permutation(graph.num_nodes)
+    given |= {"edge_index": np.argsort(order)[given["edge_index"]], "x": given["x"][order], "y": given["y"][order]}
+    import_tables(files["edges"], files["nodes"], tmp_path / "g.store")
+    fits = {
+        "files": files, "frames": frames, "graph": {"graph": graph}, "store": {"edges": tmp_path / "g.store"},
+        "arrays": {"graph": Graph.from_edges(**given | {"node_names": [graph.node_names[i] for i in order]})},
+        "networkx": {"graph": graph.to_networkx()},
     }  # fmt: skip
-    found = canonical(arguments)
-    alone = [name for name in found["node_names"] if name in "ab"]
-    assert sorted(found["node_names"]) == list("abcd") and alone == ["a", "b"]
-    assert canonical(found | {"node_names": list(found["node_names"])})["node_names"] == found["node_names"]
+    for way, arguments in fits.items():
+        classifier = FewShotClassifier(**SETTINGS).fit(**arguments)
+        assert labels_of(classifier, folder / "support.csv") == expected, way
+    for arguments in (files, frames, {"graph": graph}, {"edges": tmp_path / "g.store"}):
+        loaded = FewShotClassifier.load(folder / "model").attach(**arguments)
+        assert labels_of(loaded, folder / "support.csv") == expected
+    session = open_session(load_attached(folder / "model"))
+    for node, name in csv.reader((folder / "support.csv").read_text().splitlines()[1:]):
+        session.do({"do": "label", "nodes": [node], "class": name})
+    (choice, _, labelled), names = session.scores(), session.graph.node_names
+    shown = {names[i]: session.classes[choice[i]][0] for i in np.flatnonzero(labelled == 0)}
+    assert len(shown) > 100 and {name: expected[name] for name in shown} == shown
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_order_and_names_of_classes_do_not_change_an_open_set_answer(answered, tables, tmp_path, change):
+    _, expected = answered
+    written(change(tables), tmp_path)
+    for name in ("edges", "nodes"):  # another separator
+        file = tmp_path / f"{name}.csv"
+        file.write_text(file.read_text().replace(",", ";"))
+    graph = Graph.from_files(edges=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
+    found = labels_of(FewShotClassifier(**SETTINGS).fit(graph), tmp_path / "support.csv")
+    if change is renamed:
+        expected = {n: renamed_class(label) if label in own_graph.TRADES else label for n, label in expected.items()}
+    assert found == expected
 
 
 def test_names_are_listed_as_a_reader_expects():

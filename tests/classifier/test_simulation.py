@@ -84,7 +84,7 @@ def test_figures_that_do_not_exist_are_left_out_of_the_gaps():
 
 def test_a_simulation_hides_classes_whole_and_blanks_some_of_the_others(planted):
     random = torch.Generator().manual_seed(0)
-    plans = simulation._hidden_classes(planted.y, random)
+    plans = simulation._hidden_classes(planted.y, planted.graph.ranks, random)
     assert len(plans) == 3 and all(len(hidden) <= 4 for hidden in plans)
     assert len({c for hidden in plans for c in hidden}) == sum(map(len, plans))
 

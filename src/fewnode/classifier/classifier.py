@@ -690,4 +690,4 @@ def check_folder(folder: PathLike, force: bool) -> Path:
 def _without_unused(question: OpenSetTask) -> OpenSetTask:
     """Without what predictions do not need: it may be sent to other machines."""
     none = question.pool[:0].clone()
-    return replace(question, model=replace(question.model, y=none, pipeline=None, cached=None), pool=none)
+    return replace(question, model=replace(question.model, y=none, ranks=none, pipeline=None, cached=None), pool=none)

@@ -1,6 +1,5 @@
 """What a user gives: tables or a graph in any form, the classes to learn from, and examples of new classes."""
 
-import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from .. import tables
 from ..errors import InputError
 from ..files import PathLike, unguarded
 from ..graph import Graph
-from ..graph.arrays import CacheKey
+from ..graph.arrays import CacheKey, hash_ranks
 from ..graph.stored import open_store
 from ..store import Engine, StoredNames, absolute, is_store
 from ..tables.read import close_name, column_of, is_frame, is_query, is_series, read_columns, table_of
@@ -184,73 +183,32 @@ def _are_files(given: Any) -> bool:
 
 
 def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` that tables give, in an order that depends neither on that of rows, columns
-    and classes nor on names: nodes are sorted by a hash of their features and of their neighbours' (Weisfeiler and
-    Leman)."""
+    """The arguments of ``Graph.from_edges`` that tables give, in an order that does not depend on that of rows and
+    columns nor on the names of classes: nodes by a hash of their names, classes by size, columns by name."""
     found = dict(arguments)
     names, x, columns = found["node_names"], found.get("x"), found.get("feature_names")
     if x is not None and columns is not None:
         widths = found.get("blocks") or {"": len(columns)}
         kind = np.repeat(np.arange(len(widths)), list(widths.values()))  # columns stay in their block
         order = np.lexsort((np.array(columns, dtype=str), kind)).tolist()
-        found["feature_names"] = columns = tuple(columns[i] for i in order)
+        found["feature_names"] = tuple(columns[i] for i in order)
         x = x[:, order] if isinstance(x, np.ndarray) else sp.csr_matrix(sp.csc_matrix(x)[:, order])
-    colour = _refined(_feature_hash(x, columns, len(names)), found["edge_index"])
-    label = np.full(len(names), len(names))  # among alike nodes those without a class come last
-    if found.get("y") is not None:
-        y, classes = found["y"], found["class_names"]
-        hashes = np.zeros(len(classes) + 1, np.uint64)
-        np.add.at(hashes, y, _mixed(colour))  # -1, the unknown class, adds to the last
+    ranks, y = hash_ranks(names).numpy(), found.get("y")
+    nodes = np.argsort(ranks)
+    if y is not None:
+        classes, first = found["class_names"], np.full(len(found["class_names"]) + 1, len(names))
+        np.minimum.at(first, y, ranks)  # -1, the unknown class, is the last
         sizes = np.bincount(y[y >= 0], minlength=len(classes))
-        order = sorted(range(len(classes)), key=lambda c: (-sizes[c], int(hashes[c]), classes[c]))
-        y = np.append(np.argsort(order), -1)[y]
-        found["class_names"], label = tuple(classes[c] for c in order), np.where(y < 0, len(names), y)
-    by_name = np.argsort(sorted(range(len(names)), key=names.__getitem__))
-    nodes = np.lexsort((by_name, label, colour))
+        order = sorted(range(len(classes)), key=lambda c: (-sizes[c], first[c]))
+        found["class_names"], y = tuple(classes[c] for c in order), np.append(np.argsort(order), -1)[y][nodes]
     if titles := found.get("node_titles"):
         found["node_titles"] = [titles[i] for i in nodes]
     return found | {
-        "edge_index": np.argsort(nodes)[found["edge_index"]],
+        "edge_index": ranks[found["edge_index"]],
         "node_names": [names[i] for i in nodes],
         "x": None if x is None else x[nodes],
-        "y": None if found.get("y") is None else y[nodes],
+        "y": y,
     }
-
-
-def _feature_hash(x: Any, names: Sequence[str] | None, n: int) -> np.ndarray:
-    """A hash [n] of each row's values that are not zero, whatever the order of the columns."""
-    total = np.zeros(n, np.uint64)
-    if x is None:
-        return total
-    texts = map(str, range(x.shape[1])) if names is None else names
-    digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8] for text in texts)
-    columns = np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
-    step = n if sp.issparse(x) else max(1, (1 << 22) // max(1, x.shape[1]))
-    for at in range(0, n, step):
-        part = sp.csr_matrix(x[at : at + step], dtype=np.float32)
-        values = _mixed(part.data.view(np.uint32).astype(np.uint64) ^ columns[part.indices])
-        values[part.data == 0] = 0
-        hashes = sp.csr_matrix((values, part.indices, part.indptr), shape=part.shape)
-        total[at : at + step] = hashes @ np.ones(part.shape[1], np.uint64)
-    return total
-
-
-def _refined(colour: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Colours after every node has seen its neighbours' a few times; direction and repetition of edges do not count."""
-    n = len(colour)
-    arcs = sp.csr_matrix((np.ones(edges.shape[1], bool), (edges[0], edges[1])), shape=(n, n))
-    arcs = (arcs + arcs.T).astype(np.uint64)
-    for _ in range(3):
-        colour = _mixed(_mixed(colour) + arcs @ _mixed(colour + 1))
-    return colour
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64: neighbouring numbers far apart."""
-    z = values + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 # --- classes ----------------------------------------------------------------------------------------------------------

@@ -47,11 +47,11 @@ class ViewPCA:
 
     @classmethod
     @torch.no_grad()
-    def fit(cls, views: Sequence[Tensor], space: Space | None = None, sample: int = 20_000) -> "ViewPCA":
+    def fit(cls, views: Sequence[Tensor], ranks: Tensor, space: Space | None = None, sample: int = 20_000) -> "ViewPCA":
         """The leading components, from a random sample of the nodes. Views of single directions or edge types, which
         follow the six common ones, are left out."""
-        views = views[: len(VIEWS)]
-        chosen = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:sample].to(views[0].device)
+        views, everyone = views[: len(VIEWS)], torch.arange(len(ranks), device=ranks.device)
+        chosen = shuffled(everyone, ranks, torch.Generator().manual_seed(0))[:sample]
         means = [view.mean(0, dtype=torch.float32) if space is None else column_means(view, space) for view in views]
         mean = 3 * torch.cat(means)
         rows = 3 * torch.cat([rows_at(view, chosen, space).float() for view in views], 1) - mean
@@ -188,11 +188,11 @@ class KnownClassModel:
 
     @classmethod
     def fit(
-        cls, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None = None, seed: int = 0
+        cls, x: Tensor, edges: Operator, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, seed: int = 0
     ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
         """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown) of nodes with the coordinates ``x [N, d]``. Also
         the nodes held out to learn the mix, with the models that were fitted without them."""
-        labelled = _shuffled_labelled(y, seed)
+        labelled = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(seed))
         folds = _folds(labelled)
         # Every penalty starts from zero: from the previous weights, the result would depend on the order of the rows.
         start = torch.zeros(x.shape[1] + 1, int(y.max()) + 1, device=x.device)
@@ -236,11 +236,12 @@ class KnownClassModel:
         return None if features is None else features.logits(self.hops)
 
     def refit(
-        self, x: Tensor, y: Tensor, features: HopFeatures | None = None, space: Space | None = None
+        self, x: Tensor, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, space: Space | None = None
     ) -> "KnownClassModel":
         """The model for other labels, learned from the start: weights that have seen the labels which are missing now
         would be surer than they may be. Penalty, scales and mix stay."""
-        nodes, n_classes = _shuffled_labelled(y, 0)[:SELECTION], int(y.max()) + 1
+        nodes = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))[:SELECTION]
+        n_classes = int(y.max()) + 1
         start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
         weights = logistic_regression(x, y, nodes, start, self.penalty, space)
         hops = self.hops[:, :n_classes] if features is None else features.fit(y, nodes, n_classes, steps=20)
@@ -443,9 +444,9 @@ def _learn_mix(terms: Tensor, y: Tensor) -> Tensor:
     return minimise(alone, backward)
 
 
-def _shuffled_labelled(y: Tensor, seed: int) -> Tensor:
-    labelled = (y >= 0).nonzero().flatten()
-    return labelled[torch.randperm(len(labelled), generator=torch.Generator().manual_seed(seed)).to(y.device)]
+def shuffled(nodes: Tensor, ranks: Tensor, random: torch.Generator) -> Tensor:
+    """The nodes in a random order that depends on their ``ranks [N]``, not on the order in which they are numbered."""
+    return nodes[ranks[nodes].argsort()[torch.randperm(len(nodes), generator=random).to(nodes.device)]]
 
 
 def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..graph import Graph
 from ..graph.operators import Operator
 from .inputs import node_name
-from .known_classes import HopFeatures, KnownClassModel
+from .known_classes import HopFeatures, KnownClassModel, shuffled
 from .predictions import Rows, rounded
 from .simulation import Progress
 
@@ -30,6 +30,7 @@ def held_out_probabilities(
     x: Tensor,
     edges: Operator,
     y: Tensor,
+    ranks: Tensor,
     known: KnownClassModel,
     features: HopFeatures | None = None,
     *,
@@ -41,8 +42,7 @@ def held_out_probabilities(
 
     Folds are stratified; the only node of a class is never held out and not returned.
     """
-    order = (y >= 0).nonzero().flatten()
-    order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).to(y.device)]
+    order = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(seed))
     order = order[y[order].argsort(stable=True)]
     order = order[torch.bincount(y[order])[y[order]] > 1]
     fold = torch.arange(len(order), device=y.device) % folds
@@ -51,7 +51,7 @@ def held_out_probabilities(
         progress("comparing labels with held-out predictions", i / folds)
         held = order[fold == i]
         left = y.index_fill(0, held, -1)
-        logits, _ = known.refit(x, left, features, edges.space).logits(x, edges, left, held, features)
+        logits, _ = known.refit(x, left, ranks, features, edges.space).logits(x, edges, left, held, features)
         probabilities[fold == i] = logits.softmax(1)
     return order, probabilities
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph.operators import Operator, ppr_smooth
-from .known_classes import PROPAGATION, minimise
+from .known_classes import PROPAGATION, minimise, shuffled
 
 SAMPLE = 50_000  # labelled nodes from which the moments are computed
 NODE_FEATURES = ("best", "energy", "labelled", "distance", "known", "length")
@@ -58,14 +58,13 @@ class Moments:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, x: Tensor, y: Tensor, seed: int = 0, ridge_total: float = 3.0, ridge_within: float = 1.0) -> "Moments":
+    def of(cls, x: Tensor, y: Tensor, ranks: Tensor, ridge_total: float = 3.0, ridge_within: float = 1.0) -> "Moments":
         """Of the nodes with ``y [N] >= 0``; of all nodes where fewer than 50 have a label, as hardly any of them is of
         a new class. The ridges are in units of the mean variance."""
-        random = torch.Generator().manual_seed(seed)
-        labelled = (y >= 0).nonzero().flatten()
-        labelled = labelled[torch.randperm(len(labelled), generator=random)[:SAMPLE].to(x.device)]
+        random = torch.Generator().manual_seed(0)
+        labelled = shuffled((y >= 0).nonzero().flatten(), ranks, random)[:SAMPLE]
         enough = len(labelled) >= 50
-        nodes = labelled if enough else torch.randperm(len(x), generator=random)[:SAMPLE].to(x.device)
+        nodes = labelled if enough else shuffled(torch.arange(len(x), device=x.device), ranks, random)[:SAMPLE]
         rows, own = x[nodes].float(), y[labelled]
         mean = rows.mean(0)
         z = rows.sub_(mean)

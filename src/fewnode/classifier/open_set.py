@@ -20,7 +20,7 @@ from ..nn.views import Views, ViewSources, neighbour_lists
 from ..store import MEMORY, Space, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
-from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot
+from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot, shuffled
 from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
 from .simulation import Counts, Expectation, Progress, Simulated, collapsed, expectation, simulate
@@ -55,16 +55,16 @@ class Reference:
         x: Tensor,
         edges: Operator,
         y: Tensor,
+        ranks: Tensor,
         folds: Sequence[tuple[Tensor, KnownClassModel]],
         hops: HopFeatures | None,
         sample: int = 8_192,
     ) -> "Reference":
-        pool = (y < 0).nonzero().flatten()
-        pool = pool[torch.randperm(len(pool), generator=torch.Generator().manual_seed(0))[:sample].to(y.device)]
+        pool = shuffled((y < 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))[:sample]
         rows, features, first = list[Tensor](), list[Tensor](), None
         for held, model in folds:
             left = y.index_fill(0, held, -1)
-            moments = Moments.of(x, left)
+            moments = Moments.of(x, left, ranks)
             nodes = torch.cat([held, pool]) if first is None else held
             part = rows_at(x, nodes, edges.space).float()
             logits, alone = model.logits(x, edges, left, nodes, hops)
@@ -86,6 +86,7 @@ class OpenSetModel:
     Args:
         classes: names of the known classes.
         x, y: coordinates ``[N, d]`` of the nodes, and their known classes ``[N]``, -1 where unknown.
+        ranks: ``[N]``, by which nodes are drawn at random (``Graph.ranks``).
         log_known: ``[N, C]``, log probability of each known class, if the node is of one.
         predictions: ``[N, C]``, what label propagation takes nodes for: their label, or what the regressions predict.
         features: ``[N, 6]``, see ``node_features``.
@@ -99,6 +100,7 @@ class OpenSetModel:
     classes: tuple[str, ...]
     x: Tensor
     y: Tensor
+    ranks: Tensor
     log_known: Tensor
     predictions: Tensor
     features: Tensor
@@ -127,23 +129,23 @@ class OpenSetModel:
         ``space`` is where rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and
         which part of it is done.
         """
-        seen = views.use.seen(graph)
+        seen, ranks = views.use.seen(graph), graph.ranks
         edges = normalized_adjacency(seen)
         progress("making the views", 0.0)
         made, sources = views(graph), views.sources(graph)
-        pca = ViewPCA.fit(made, space)
+        pca = ViewPCA.fit(made, ranks, space)
         x = pca.coordinates(made, space)
-        moments = Moments.of(x, y)
+        moments = Moments.of(x, y, ranks)
         if space is not None:
             space.release()
         progress("learning the known classes", 0.0)
         # the views lose nothing of narrower features
         hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
-        known, folds = KnownClassModel.fit(x, edges, y, hops, seed)
+        known, folds = KnownClassModel.fit(x, edges, y, ranks, hops, seed)
         logits, alone = known.logits(x, edges, y, features=hops)
-        simulated = simulate(x, edges, y, known, hops, float((y < 0).float().mean()), progress, seed)
+        simulated = simulate(x, edges, y, ranks, known, hops, float((y < 0).float().mean()), progress, seed)
         enough = int((y < 0).sum()) >= 20 and sum(len(held) for held, _ in folds) >= 20
-        reference = Reference.of(x, edges, y, folds, hops) if enough else None
+        reference = Reference.of(x, edges, y, ranks, folds, hops) if enough else None
         masses = [novelty.propagated_mass(edges, part.float()) for part in (y >= 0, torch.ones_like(y))]
 
         def features_of(rows: slice) -> Tensor:
@@ -160,7 +162,7 @@ class OpenSetModel:
         log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
         predictions = by_rows("predictions", shape, torch.half, predictions_of)
         progress("done", 1.0)
-        rows = x, y, log_known, predictions, features
+        rows = x, y, ranks, log_known, predictions, features
         pipeline = Pipeline(sources, pca, known)
         return cls(classes, *rows, moments, tuple(simulated), reference, pipeline, use=views.use)
 
@@ -180,11 +182,9 @@ class OpenSetModel:
         """
         nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
         nodes = nodes if len(nodes) else torch.arange(len(self.y), device=self.y.device)
-        order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0)).to(nodes.device)
+        sample = shuffled(nodes, self.ranks, torch.Generator().manual_seed(0))[:8_192]
         none, size = torch.empty(0), len(nodes)
-        task = OpenSetTask(
-            self, {}, nodes[:0], {}, [], other, dict(fixed or {}), nodes[order[:8_192]], size, Priors(*[none] * 4)
-        )
+        task = OpenSetTask(self, {}, nodes[:0], {}, [], other, dict(fixed or {}), sample, size, Priors(*[none] * 4))
         return task.with_examples(examples, others)
 
     def nearest(self, shots: float) -> Simulated:
@@ -214,12 +214,12 @@ class OpenSetModel:
             cached |= {"hop_one": one, "hop_two": two, "hop_two_mean": mean @ two}
         return {name: part.half() for name, part in cached.items()}
 
-    def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, KnownClassModel, HopFeatures | None]:
-        """What the known classes were learned from (coordinates, edges and labels), their model, and its features."""
+    def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, Tensor, KnownClassModel, HopFeatures | None]:
+        """What the known classes were learned from (coordinates, edges, labels and ranks), their model, and its features."""
         assert self.pipeline is not None
         seen, known = self.use.seen(graph), self.pipeline.known
         hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
-        return self.x, normalized_adjacency(seen), self.y, known, hops
+        return self.x, normalized_adjacency(seen), self.y, self.ranks, known, hops
 
     def propagated_predictions(self, walks: Tensor) -> Tensor:
         """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes."""
@@ -422,7 +422,7 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
     file that is read only when it is needed."""
     assert model.pipeline is not None
     pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
-    parts = {"y": model.y, "pca.mean": pca.mean, "pca.components": pca.components}
+    parts = {"y": model.y, "ranks": model.ranks, "pca.mean": pca.mean, "pca.components": pca.components}
     parts |= {"known.weights": known.weights, "known.mix": known.mix, "known.penalty": torch.tensor(known.penalty)}
     parts |= {"known.hops": known.hops, "known.scales": known.scales}
     if (reference := model.reference) is not None:
@@ -479,7 +479,7 @@ def load(
         rows = parts["reference.x"].float(), parts["reference.features"], parts["reference.nodes"]
         reference = Reference(*rows, _moments(parts, "reference"))
     x = parts["x"].float() if space is None else parts["x"]
-    made = x, y, parts["log_known"], parts["predictions"], parts["features"]
+    made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
     return OpenSetModel(classes, *made, moments, document.simulated, reference, pipeline, use=document.edges)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..graph.operators import Operator
 from . import novelty
-from .known_classes import HopFeatures, KnownClassModel
+from .known_classes import HopFeatures, KnownClassModel, shuffled
 from .novelty import DEFAULT, Episode, Moments, NoveltyModel, Priors, class_features, node_features, propagated_mass
 
 Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
@@ -203,6 +203,7 @@ def simulate(
     x: Tensor,
     edges: Operator,
     y: Tensor,
+    ranks: Tensor,
     model: KnownClassModel,
     features: HopFeatures | None,
     unlabelled: float,
@@ -215,12 +216,12 @@ def simulate(
     ``unlabelled`` is the part of the nodes that has no label.
     """
     random = torch.Generator().manual_seed(seed)
-    plans = _hidden_classes(y, random)
+    plans = _hidden_classes(y, ranks, random)
     simulations, found, without_other = [], list[Simulated](), list[Simulated]()
     for number, hidden in enumerate(plans):
         progress("simulating novel classes", number / (len(plans) + len(shots)))
         part = min(max(unlabelled, 0.1), 0.4)
-        simulations.append(_simulation(number, x, edges, y, model, features, hidden, part, random))
+        simulations.append(_simulation(number, x, edges, y, ranks, model, features, hidden, part, random))
     for number, shot in enumerate(shots):
         progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(shots)))
         episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random)]
@@ -245,11 +246,12 @@ def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
     return values[torch.randperm(len(values), generator=random).to(values.device)]
 
 
-def _hidden_classes(y: Tensor, random: torch.Generator) -> list[list[int]]:
+def _hidden_classes(y: Tensor, ranks: Tensor, random: torch.Generator) -> list[list[int]]:
     """The classes hidden in each of at most three simulations: six, or half of all classes, of five nodes or more; one
     of the largest in each, as the decision is hardest for a large class."""
     sizes = torch.bincount(y[y >= 0])
-    usable = _shuffled((sizes > 4).nonzero().flatten().cpu(), random).tolist()
+    first = torch.full_like(sizes, len(y)).scatter_reduce_(0, y[y >= 0], ranks[y >= 0], "amin")
+    usable = shuffled((sizes > 4).nonzero().flatten(), first, random).tolist()
     largest = sorted(usable, key=lambda c: -int(sizes[c]))[: len(usable) // 3]
     usable = largest[:3] + [c for c in usable if c not in largest[:3]]
     n = min(3, max(1, len(usable) // 3))
@@ -263,6 +265,7 @@ def _simulation(
     x: Tensor,
     edges: Operator,
     y: Tensor,
+    ranks: Tensor,
     model: KnownClassModel,
     hops: HopFeatures | None,
     hidden: list[int],
@@ -272,7 +275,7 @@ def _simulation(
     """The known-class model and the features of nodes without the labels of the ``hidden`` classes, without those of
     the given ``part`` of the other nodes, and without those of a tenth, which are held out."""
     away = torch.isin(y, torch.tensor(hidden, device=y.device))
-    known = _shuffled(((y >= 0) & ~away).nonzero().flatten(), random)
+    known = shuffled(((y >= 0) & ~away).nonzero().flatten(), ranks, random)
     blanked, held = known.split([max(1, round(part * len(known))), len(known) - max(1, round(part * len(known)))])
     held = held[: min(max(1, len(known) // 10), 1_500)]
     left = torch.where(away, -1, y).index_fill(0, torch.cat([blanked, held]), -1)
@@ -280,10 +283,10 @@ def _simulation(
     position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
     position[columns] = torch.arange(len(columns), device=y.device)
     left = position[left]
-    moments, refitted = Moments.of(x, left), model.refit(x, left, hops, edges.space)
+    moments, refitted = Moments.of(x, left, ranks), model.refit(x, left, ranks, hops, edges.space)
     if edges.space is not None:
         edges.space.release()
-    nodes, weight = _sample(y, blanked, hidden, random)
+    nodes, weight = _sample(y, ranks, blanked, hidden, random)
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
     logits, alone = refitted.logits(x, edges, left, nodes, hops)
     masses = (propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(left)))
@@ -305,9 +308,11 @@ def _simulation(
     )
 
 
-def _sample(y: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator) -> tuple[Tensor, Tensor]:
+def _sample(
+    y: Tensor, ranks: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """At most 3,000 nodes of known classes and 600 of each hidden one, and how many nodes each stands for."""
-    parts = [(blanked, 3_000), *((_shuffled((y == c).nonzero().flatten(), random), 600) for c in hidden)]
+    parts = [(blanked, 3_000), *((shuffled((y == c).nonzero().flatten(), ranks, random), 600) for c in hidden)]
     weights = [torch.full((min(len(nodes), most),), max(len(nodes) / most, 1.0)) for nodes, most in parts]
     return torch.cat([nodes[:most] for nodes, most in parts]), torch.cat(weights).to(y.device)
 

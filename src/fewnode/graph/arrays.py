@@ -1,8 +1,9 @@
 """Arrays of a graph: checked, sorted into CSR, converted between NumPy, SciPy and torch, cached."""
 
+import hashlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -405,9 +406,10 @@ def leading_eigenvectors(
     return values[top], found * found.gather(0, found.abs().argmax(0, keepdim=True)).sign()
 
 
-def random_block(size: int, rank: int, seed: int = 0) -> Tensor:
-    """A start for ``rank`` eigenvectors: normal numbers, with a few columns to spare."""
-    return torch.randn(size, min(rank + 16, size), generator=torch.Generator().manual_seed(seed))
+def random_block(ranks: Tensor, rank: int) -> Tensor:
+    """A start for ``rank`` eigenvectors: normal numbers for rows with these ``ranks``, a few columns to spare."""
+    shape = len(ranks), min(rank + 16, len(ranks))
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))[ranks]
 
 
 def structural_bytes(nodes: int, arcs: int, rank: int = 128) -> int:
@@ -415,8 +417,15 @@ def structural_bytes(nodes: int, arcs: int, rank: int = 128) -> int:
     return 20 * (rank + 16) * nodes + 40 * arcs
 
 
+def hash_ranks(names: Iterable[str]) -> Tensor:
+    """Ranks of names in the order of their hashes: random, but the same in every program."""
+    digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
+    order = np.argsort(np.frombuffer(b"".join(digests), ">u8"), kind="stable")
+    return torch.from_numpy(np.argsort(order))
+
+
 @one_thread
-def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
+def structural_features(adjacency: sp.csr_matrix, ranks: Tensor, rank: int = 128) -> Tensor:
     """Where a node sits in the graph, float32 [N, rank]; rows have length one, those of isolated nodes zero.
 
     The leading singular vectors of how much likelier each edge is than chance (a positive log ratio, as sparse as the
@@ -429,7 +438,7 @@ def structural_features(adjacency: sp.csr_matrix, rank: int = 128) -> Tensor:
     walk.data = np.maximum(np.log(walk.data * chance.sum() / chance[walk.indices]), 0)
     ratios = to_tensor(walk.astype("float32"))
     back = transposed(ratios)
-    values, directions = leading_eigenvectors(lambda v: back @ (ratios @ v), random_block(n, rank), rank)
+    values, directions = leading_eigenvectors(lambda v: back @ (ratios @ v), random_block(ranks, rank), rank)
     features = (ratios @ directions) * values.clamp(min=1e-9) ** -0.25
     scale = sp.diags_array((1 + degree) ** -0.5)
     step = to_tensor((scale @ (adjacency + sp.identity(n)) @ scale).tocsr().astype("float32"))

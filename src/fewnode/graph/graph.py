@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STRUCTURE = CacheKey[Tensor]("structural features")
 FINGERPRINT = CacheKey[str]("fingerprint")
+RANKS = CacheKey[Tensor]("ranks of the nodes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,6 +98,13 @@ class Graph:
     @property
     def device(self) -> torch.device:
         return self.indptr.device
+
+    @property
+    def ranks(self) -> Tensor:
+        """Ranks [N] of the nodes by a hash of their names (of their numbers, where they have none). Random draws go by
+        these, so that they do not depend on the order in which nodes are numbered."""
+        names = self.node_names or map(str, range(self.num_nodes))
+        return self.cache.get(RANKS, lambda: arrays.hash_ranks(names).to(self.device))
 
     @property
     def fingerprint(self) -> str:
@@ -235,7 +243,7 @@ class Graph:
             adjacency = (adjacency + adjacency.T).tocsr()
             if self.weights is None:  # an edge both ways is one edge, as in the graph without directions
                 adjacency.data[:] = 1
-        return arrays.structural_features(adjacency).to(self.device)
+        return arrays.structural_features(adjacency, self.ranks.cpu()).to(self.device)
 
     # --- ways in ----------------------------------------------------------------------------------------
 

@@ -10,7 +10,16 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arrays import CacheKey, csr_parts, csr_tensor, leading_eigenvectors, random_block, to_scipy, to_tensor
+from ..graph.arrays import (
+    CacheKey,
+    csr_parts,
+    csr_tensor,
+    hash_ranks,
+    leading_eigenvectors,
+    random_block,
+    to_scipy,
+    to_tensor,
+)
 from ..graph.operators import column_means, columns_of, feature_rows, gram_product, row_bytes
 from ..store import MEMORY, Space, chunks
 
@@ -56,7 +65,7 @@ class ReducedFeatures(nn.Module):
         # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
         made_from = f"{graph.fingerprint} {self.basis.shape} {self.blocks}"
         name = f"features-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
-        packed = space.kept(name, lambda: fitted._learn(graph.x, space)._packed())
+        packed = space.kept(name, lambda: fitted._learn(graph, space)._packed())
         parts = packed.split([part.numel() for part in self.state_dict().values()])
         for own, part in zip(fitted.state_dict().values(), parts, strict=True):
             own.copy_(part.view_as(own))
@@ -65,14 +74,15 @@ class ReducedFeatures(nn.Module):
     def _packed(self) -> Tensor:
         return torch.cat([part.flatten() for part in self.state_dict().values()])
 
-    def _learn(self, x: Tensor, space: Space) -> "ReducedFeatures":
+    def _learn(self, graph: Graph, space: Space) -> "ReducedFeatures":
+        x, names = graph.x, graph.feature_names or tuple(map(str, range(graph.num_features)))
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(column_means(x, space))
         for block, (columns, place) in enumerate(self._places()):
             gram, rank = self._gram(x, columns, space), self.ranks[block]
-            start = random_block(self.blocks[block], rank).to(self.basis)
+            start = random_block(hash_ranks(names[columns]), rank).to(self.basis)
             values, self.basis[columns, place] = leading_eigenvectors(gram, start, rank)
             # the search for the basis may have missed what is as strong
             beyond = leftover(gram, self.basis[columns, place], 8)[0]
@@ -146,7 +156,7 @@ def leftover(gram: Gram, basis: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     def outside(v: Tensor) -> Tensor:
         return v - basis @ (basis.T @ v)
 
-    start = random_block(len(basis), rank).to(basis)
+    start = random_block(torch.arange(len(basis)), rank).to(basis)
     return leading_eigenvectors(lambda v: outside(gram(outside(v))), start, rank)
 
 
