@@ -215,7 +215,7 @@ class OpenSetModel:
         return {name: part.half() for name, part in cached.items()}
 
     def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, Tensor, KnownClassModel, HopFeatures | None]:
-        """What the known classes were learned from (coordinates, edges, labels and ranks), their model, and its features."""
+        """What known classes were learned from (coordinates, edges, labels, ranks), their model and its features."""
         assert self.pipeline is not None
         seen, known = self.use.seen(graph), self.pipeline.known
         hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
