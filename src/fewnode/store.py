@@ -521,7 +521,7 @@ class Space:
         if self.memory < (least := self.least(n, copies)):
             raise InputError(
                 f"{format_bytes(self.memory)} of memory are too few for {n:,} nodes: one column at a time takes "
-                f"{format_bytes(least)}. Give --memory {format_bytes(least)} or more"
+                f"{format_bytes(least)}. Give memory= {format_bytes(least)} or more"
             )
         return least
 

@@ -1,5 +1,7 @@
 """What people hand over in Python: DataFrames, graphs of other libraries, ids of any kind."""
 
+import re
+
 import networkx
 import numpy as np
 import pytest
@@ -117,6 +119,23 @@ def test_frames_that_cannot_be_used_are_named(frame):
         read_examples(frame({"a": [1], "b": [2], "c": [3]}))
     with pytest.raises(InputError, match="it is empty; every example needs an id and a label"):
         read_examples(frame({"id": ["n"], "label": [None]}))
+
+
+def test_examples_without_a_row_of_names_are_refused(frame):
+    graph = Graph.from_edges([[0, 1], [1, 2]], node_names=["n1", "n2", "name"])
+    with pytest.raises(InputError, match=r"its first row, 'n1', 'mule', names nodes.*for example id,label"):
+        read_examples(frame({"n1": ["n2"], "mule": ["mule"]}), graph=graph)
+    named = read_examples(frame({"name": ["n2"], "label": ["mule"]}), graph=graph)
+    assert named == {"mule": ["n2"]}, "a usual name is a name, although a node is called so too"
+
+
+@pytest.mark.parametrize("missing", ["NA", "n/a", "nan", "None", "?"])
+def test_an_example_whose_label_is_missing_is_no_class(frame, missing):
+    columns = {"id": ["a", "b"], "label": ["mule", missing]}
+    with pytest.raises(InputError, match=rf"row 2.*'label': '{re.escape(missing)}' is a missing value"):
+        read_examples(frame(columns))
+    assert read_examples(frame(columns | {"age": [1, 2]})) == {"mule": ["a"]}, "of a table of nodes"
+    assert missing in read_examples(frame(columns), known={missing}), "a class of the graph is called so"
 
 
 def test_read_examples_other_forms():

@@ -94,7 +94,7 @@ def test_other_methods_and_too_few_classes_are_refused(planted):
         FewShotClassifier("gpn").fit(stored)
     with pytest.raises(InputError, match="fewer than two classes"):
         FewShotClassifier().fit(stored.with_labels(torch.full_like(stored.y, -1)))
-    with pytest.raises(InputError, match="Give --memory"):  # enough for the views, but not for what comes after them
+    with pytest.raises(InputError, match="Give memory="):  # enough for the views, but not for what comes after them
         FewShotClassifier().fit(open_store(planted[1], Space.least(400, COPIES)))
 
 
@@ -127,7 +127,7 @@ def test_labelling_on_a_store_is_that_in_memory(both):
 def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
     small = copy.copy(both[1])
     small.graph = replace(small.graph, space=replace(small.graph.space, memory=500 << 20))
-    with pytest.raises(InputError, match=r"in memory: give --memory \S+MB or more; .* `fewnode find`"):
+    with pytest.raises(InputError, match=r"in memory: give memory= \S+MB or more; .* `fewnode find`"):
         open_session(small)
     with pytest.raises(InputError, match="cannot be appended to a graph in a store; import it again with them"):
         both[1].append(both[0].graph, [])

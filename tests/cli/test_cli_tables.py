@@ -1,6 +1,8 @@
 """Tables with column names of their own: fitted, predicted and explained without naming a column."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,29 @@ FIT = (
     "--out",
     "m",
 )
+
+
+def test_options_in_messages_are_those_of_the_command_as_a_shell_reads_them(run, tmp_path):
+    write_strange(tmp_path)
+    people = (tmp_path / "people.csv").read_text().replace("person;trade", "person;made with")
+    (tmp_path / "people.csv").write_text(people)
+    code, _, err = run(*FIT)
+    assert code == 2 and "Say --label-column 'made with' if it does" in err and "or --label-column '' if" in err
+    code, _, err = run(*FIT, "--label-column", "person")
+    assert code == 2 and "column 'person' cannot be id and label" in err
+    code, out, _ = run(*FIT, "--label-column", "made with")
+    assert code == 0 and "--ignore-column about" in out and "_column" not in out
+
+
+def test_a_csv_is_imported_without_pandas_and_pyarrow(tmp_path):
+    own_graph.write_tables(tmp_path)
+    without = "import sys; sys.modules.update(pandas=None, pyarrow=None, polars=None); from fewnode import cli; "
+    words = ["import", "--edges", "edges.csv", "--nodes", "nodes.csv", "--out", "g.store"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{without}sys.exit(cli.main({words}))"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "g.store").is_dir() and "240 nodes" in done.stdout
 
 
 def test_a_label_under_an_unusual_name_is_asked_about_then_all_goes_by_itself(run, tmp_path):

@@ -62,7 +62,7 @@ def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
     )
     with pytest.raises(InputError, match=r"no column 'lable' for the labels. Did you mean 'label'"):
         import_tables(**tables(tmp_path, label_column="lable"), out=tmp_path / "h.store")
-    with pytest.raises(InputError, match=r"no column 'source' and 'target'.*--source-column NAME"):
+    with pytest.raises(InputError, match=r"no column 'source' and 'target'.*source_column="):
         import_tables(**tables(tmp_path, edges="x1,x2,x3\n1,2,3\n4,5,6\n"), out=tmp_path / "h.store")
     assert not [path for path in tmp_path.iterdir() if "h.store" in path.name]
 
@@ -128,7 +128,7 @@ def test_texts_categories_and_gaps_become_the_features_they_are_in_memory(tmp_pa
 def test_several_labels_in_a_cell_need_a_word_of_the_user(tmp_path):
     given = tables(tmp_path, "id,label\nann,x\nbob,x|y\ncy,y\ndi,\n")
     with pytest.raises(
-        InputError, match=r"row 2 .line 3., column 'label': 'x\|y' seems to name .* --multi-label first"
+        InputError, match=r"row 2 .line 3., column 'label': 'x\|y' seems to name .* multi_label='first'"
     ):
         import_tables(**given, out=tmp_path / "g.store")
     for answer, classes, y in [
@@ -156,7 +156,7 @@ def test_columns_that_are_not_used_are_told(tmp_path):
     given = tables(tmp_path, nodes, "source,target\nn1,n2\n", typed=True)
     import_tables(**given, out=tmp_path / "g.store")
     notes = Store(tmp_path / "g.store").facts.notes
-    assert notes[0] == "column 'link' is not used (all differ); --text-column link"
+    assert notes[0] == "column 'link' is not used (many different values); text_column='link'"
     assert notes[1].startswith("directions and edge types are not kept")
     assert open_store(tmp_path / "g.store").feature_names == ("a",)
 
@@ -180,7 +180,7 @@ def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeyp
         (tmp_path / "v.npz").write_bytes(b"")
         import_tables(**given | {"features": tmp_path / "v.npz"}, out=tmp_path / "h.store")
     np.save(vectors, x)
-    with pytest.raises(InputError, match=r"column 'a': a store has the columns of nodes or --features .*, not both"):
+    with pytest.raises(InputError, match=r"column 'a': a store has the columns of nodes or features= .*, not both"):
         import_tables(**tables(tmp_path), out=tmp_path / "h.store", features=vectors, number_column="a")
     assert not list(tmp_path.glob("*h.store*"))
 
@@ -196,7 +196,7 @@ def test_parquet_is_read_as_well(tmp_path):
     assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
     pq.write_table(pa.table({"id": [10, 20], "v": [[1.5], [2.5]], "a": [1, 2]}), tmp_path / "n.parquet")
     given = {"edges": tmp_path / "e.parquet", "nodes": tmp_path / "n.parquet"}
-    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* --features.* --ignore-column v"):
+    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* features=.* ignore_column='v'"):
         import_tables(**given, out=tmp_path / "h.store")
     import_tables(**given, out=tmp_path / "h.store", ignore_column=("v",))
     assert open_store(tmp_path / "h.store").feature_names == ("a",)
@@ -221,7 +221,7 @@ def test_parquet_is_read_as_well(tmp_path):
             r"row 2 .line 3.: 1 values, but the first row names 2 columns",
         ),
         (NODES, "source,target\nann,bob\nann,di", r"edges.csv, row 2 .line 3.: the file ends without a line break"),
-        (NODES, "x1,x2,x3\n7,8,u\n", r"has no column 'source' and 'target' .* --source-column NAME"),
+        (NODES, "x1,x2,x3\n7,8,u\n", r"has no column 'source' and 'target' .* source_column="),
         (
             NODES + "ann,x,1,1\n",
             EDGES,
@@ -266,7 +266,7 @@ def test_a_disk_without_room_is_told_before_and_when_it_fills_up(tmp_path, monke
 
 
 def test_too_little_memory_says_what_is_needed(tmp_path):
-    with pytest.raises(InputError, match=r"--memory 100MB is too little for 4 nodes: give .* or more"):
+    with pytest.raises(InputError, match=r"memory= 100MB is too little for 4 nodes: give .* or more"):
         import_tables(**tables(tmp_path), out=tmp_path / "g.store", memory=100 << 20)
 
 

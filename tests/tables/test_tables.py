@@ -142,19 +142,19 @@ def csr_parts(matrix) -> dict[str, np.ndarray]:
         (
             EDGES,
             NODES + "e,cat,big,2\n",
-            ["nodes.csv", "row 5", "'size'", "'big' is not a number", "--text-column size", "--ignore-column size"],
+            ["nodes.csv", "row 5", "'size'", "'big' is not a number", "text_column='size'", "ignore_column='size'"],
         ),
         (EDGES, NODES + "e,cat,-inf,1\n", ["row 5", "'size'", "-inf", "finite"]),
         (EDGES, NODES + "e,cat,1e300,1\n", ["row 5", "'size'", "1e300", "float32"]),
-        (EDGES, NODES + "b,cat,1,2\n", ["row 5", "'b'", "already used in row 2", "--id-column"]),
+        (EDGES, NODES + "b,cat,1,2\n", ["row 5", "'b'", "already used in row 2", "id_column="]),
         (EDGES, NODES + ",cat,1,2\n", ["row 5", "'id'", "missing"]),
         ("", NODES, ["edges.csv", "empty", "0 bytes"]),
         ("\n\n", NODES, ["edges.csv", "blank lines"]),
         ("source,target\n", NODES, ["edges.csv", "no rows"]),
         (EDGES.replace("source", "target"), NODES, ["two columns called 'target'"]),
         ("a,b\nb,c\n", NODES, ["edges.csv", "'a', 'b'", "no column names", "source,target"]),
-        ("p,q,r\n1,2,3\n4,5,6\n", NODES, ["edges.csv", "'p', 'q', 'r'", "--source-column", "--target-column"]),
-        (EDGES, NODES.replace("id,", "sort,").replace("\nb,", "\na,"), ["nodes.csv", "no column 'id'", "--id-column"]),
+        ("p,q,r\n1,2,3\n4,5,6\n", NODES, ["edges.csv", "'p', 'q', 'r'", "source_column=", "target_column="]),
+        (EDGES, NODES.replace("id,", "sort,").replace("\nb,", "\na,"), ["nodes.csv", "no column 'id'", "id_column="]),
         (EDGES.encode() + b"\0\n", NODES, ["NUL", "UTF-8"]),
         (EDGES + 'a,"b\nb,c\n', NODES, ["edges.csv, line", "quote"]),
     ],
@@ -356,12 +356,12 @@ def test_a_duckdb_file_holds_one_table_or_a_query_names_it(write, tmp_path):
 def test_suggested_options_are_quoted_for_the_shell(write):
     rows = "".join(f"n{i},{'xy'[i % 2]},{'pqr'[i % 3]}\n" for i in range(40))
     edges = write("edges.csv", "source,target\nn1,n2\n")
-    with pytest.raises(InputError, match=r"--label-column 'made with' if it does, --category-column 'made with' if"):
+    with pytest.raises(InputError, match=r"label_column='made with' if it does, category_column='made with' if"):
         tables.graph_tables(edges, write("nodes.csv", f"id,made with,b\n{rows}"))
-    with pytest.raises(InputError, match=r"--label-column 'class of' or --label-column target$"):
+    with pytest.raises(InputError, match=r"label_column='class of' or label_column='target'$"):
         tables.graph_tables(edges, write("nodes.csv", f"id,class of,target\n{rows}"))
     numbers = "id,label,net worth\n" + "".join(f"n{i},x,{i}\n" for i in range(9)) + "m,x,much\n"
-    with pytest.raises(InputError, match=r"--text-column 'net worth', --ignore-column 'net worth'\)"):
+    with pytest.raises(InputError, match=r"text_column='net worth', ignore_column='net worth'\)"):
         tables.graph_tables(edges, write("nodes.csv", numbers))
 
 

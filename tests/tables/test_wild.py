@@ -359,7 +359,7 @@ CASES = [
         {"e.csv": EDGES + "a,x\n", "n.csv": NODES},
         x=[[1.5, 0], [0, 0], [3, 0], [4, 0], [2.25, 1]],
         columns=("size", "size missing"),
-        notes=("1 nodes that only the edges name", "'x'", "--strict"),
+        notes=("1 nodes that only the edges name", "'x'", "strict=True"),
     ),
     Case(
         "vectors",
@@ -472,8 +472,42 @@ def test_cells_with_several_labels_mean_what_the_user_says(tmp_path, multi, y, n
     files = prepared(tmp_path, {"e.csv": EDGES, "n.csv": nodes}, {"multi_label": multi})
     made = io.graph_tables(**files)
     assert made["y"].tolist() == y and made["class_names"] == names
-    with pytest.raises(InputError, match=r"n\.csv, row 3 \(line 4\), column 'label': 'fun\|work'.*--multi-label first"):
+    with pytest.raises(InputError, match=r"n\.csv, row 3 \(line 4\), column 'label': 'fun\|work'.*multi_label='first'"):
         io.graph_tables(**files | {"multi_label": None})
+
+
+def test_repeated_rows_do_not_hide_the_column_of_ids(tmp_path):
+    """No column has all different values while rows are repeated."""
+    strange = NODES.replace("id,", "doc no,")
+    found = io.read_graph(**prepared(tmp_path, {"e.csv": EDGES, "n.csv": strange + "a,cat,1.5\n"}, {}))
+    assert found.columns["id_column"] == "doc no" and found.notes == ["n.csv: 1 repeated rows were left out"]
+
+
+def test_swapped_files_are_recognised(tmp_path):
+    swapped = {"e.csv": NODES, "n.csv": EDGES}
+    with pytest.raises(InputError, match=r"seem to be swapped: give .*n\.csv as edges= and .*e\.csv as nodes="):
+        io.read_graph(**prepared(tmp_path, swapped, {}))
+    names = {"e.csv": NODES.replace("id,", "port,"), "n.csv": EDGES.replace("source,target", "port,needs")}
+    with pytest.raises(InputError, match="seem to be swapped"):
+        io.read_graph(**prepared(tmp_path, names, {}))
+
+
+def test_more_labels_than_classes_can_be_are_refused_unless_it_is_said(tmp_path):
+    rows = "".join(f"n{i},c{i % 30}\n" for i in range(60))
+    files = {"e.csv": "source,target\nn0,n1\n", "n.csv": "id,label\n" + rows}
+    with pytest.raises(InputError, match=r"column 'label': 30 different labels in 60 rows.*max_classes=30"):
+        io.read_graph(**prepared(tmp_path, files, {}), max_classes=29)
+    assert len(io.read_graph(**prepared(tmp_path, files, {}), max_classes=30).arguments["class_names"]) == 30
+    rows = "".join(f"n{i},c{i}\n" for i in range(1001))
+    with pytest.raises(InputError, match=r"1,001 different labels"):
+        io.read_graph(**prepared(tmp_path, files | {"n.csv": "id,label\n" + rows}, {}))
+
+
+def test_a_column_of_many_names_is_not_said_to_differ_everywhere(tmp_path):
+    rows = "".join(f"n{i},{'ab'[i % 2]},city{i % 50}\n" for i in range(90))
+    files = {"e.csv": "source,target\nn0,n1\n", "n.csv": "id,label,from where\n" + rows}
+    roles = {role.column: role for role in io.read_graph(**prepared(tmp_path, files, {})).roles}
+    assert roles["from where"].use == "" and roles["from where"].why == "many different values"
 
 
 def test_repeated_rows_of_a_node_table_are_left_out_and_counted(tmp_path):
@@ -505,21 +539,21 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
 @pytest.mark.parametrize(
     ("files", "names", "words"),
     [
-        ({"e.csv": EDGES, "n.csv": TOWNS}, {}, ["n.csv", "--label-column town", "--category-column town"]),
+        ({"e.csv": EDGES, "n.csv": TOWNS}, {}, ["n.csv", "label_column='town'", "category_column='town'"]),
         (
             {"e.csv": EDGES, "n.csv": TOWNS.replace("town,shop", "class,target")},
             {},
-            ["n.csv", "--label-column class or --label-column target"],
+            ["n.csv", "label_column='class' or label_column='target'"],
         ),
         (
             {"e.csv": EDGES, "n.csv": "node_id,paper_id,label\na,a,x\nb,b,y\nc,c,x\nd,d,y\n"},
             {},
-            ["--id-column node_id or --id-column paper_id"],
+            ["id_column='node_id' or id_column='paper_id'"],
         ),
         (
             {"e.csv": EDGES, "n.csv": "id,name,label\n1,a,x\n2,b,y\n3,c,x\n4,d,y\n"},
             {},
-            ["n.csv", "column 'name' rather than in 'id'", "--id-column name or --id-column id"],
+            ["n.csv", "column 'name' rather than in 'id'", "id_column='name' or id_column='id'"],
         ),
         (
             {
@@ -527,23 +561,23 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
                 "n.csv": NODES.replace("\na", "\nq").replace("\nb", "\nr").replace("\nc", "\ns").replace("\nd", "\nt"),
             },
             {},
-            ["e.csv, row 1 (line 2)", "'a' is not in column 'id'", "--source-column"],
+            ["e.csv, row 1 (line 2)", "'a' is not in column 'id'", "source_column="],
         ),
         (
             {"e.csv": "from,to,src,dst\na,b,a,b\nb,a,b,a\n", "n.csv": NODES},
             {},
-            ["--source-column from or --source-column src"],
+            ["source_column='from' or source_column='src'"],
         ),
         (
             {"e.csv": EDGES, "n.csv": "id;label;size\na;cat;1,234\nb;dog;0\nc;;3\nd;cat;4\n"},
             {},
-            ["n.csv, row 1", "'size'", "'1,234'", "--decimal ,"],
+            ["n.csv, row 1", "'size'", "'1,234'", "decimal=','"],
         ),
         ({"e.csv": EDGES + "a,x\n", "n.csv": NODES}, {"strict": True}, ["e.csv, row 5 (line 6)", "'x'", "n.csv"]),
         (
             {"e.csv": EDGES.replace("\n", ",1\n").replace("d,a,1", "d,a,-1"), "n.csv": NODES},
             {"weight_column": "1"},
-            ["e.csv, row 4", "-1", "above zero", "--weight-column"],
+            ["e.csv, row 4", "-1", "above zero", "weight_column="],
         ),
         (
             {"e.csv": EDGES.replace("\n", ",k\n").replace("d,a,k", "d,a,"), "n.csv": NODES},
@@ -553,7 +587,7 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
         (
             {"e.csv": EDGES, "n.csv": NODES},
             {"weight_column": "wt"},
-            ["e.csv", "no column 'wt'", "--weight-column NAME"],
+            ["e.csv", "no column 'wt'", "weight_column="],
         ),
         (
             {"e.csv": EDGES, "n.csv": NODES, "l.csv": "id,label\na,x\nzz,y\n"},
@@ -565,9 +599,9 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
             {"labels": "l.csv"},
             ["l.csv, row 2", "already"],
         ),
-        ({"n.csv": NODES}, {"edges": None, "nodes": "n.csv"}, ["--edges", "--knn 10"]),
-        ({"n.csv": NODES}, {"edges": None, "nodes": "n.csv", "knn": 4}, ["--knn 4", "1 to 3"]),
-        ({"e.csv": EDGES, "n.csv": NODES}, {"knn": 3}, ["--knn", "--edges"]),
+        ({"n.csv": NODES}, {"edges": None, "nodes": "n.csv"}, ["edges=", "knn=10"]),
+        ({"n.csv": NODES}, {"edges": None, "nodes": "n.csv", "knn": 4}, ["knn=4", "1 to 3"]),
+        ({"e.csv": EDGES, "n.csv": NODES}, {"knn": 3}, ["knn=", "edges="]),
         (
             {"e.csv": EDGES, "n.csv": NODES},
             {"text_column": "size", "number_column": "size"},

@@ -18,6 +18,7 @@ from ..graph import Graph
 from ..graph.arrays import CacheKey, hash_ranks
 from ..graph.stored import open_store
 from ..store import Engine, StoredNames, absolute, is_store
+from ..tables.cells import MISSING
 from ..tables.read import close_name, column_of, is_frame, is_query, is_series, read_columns, table_of
 from ..tables.schema import pair_roles
 from ..tasks import ClassSplit
@@ -420,11 +421,13 @@ def read_examples(
     ids, labels = table.text(by.column, "example nodes"), table.text(label.column, "classes of the examples")
     seen: dict[str, int] = {}
     for row, (node, name) in enumerate(zip(ids, labels, strict=True)):
-        if len(table.columns) > 2 and (not name or name in known):
+        missing = name.casefold() in MISSING and name not in known
+        if len(table.columns) > 2 and (missing or name in known):
             continue
-        if not node or not name:
-            missing = label.column if node else by.column
-            raise InputError(f"{table.place(row, missing)}: it is empty; every example needs an id and a label")
+        if not node or missing:
+            where = table.place(row, label.column if node else by.column)
+            what = f"{name!r} is a missing value" if node and name else "it is empty"
+            raise InputError(f"{where}: {what}; every example needs an id and a label")
         if node in seen:
             first = labels[seen[node]]
             what = "repeats" if first == name else f"gives class {name!r} to"

@@ -8,7 +8,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
-from .options import add_commands
+from .options import add_commands, with_flags
 from .output import say
 from .threads import use_free_cores
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code or 0
     except InputError as error:
-        return _complain(_with_flags(str(error), vars(args)), 2)
+        return _complain(with_flags(str(error), args), 2)
     except KeyboardInterrupt as stop:
         return _complain(str(stop) or "stopped", 130)
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
@@ -79,16 +79,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         hint = "fewnode COMMAND --help lists what there is" if flags else "several names are joined by commas: A,B"
         parser.error(f"unrecognized arguments: {' '.join(unknown)} ({hint})")
     return args
-
-
-def _with_flags(message: str, options: Mapping[str, object]) -> str:
-    """The message with the arguments of Python that it names (``force=True``, ``edges=``) as options of the command."""
-
-    def flag(found: re.Match[str]) -> str:
-        name = "class" if found[1] == "label" else found[1].replace("_", "-")
-        return f"--{name}" if found[1] in options else found[0]
-
-    return re.sub(r"\b([a-z_]+)=(?:True)?(?=[\s,.;:)]|$)", flag, message)
 
 
 def _complain(message: str, code: int) -> int:

@@ -30,7 +30,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
     from ..methods.options import parse_options
 
     method_options = parse_options(find(args.method), options.option_pairs(args.set))
-    reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "decimal")
+    reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
     chosen = {name: value for name, value in options.picked(args, *reading).items() if value}
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
     settings = options.picked(args, "n_way", "k_shot", "min_size", "seed", "device") | method_options
@@ -39,7 +39,9 @@ def fit_classifier(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {}
 
     def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
-        facts.update(_understood(graph, split, source))
+        facts.update(_understood(graph, split))
+        facts["notes"] = [options.with_flags(note, args) for note in source.notes]
+        facts["columns"] = [{**role, "change": options.with_flags(role["change"], args)} for role in source.roles]
         if not args.json:
             show("understood", **facts, roles=shortened(facts["columns"]))
 
@@ -55,7 +57,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
     return 130 if classifier.interrupted else 0
 
 
-def _understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> dict[str, Any]:
+def _understood(graph: "Graph", split: "ClassSplit") -> dict[str, Any]:
     """What was read from the tables."""
     from ..graph.graph import summary
 
@@ -65,7 +67,7 @@ def _understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> d
         features = f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
     facts = summary(graph, asdict(split), components=False)
     used = [{**row, "part": row["part"] or "too small"} for row in facts["classes"] if row["nodes"]]
-    return {**facts, "classes": used, "features": features, "columns": source.roles, "notes": source.notes}
+    return {**facts, "classes": used, "features": features}
 
 
 def shortened(roles: list[dict[str, str]]) -> list[dict[str, str]]:

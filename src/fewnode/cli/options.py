@@ -1,6 +1,9 @@
 """The commands and options of ``commands.toml`` as argparse knows them, and what the values parse to."""
 
 import argparse
+import ast
+import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,21 @@ def picked(args: Any, *names: str) -> dict[str, Any]:
 def given_columns(args: argparse.Namespace) -> dict[str, Any]:
     """The column options that were given."""
     return {name: value for name, value in vars(args).items() if name.endswith("_column") and value is not None}
+
+
+def with_flags(message: str, args: argparse.Namespace) -> str:
+    """The message with the arguments of Python that it names (``force=True``, ``edges=``, ``label_column='a b'``) as
+    options of the command."""
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found[1], found[2]
+        if name not in vars(args):
+            return found[0]
+        shown = "" if value in ("", "True") else f" {shlex.quote(str(ast.literal_eval(value)))}"
+        return f"--{'class' if name == 'label' else name.replace('_', '-')}{shown}"
+
+    text = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+    return re.sub(rf"\b([a-z_]+)=({text}|True|\d+|(?=[\s,.;:)]|$))", flag, message)
 
 
 def option_pairs(texts: list[str]) -> dict[str, str]:

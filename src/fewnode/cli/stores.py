@@ -5,7 +5,7 @@ import shlex
 import time
 from dataclasses import asdict
 
-from .options import given_columns, given_memory, picked
+from .options import given_columns, given_memory, picked, with_flags
 from .output import StageBar, emit
 
 
@@ -18,7 +18,11 @@ def import_graph(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     columns = given_columns(args)
     typed = columns.pop("edge_type_column", None) is not None or args.directed
-    columns |= picked(args, "features", "decimal", "multi_label")
+    columns |= {
+        name: value
+        for name, value in picked(args, "features", "decimal", "multi_label", "max_classes").items()
+        if value
+    }
     with StageBar() as bar:
         memory = given_memory(args)
         out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar, **columns)
@@ -32,7 +36,7 @@ def import_graph(args: argparse.Namespace) -> None:
         "self_loops": store.facts.self_loops,
         "duplicates": store.facts.duplicates,
         "columns": store.facts.width or (store.arrays["features"].shape[1] if "features" in store.arrays else 0),
-        "notes": store.facts.notes,
+        "notes": [with_flags(note, args) for note in store.facts.notes],
         "classes": len(store.facts.class_names or ()),
         "bytes": sum(path.stat().st_size for path in out.iterdir()),
         "seconds": round(time.perf_counter() - started, 3),

@@ -415,7 +415,7 @@ def check_memory(graph: Graph) -> None:
     needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
     if graph.space is not None and not graph.space.fits(needed, graph.num_nodes):
         raise InputError(
-            f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give --memory "
+            f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give memory= "
             f"{format_bytes(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a "
             "table, with `fewnode find` to look for more of them"
         )
@@ -453,7 +453,7 @@ def label(
     """
     if not is_loopback(host) and not allow_remote:
         raise InputError(
-            f"--host {host} lets other machines in; say so with --allow-remote, or leave it out to stay on this one"
+            f"host={host!r} lets other machines in; say so with allow_remote=True, or leave it out to stay on this one"
         )
     if not is_loopback(host):
         say("note: the page is served over plain HTTP: whoever can read the network between can read it and its token")
@@ -510,4 +510,4 @@ def listening_at(host: str, port: int) -> socket.socket:
     try:  # from now on a browser waits instead of being refused while the map is drawn
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
-        raise InputError(f"{host}:{port} cannot be listened on ({error}); choose another with --port, or 0") from error
+        raise InputError(f"{host}:{port} cannot be listened on ({error}); choose another with port=, or 0") from error

@@ -4,11 +4,11 @@ from typing import Literal
 
 import numpy as np
 
-from .names import TEXTS, flag, words_of
+from .names import TEXTS, option, words_of
 from .read import Table
 
 Kind = Literal["number", "date", "text", "category", "names", "vectors", "empty"]
-MISSING = "('', 'na', 'n/a', 'nan', 'null', 'none', 'nil', '<na>', '#n/a', '?', '-', '--', '.')"
+MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/a", "?", "-", "--", ".")
 GROUPED = r"'[+-]?\d{1,3}([., ]\d{3})+'"  # 1,234,567
 CLOCK = r"(?:[T ](\d{1,2}:\d{2}(?::\d{2})?).*)?"
 YEAR_FIRST = rf"'(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){CLOCK}'"
@@ -79,7 +79,7 @@ def number_sql(table: Table, name: str) -> str:
     if key not in table.cache:
         sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name)
         wrong = f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38"
-        remedy = f"; write a number, or leave the column out ({flag('ignore', name)})"
+        remedy = f"; write a number, or leave the column out ({option('ignore', name)})"
         table.refuse(name, wrong, "{cell} is not a finite number (as float32)", remedy)
         table.cache[key] = sql
     found: str = table.cache[key]
@@ -101,7 +101,7 @@ def _parsed(table: Table, name: str) -> str:
     wrong = f"{number} is null and {given}"
     years = None if table.one("1", wrong) is None else date_sql(table, name)
     if years is None:
-        others = ", ".join(flag(use, name) for use in ("category", "text", "ignore"))
+        others = ", ".join(option(use, name) for use in ("category", "text", "ignore"))
         remedy = f". Write a number or leave the cell empty; or take the column for something else ({others})"
         table.refuse(name, wrong, "{cell!r} is not a number, as most values of this column are", remedy)
     return years or number
@@ -121,7 +121,7 @@ def _decimal_mark(table: Table, name: str) -> str:
         return "."
     if grouped and not decimals:
         problem = "{cell!r} may be a number with a decimal comma or with its thousands grouped"
-        table.refuse(name, f"contains({cell}, ',')", problem, "; say which with --decimal , or --decimal .")
+        table.refuse(name, f"contains({cell}, ',')", problem, "; say which with decimal=',' or decimal='.'")
     return ","
 
 

@@ -16,7 +16,7 @@ from scipy import sparse as sp
 
 from ..errors import InputError
 from .cells import is_missing, numbers
-from .names import FLAGS
+from .names import option
 from .read import Table
 from .schema import Role
 
@@ -124,7 +124,7 @@ def _fit_words(
         if not common:
             raise InputError(
                 f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {n:,} texts; leave it out "
-                f"with {FLAGS['ignore']}"
+                f"with {option('ignore')}"
             )
         often = np.array([occurrences[word] for word in common], np.float32)
         words = tuple(common[i] for i in np.sort((-often).argsort()[:20_000]))

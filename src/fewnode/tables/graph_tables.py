@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,9 @@ from ..errors import InputError, one_of
 from ..files import PathLike, read_npz, readable
 from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, encode, fit_encoder
-from .names import FLAGS, flag
+from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
-from .schema import Role, edge_roles, end_samples, find_id, flagged, node_roles, option_name, pair_roles
+from .schema import Role, edge_roles, end_samples, find_id, flagged, named_pair, node_roles, pair_roles
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -31,6 +32,7 @@ class GraphTables:
         roles: what each column was taken for.
         notes: what else to say.
         columns: the roles as options, to read the next table in the same way.
+        max_classes: refuse a column of labels with more different values, which is hardly one.
         encoder: what was fitted to the columns.
         listed: how many of the nodes the node table lists; they come first.
         table: the node table, with a row for each node; None without one.
@@ -62,6 +64,7 @@ def read_graph(
     type_per_file: bool = False,
     multi_label: Any = None,
     decimal: str | None = None,
+    max_classes: int = 1000,
     encoder: TableEncoder | None = None,
     vocabulary: Sequence[str] | None = None,
     **columns: Any,
@@ -103,7 +106,7 @@ def read_graph(
     found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
     label_table = None if labels is None else read_columns(labels)
     label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
-    found |= _labels(schema, label_table, label_roles, all_nodes, multi_label, notes)
+    found |= _labels(schema, label_table, label_roles, all_nodes, multi_label, max_classes, notes)
     fitted = encoder or TableEncoder()
     fitted = fitted if vocabulary is None else replace(fitted, words=tuple(vocabulary))
     fitted = fit_encoder(all_nodes.table, schema.nodes, fitted, beside=file is not None)
@@ -118,20 +121,19 @@ def read_graph(
 
 
 def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
-    known = {flag.removeprefix("--").replace("-", "_") for flag in FLAGS.values()}
+    known = set(map(option_name, USES))
     if wrong := [name for name in columns if name not in known]:
         raise TypeError(f"unknown option {wrong[0]!r}; there are {', '.join(sorted(known))}")
     if edges is None and (nodes is None or knn is None):
         raise InputError(
-            "there are no edges: name their table with --edges, or, with a table of nodes alone, say --knn 10 to link "
+            "there are no edges: name their table with edges=, or, with a table of nodes alone, say knn=10 to link "
             "each node to the 10 that are most like it"
         )
     if edges is not None and knn is not None:
-        raise InputError("--knn makes edges from the columns, but --edges are given; say one of them")
+        raise InputError("knn= makes edges from the columns, but edges= are given; say one of them")
     for name in ("text_column", "category_column", "number_column"):
         if nodes is None and columns.get(name):
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} ({name}={columns[name]!r}) names a column of the node table, but none is given")
+            raise InputError(f"{name}={columns[name]!r} names a column of the node table, but none is given")
 
 
 class Nodes(NamedTuple):
@@ -209,6 +211,26 @@ class Schema:
         the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
+        if nodes is None or len(edges) != 1 or named_pair(edges[0]):
+            return cls._infer(edges, nodes, columns, **how)
+        problem: InputError | None = None
+        try:
+            found = cls._infer(edges, nodes, columns, **how)
+            if found._joined():
+                return found
+        except InputError as error:
+            problem = error
+        with suppress(InputError):
+            if cls._infer([nodes], edges[0], columns, **how)._joined():
+                problem = InputError(
+                    f"the two files seem to be swapped: give {nodes.path} as edges= and {edges[0].path} as nodes="
+                )
+        if problem is not None:
+            raise problem
+        return found
+
+    @classmethod
+    def _infer(cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], **how: bool) -> "Schema":
         samples = [part for table in edges[:1] for part in end_samples(table, columns)]
         roles = [] if nodes is None else node_roles(nodes, columns, samples, **how)
         known = None if nodes is None else partial(nodes.share, _named(roles, "id") or "")
@@ -217,6 +239,11 @@ class Schema:
             if tuple(table.columns) not in found:
                 found[tuple(table.columns)] = edge_roles(table, columns, known)
         return cls(edges, nodes, [found[tuple(table.columns)] for table in edges], roles)
+
+    def _joined(self) -> bool:
+        """Whether most ends of the edges are ids of the node table."""
+        share = partial(self.node_table.share, self.named("id") or "") if self.node_table else len
+        return all(share(table.sample(name)) >= 0.5 for table, name in self.ends()[:2])
 
     def named(self, use: str) -> str | None:
         """The column of the node table for one use."""
@@ -252,7 +279,7 @@ class Schema:
         check_given(table, name)
         if _repeated(table, name):
             table = table.distinct()
-        remedy = f"Every node needs its own id; if another column holds the ids, name it with {FLAGS['id']}"
+        remedy = f"Every node needs its own id; if another column holds the ids, name it with {option('id')}"
         _check_once(table, name, remedy)
         return Nodes(table, name)
 
@@ -299,7 +326,7 @@ def _named(roles: Sequence[Role], use: str) -> str | None:
 
 def check_given(table: Table, name: str) -> None:
     """Refuse a column of node ids of which some are missing."""
-    missing = f"{table.as_text(name, 'node ids', FLAGS['id'])} = ''"
+    missing = f"{table.as_text(name, 'node ids', option('id'))} = ''"
     table.refuse(name, missing, "the node id is missing", "; fill it in or remove the row")
 
 
@@ -333,19 +360,19 @@ def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
     if better:
         raise InputError(
             f"{table.path}: the ids of the edges are in column {better[0]!r} rather than in {used!r} (where "
-            f"{100 * share:.0f} % of them are); say which holds the node ids: {flag('id', better[0])} or "
-            f"{flag('id', used)}"
+            f"{100 * share:.0f} % of them are); say which holds the node ids: {option('id', better[0])} or "
+            f"{option('id', used)}"
         )
     if share == 0:
         edges, source = schema.ends()[0]
         raise InputError(
             f"{edges.place(0, source)}: {ends[0]!r} is not in column {used!r} of {table.path}, nor is any other id of "
-            f"the edges. Name the right columns with {FLAGS['id']}, {FLAGS['source']} and {FLAGS['target']}"
+            f"the edges. Name the right columns with {option('id')}, {option('source')} and {option('target')}"
         )
     (first,) = nodes.names(slice(listed, listed + 1))
     example = ", ".join(filter(None, [f"the first: {first!r}", known.nearest(first)]))
     count = f"{len(nodes.table) - listed:,} nodes that only the edges name, not {table.path.name}"
-    return [f"{count}, were added ({example}); --strict refuses them"]
+    return [f"{count}, were added ({example}); strict=True refuses them"]
 
 
 def _weight_sql(table: Table, name: str | None) -> str:
@@ -354,7 +381,7 @@ def _weight_sql(table: Table, name: str | None) -> str:
         return "1"
     weight = f"({number_sql(table, name)})::double"
     problem = "the weight is {cell}; a weight is a number above zero ({count:,} such rows)"
-    remedy = f". Write one, remove the row, or do without {FLAGS['weight']}"
+    remedy = f". Write one, remove the row, or do without {option('weight')}"
     table.refuse(name, f"{weight} is null or {weight} <= 0", problem, remedy)
     return weight
 
@@ -363,7 +390,7 @@ def _edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
     file = table.path.name.split(".")[0]
     if name is None:
         return [file] * len(table)
-    remedy = f"; fill it in or do without {FLAGS['edge type']}"
+    remedy = f"; fill it in or do without {option('edge type')}"
     table.refuse(name, f"{table.as_text(name, 'edge types')} = ''", "the edge type is missing", remedy)
     return [f"{file} {cell}" if per_file else cell for cell in table.text(name)]
 
@@ -376,10 +403,10 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
     from sklearn.preprocessing import StandardScaler
 
     if x is None or k is None:
-        raise InputError(f"{path}: --knn compares nodes by their columns, but none is used")
+        raise InputError(f"{path}: knn= compares nodes by their columns, but none is used")
     n = x.shape[0]
     if not 1 <= k < n:
-        raise InputError(f"--knn {k}: each of the {n:,} nodes has {n - 1:,} others; ask for 1 to {n - 1}")
+        raise InputError(f"knn={k}: each of the {n:,} nodes has {n - 1:,} others; ask for 1 to {n - 1}")
     if sp.issparse(x):
         whole = TfidfTransformer(sublinear_tf=True).fit_transform(x) if (x.data == np.round(x.data)).all() else x
     else:
@@ -392,7 +419,13 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 
 
 def _labels(
-    schema: Schema, given: Table | None, roles: Sequence[Role], nodes: Nodes, multi_label: Any, notes: list[str]
+    schema: Schema,
+    given: Table | None,
+    roles: Sequence[Role],
+    nodes: Nodes,
+    multi_label: Any,
+    max_classes: int,
+    notes: list[str],
 ) -> dict[str, Any]:
     """``y`` and ``class_names``, if there are labels; nodes without a row have none."""
     if given is not None:
@@ -403,23 +436,28 @@ def _labels(
         table, name, rows = nodes.table, column, np.arange(len(nodes.table))
     else:
         return {}
-    number, names = class_numbers(table, name, multi_label, notes)
+    number, names = class_numbers(table, name, multi_label, max_classes, notes)
     y = np.full(len(nodes.table), -1, dtype=np.int64)
     y[rows] = table.codes(name, number)
     return {"y": y, "class_names": names}
 
 
 def class_numbers(
-    table: Table, name: str, multi: MultiLabel | None, notes: list[str]
+    table: Table, name: str, multi: MultiLabel | None, max_classes: int, notes: list[str]
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """The class of each cell that has one (an empty cell has none, nor -1 among whole numbers), and their names."""
-    text = table.as_text(name, "labels", FLAGS["label"])
+    text = table.as_text(name, "labels", option("label"))
     cells = [cell for (cell,) in table.run(f"select distinct {text} from {table.sql}").fetchall()]
     label = dict(zip(cells, _single(table, name, cells, multi), strict=True))
     found = set(label.values()) - {"", "nan", "NaN", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>", "?"}
     whole = all(value.removeprefix("-").isdecimal() for value in found)
     if whole:
         found -= {"-1"}
+    if len(found) > max_classes:
+        raise InputError(
+            f"{table.path}, column {name!r}: {len(found):,} different labels in {len(table):,} rows, too many to be "
+            f"classes; name another column with {option('label')}, or raise the limit with max_classes={len(found)}"
+        )
     classes = sorted(found, key=(lambda value: (int(value), value)) if whole else None)
     notes += [
         f"label {odd!r} is taken for a class; leave the cells empty if it means unknown"
@@ -433,14 +471,14 @@ def class_numbers(
 def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | None) -> Sequence[str]:
     """One label for each cell; what cells with several mean is for the user to say."""
     if multi is not None:
-        one_of("answer to --multi-label", multi, ("first", "none", "one"))
+        one_of("multi_label=", multi, ("first", "none", "one"))
     mark = None if multi == "one" else _mark(set(cells))
     if mark is None:
         return cells
     if multi is None:
         remedy = (
-            ". A node has one class: say --multi-label first (take the first), --multi-label none (leave these nodes "
-            "without a label) or --multi-label one (it is the name of a class)"
+            ". A node has one class: say multi_label='first' (take the first), multi_label='none' (leave these nodes "
+            "without a label) or multi_label='one' (it is the name of a class)"
         )
         problem = "{cell!r} seems to name several classes ({count:,} such rows)"
         table.refuse(name, f"contains({table.as_text(name)}, '{mark}')", problem, remedy)

@@ -22,7 +22,7 @@ from ..files import MARK, Manifest, PathLike, lock, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
 from .encode import TableEncoder, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
-from .names import FLAGS, flag
+from .names import option
 from .read import TEXT, Table, connect, is_query, read_columns
 from .schema import flagged
 
@@ -41,6 +41,7 @@ def import_tables(
     features: PathLike | None = None,
     decimal: str | None = None,
     multi_label: MultiLabel | None = None,
+    max_classes: int = 1000,
     typed: bool = False,
     memory: int | None = None,
     batch: int = 1 << 17,
@@ -55,7 +56,7 @@ def import_tables(
         out: the store, a new folder.
         features: an array [nodes, columns] in the order of ``nodes`` (.npy), instead of their columns.
         decimal: the decimal mark, where it cannot be told.
-        multi_label: what cells such as ``a|b`` mean, as in ``read_graph``.
+        multi_label, max_classes: as in ``read_graph``.
         typed: the edges have directions or types, which a store does not keep.
         memory: bytes that the program may take; half of what is free, if not given.
         batch: rows of nodes that are encoded together.
@@ -68,13 +69,15 @@ def import_tables(
         given = [path for path in (edges, nodes, features) if path is not None]
         needed = sum(map(_disk, given))
         with full_disk(work, needed):
-            steps = _Steps.of(work, repr((given, decimal, multi_label, sorted(columns.items()), _stats(given))))
+            steps = _Steps.of(
+                work, repr((given, decimal, multi_label, max_classes, sorted(columns.items()), _stats(given)))
+            )
             check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
             with _database(work, memory) as database:
                 node_table = steps.read("nodes", nodes, database, progress)
                 if memory < (least := (600 << 20) + 56 * len(node_table)):
                     raise InputError(
-                        f"--memory {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
+                        f"memory= {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
                         f"{format_bytes(least)} or more"
                     )
                 edge_table = steps.read("edges", edges, database, progress)
@@ -82,7 +85,8 @@ def import_tables(
                 _check_features(schema, array)
                 numbered = schema.number_nodes()
                 facts = steps.done(
-                    "arrays", lambda: _write_nodes(work, schema, numbered, array, multi_label, batch, progress)
+                    "arrays",
+                    lambda: _write_nodes(work, schema, numbered, array, multi_label, max_classes, batch, progress),
                 )
                 schema.check_ends(numbered)
                 progress("sorting edges", 0.0)
@@ -124,7 +128,7 @@ def _database(work: Path, memory: int) -> Iterator[Any]:
         with connect(work / "tables.duckdb", max(256 << 20, memory - (400 << 20)), work / "spilled") as database:
             yield database
     except duckdb.OutOfMemoryException as error:
-        raise InputError(f"--memory {format_bytes(memory)} is too little ({error}); give more") from error
+        raise InputError(f"memory= {format_bytes(memory)} is too little ({error}); give more") from error
     except duckdb.IOException as error:
         if "No space left" in str(error):
             raise OSError(errno.ENOSPC, str(error)) from error
@@ -195,13 +199,14 @@ def _write_nodes(
     nodes: Nodes,
     features: Path | None,
     multi_label: MultiLabel | None,
+    max_classes: int,
     batch: int,
     progress: Progress,
 ) -> dict[str, Any]:
     """Write names, labels and features of all nodes."""
     table, label, files = nodes.table, schema.named("label"), GrowingArrays(work)
     notes, names, width, blocks = list[str](), None, None, dict[str, int]()
-    number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, notes)
+    number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, max_classes, notes)
     encoder = fit_encoder(table, schema.nodes, TableEncoder(), batch=batch)
     texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})
     for what in texts:
@@ -287,7 +292,7 @@ def _check_features(schema: Schema, features: Path | None) -> None:
         if role.use == "vectors":
             raise InputError(
                 f"{table.path}, column {role.column!r}: holds vectors; save them as an array (numpy.save) and give it "
-                f"as --features, or leave them out with {flag('ignore', role.column)}"
+                f"as features=, or leave them out with {option('ignore', role.column)}"
             )
     used = [role.column for role in schema.nodes if role.use not in ("", "id", "label", "title")]
     if features is not None and features.suffix.lower() != ".npy":
@@ -296,8 +301,8 @@ def _check_features(schema: Schema, features: Path | None) -> None:
         )
     if features is not None and used:
         raise InputError(
-            f"{table.path}, column {used[0]!r}: a store has the columns of nodes or --features {features}, not both; "
-            "name no columns to be used, or do without --features"
+            f"{table.path}, column {used[0]!r}: a store has the columns of nodes or features= {features}, not both; "
+            "name no columns to be used, or do without features="
         )
 
 
@@ -311,7 +316,7 @@ def _taken(schema: Schema, columns: Mapping[str, Any]) -> list[str]:
     ]
     for role in schema.edges[0]:
         if not role.use:
-            how = f"; {role.change}" if FLAGS["weight"] in role.change else ": a store keeps no edge types"
+            how = f"; {role.change}" if option("weight") in role.change else ": a store keeps no edge types"
             notes.append(f"{role.table}: column {role.column!r} is not used{how}")
     return notes
 

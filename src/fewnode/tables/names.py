@@ -1,7 +1,6 @@
 """The names that people give their columns, and how two spellings of one name are told to be the same."""
 
 import re
-import shlex
 
 
 def _words(text: str) -> frozenset[str]:
@@ -31,13 +30,18 @@ USUAL_NAMES = frozenset(  # a single letter is as well the name of a node
     for name in IDS | LABELS | GROUPS | TITLES | TEXTS | WEIGHTS | TYPES | _words(f"{SOURCES} {TARGETS}")
     if len(name) > 1
 )
-_USES = ("id", "label", "title", "text", "category", "number", "ignore", "source", "target", "weight", "edge type")
-FLAGS = {use: f"--{use.replace(' ', '-')}-column" for use in _USES} | {"date": "--number-column"}
+USES = ("id", "label", "title", "text", "category", "number", "ignore", "source", "target", "weight", "edge type")
 
 
-def flag(use: str, column: str) -> str:
-    """The option that takes a column for one use, as a shell reads it."""
-    return f"{FLAGS[use]} {shlex.quote(column)}"
+def option_name(use: str) -> str:
+    """The keyword of ``read_graph`` for columns of one use: ``label_column``. Dates are numbers; '' is not used."""
+    return f"{ {'date': 'number', '': 'ignore'}.get(use, use).replace(' ', '_') }_column"
+
+
+def option(use: str, column: str | None = None) -> str:
+    """The option for columns of one use in a message, ``label_column=``, or with its value. The command line shows it
+    as ``--label-column``."""
+    return f"{option_name(use)}={'' if column is None else repr(column)}"
 
 
 def plain(name: str) -> str:

@@ -152,7 +152,7 @@ class Table:
         raise InputError(
             f"{self.path} has no column {name!r} for the {role}.{hint} Its first row names: "
             f"{', '.join(map(repr, self.columns))}. Rename the column or say which one it is"
-            f"{f' ({flag} NAME)' if flag else ''}."
+            f"{f' ({flag})' if flag else ''}."
         )
 
     def as_text(self, name: str, role: str = "values", flag: str | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..errors import InputError
 from . import names
 from .cells import is_missing, kind_of
-from .names import FLAGS, flag
+from .names import option, option_name
 from .read import Table
 
 Use = (
@@ -37,14 +37,9 @@ def flagged(options: Mapping[str, Any], use: str) -> tuple[str, ...]:
     return () if given is None else (given,) if isinstance(given, str) else tuple(given)
 
 
-def option_name(use: str) -> str:
-    """The keyword of ``read_graph`` for columns of one use."""
-    return FLAGS.get(use or "ignore", "").removeprefix("--").replace("-", "_")
-
-
 def doubt(table: Table, use: str, columns: Sequence[str], why: str) -> InputError:
-    """The error that names every column that may be meant, with its flag."""
-    return InputError(f"{table.path}: {why}; say which it is: {' or '.join(flag(use, name) for name in columns)}")
+    """The error that names every column that may be meant, with its option."""
+    return InputError(f"{table.path}: {why}; say which it is: {' or '.join(option(use, name) for name in columns)}")
 
 
 def listed(columns: Iterable[str]) -> str:
@@ -55,11 +50,14 @@ def listed(columns: Iterable[str]) -> str:
 def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -> tuple[str, str]:
     """The column of node ids, and why it is that one. ``ends`` are samples of columns that may hold node ids."""
     if given:
-        table.column(given[0], "node ids", FLAGS["id"])
+        table.column(given[0], "node ids", option("id"))
         return given[0], GIVEN
     if plain := [name for name in table.columns if names.plain(name) == "id"]:
         return plain[0], "its name"
     unique = [name for name in table.columns if _unique(table, name)]
+    if not unique:  # rows may be repeated
+        rows = table.distinct()
+        unique = [name for name in table.columns if _unique(rows, name)]
     found = [name for name in unique if any(table.share(name, end) >= 0.5 for end in ends)]
     named = [name for name in found or unique or table.columns if names.is_id(name)]
     if len(named) == 1:
@@ -73,7 +71,7 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -
         raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
     raise InputError(
         f"{table.path} has no column 'id' for the node ids, and no other looks like it. Its first row names: "
-        f"{listed(table.columns)}. Say which one it is with --id-column NAME"
+        f"{listed(table.columns)}. Say which one it is with {option('id')}"
     )
 
 
@@ -111,15 +109,15 @@ def node_roles(
         _check_same(table, options)
     file = table.path.name
     named, why = find_id(table, flagged(options, "id"), ends)
-    roles = {named: Role(file, named, "id", why, FLAGS["id"])}
+    roles = {named: Role(file, named, "id", why, option("id"))}
     uses: tuple[Use, ...] = ("text", "category", "number", "")
     for use in uses:
         for name in flagged(options, use or "ignore"):
             if again and not use and name not in table.columns:
                 continue
-            table.column(name, f"{use} of each node" if use else "columns to ignore", FLAGS[use or "ignore"])
+            table.column(name, f"{use} of each node" if use else "columns to ignore", option(use))
             _check_free(table, name, use, roles)
-            roles[name] = Role(file, name, use, GIVEN, FLAGS["ignore"] if use else "")
+            roles[name] = Role(file, name, use, GIVEN, option("ignore") if use else "")
     rest = [name for name in table.columns if name not in roles]
     if again:
         roles |= {name: role for name in rest if (role := _known_role(table, options, name)) is not None}
@@ -134,7 +132,7 @@ def node_roles(
         if name not in roles:
             roles[name] = _feature_role(table, name, kinds[name], separate)
             if label is not None and roles[name].use in ("category", "number") and _same(table, label.column, name):
-                roles[name] = Role(file, name, "", "tells the label", flag(roles[name].use, name))
+                roles[name] = Role(file, name, "", "tells the label", option(roles[name].use, name))
     short = [name for name in rest if not roles[name].use and kinds[name] in ("names", "text")]
     title = _title_role(table, options, [*short, *(name for name in roles if roles[name].use == "text")])
     return [
@@ -147,8 +145,8 @@ def _title_role(table: Table, options: Mapping[str, Any], candidates: Sequence[s
     """The column that people recognise a node by: a short text that few nodes share, by its name if possible."""
     for given in flagged(options, "title"):
         if given:
-            table.column(given, "titles", FLAGS["title"])
-        return Role(table.path.name, given, "title", GIVEN, FLAGS["title"]) if given else None
+            table.column(given, "titles", option("title"))
+        return Role(table.path.name, given, "title", GIVEN, option("title")) if given else None
     found = []
     for name in candidates:
         text = table.as_text(name)
@@ -161,7 +159,7 @@ def _title_role(table: Table, options: Mapping[str, Any], candidates: Sequence[s
     if not found:
         return None
     unnamed, _, name = min(found)
-    return Role(table.path.name, name, "title", "short, differs" if unnamed else "its name", FLAGS["title"])
+    return Role(table.path.name, name, "title", "short, differs" if unnamed else "its name", option("title"))
 
 
 def _check_free(table: Table, name: str, use: str, roles: Mapping[str, Role]) -> None:
@@ -191,19 +189,19 @@ def _check_same(table: Table, options: Mapping[str, Any]) -> None:
 
 def _known_role(table: Table, options: Mapping[str, Any], name: str) -> Role | None:
     if name in flagged(options, "label"):
-        return Role(table.path.name, name, "label", "as before", FLAGS["label"])
+        return Role(table.path.name, name, "label", "as before", option("label"))
     return Role(table.path.name, name, "vectors", "as before") if table.columns[name] == "vectors" else None
 
 
 def _feature_role(table: Table, name: str, kind: Any, separate: bool) -> Role:
     use, why, change = kind, "its content", "ignore"
     if separate:
-        use, why, change = "", "features apart", kind if kind in FLAGS else "text"
+        use, why, change = "", "features apart", kind if kind in names.USES else "text"
     elif kind in ("empty", "names"):
-        use, why, change = "", "empty" if kind == "empty" else "all differ", "text"
+        use, why, change = "", "empty" if kind == "empty" else "many different values", "text"
     elif kind == "number" and _row_numbers(table, name):
         use, why, change = "", "row numbers", "number"
-    return Role(table.path.name, name, use, why, flag(change, name))
+    return Role(table.path.name, name, use, why, option(change, name))
 
 
 def _row_numbers(table: Table, name: str) -> bool:
@@ -220,8 +218,8 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     if given:
         if not given[0]:
             return None
-        table.column(given[0], "labels", FLAGS["label"])
-        return Role(file, given[0], "label", GIVEN, FLAGS["label"])
+        table.column(given[0], "labels", option("label"))
+        return Role(file, given[0], "label", GIVEN, option("label"))
     exact = [name for name in kinds if names.plain(name) == "label"]
     likely = exact or [name for name in kinds if names.words_of(name) & names.LABELS and _repeats(table, name)]
     if labelled:
@@ -229,14 +227,14 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     strings = [name for name, kind in kinds.items() if kind in ("category", "names") and _repeats(table, name)]
     likely = likely or [name for name in strings if names.words_of(name) & names.GROUPS]
     if len(likely) == 1 or exact:
-        return Role(file, likely[0], "label", "its name", FLAGS["label"])
+        return Role(file, likely[0], "label", "its name", option("label"))
     if likely:
-        raise doubt(table, "label", likely, f"the labels may be in {listed(likely)} (the others: --category-column)")
+        raise doubt(table, "label", likely, f"the labels may be in {listed(likely)} (the others: {option('category')})")
     if maybe := [name for name, kind in kinds.items() if kind == "category"]:
         raise InputError(
             f"{table.path}: no column is called 'label' or the like, but {listed(maybe)} may hold the classes. Say "
-            f"{flag('label', maybe[0])} if it does, {flag('category', maybe[0])} if it only describes the nodes, "
-            "or --label-column '' if there are no labels"
+            f"{option('label', maybe[0])} if it does, {option('category', maybe[0])} if it only describes the nodes, "
+            "or label_column='' if there are no labels"
         )
     return None
 
@@ -263,30 +261,35 @@ def _repeats(table: Table, name: str) -> bool:
     return bool(total < 10 or distinct <= total / 2)
 
 
+def no_header(table: Table, example: str) -> InputError:
+    """The error that the first row of a table is one of data."""
+    return InputError(
+        f"{table.path}: its first row, {listed(table.columns)}, names nodes, so it seems to have no column names. "
+        f"Write a first row with names, for example {example}"
+    )
+
+
 def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[Role]:
-    """The two ends, and what else the user asked for; other columns are named with the flag that would use them.
+    """The two ends, and what else the user asked for; other columns are named with the option that would use them.
 
     ``known`` are the node ids, if a table has them.
     """
     source, target, why = _find_ends(table, options, known)
     ends = {source, target}
     if known([source, target]) == 1 if known else ends <= {*table.sample(source), *table.sample(target)}:
-        raise InputError(
-            f"{table.path}: its first row, {listed(table.columns)}, names nodes, so it seems to have no column names. "
-            "Write a first row with names, for example source,target"
-        )
+        raise no_header(table, "source,target")
     file = table.path.name
-    roles = [Role(file, source, "source", why, FLAGS["source"]), Role(file, target, "target", why, FLAGS["target"])]
+    roles = [Role(file, source, "source", why, option("source")), Role(file, target, "target", why, option("target"))]
     uses: tuple[Use, ...] = ("weight", "edge type")
     for use in uses:
         for name in flagged(options, use):
-            table.column(name, f"{use} of each edge", FLAGS[use])
-            roles.append(Role(file, name, use, GIVEN, FLAGS[use]))
+            table.column(name, f"{use} of each edge", option(use))
+            roles.append(Role(file, name, use, GIVEN, option(use)))
     taken = {role.column for role in roles}
     for name in table.columns:
         if name not in taken:
             use = "weight" if kind_of(table, name) in ("number", "empty") else "edge type"
-            roles.append(Role(file, name, "", "not asked for", flag(use, name)))
+            roles.append(Role(file, name, "", "not asked for", option(use, name)))
     return roles
 
 
@@ -297,13 +300,13 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     asked = (*flagged(options, "weight"), *flagged(options, "edge type"))
     for use, given in (("source", source), ("target", target)):
         if given:
-            table.column(given[0], f"{use} of each edge", FLAGS[use])
+            table.column(given[0], f"{use} of each edge", option(use))
     if source and target:
         return source[0], target[0], GIVEN
     if source or target:
         other = _other_end(table, (source or target)[0], rest, known, "target" if source else "source")
         return (source[0], other, GIVEN) if source else (other, target[0], GIVEN)
-    if pair := _named_pair(table):
+    if pair := named_pair(table):
         return *pair, "its name"
     if known:
         found = [name for name in rest if known(table.sample(name)) >= 0.5]
@@ -314,7 +317,7 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
         if len(found) == 2:
             return found[0], found[1], "holds node ids"
         if len(found) > 2:
-            raise doubt(table, "source", found, f"node ids are in {listed(found)} (then also --target-column)")
+            raise doubt(table, "source", found, f"node ids are in {listed(found)} (then also {option('target')})")
     if len(rest) == 2 and not known:
         return rest[0], rest[1], "two columns"
     ids = [name for name in rest if names.is_id(name)]
@@ -322,8 +325,8 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
         return ids[0], ids[1], "its name"
     raise InputError(
         f"{table.path} has no column 'source' and 'target' for the two ends of an edge, and no two others look like "
-        f"them. Its first row names: {listed(table.columns)}. Say which they are with --source-column NAME and "
-        "--target-column NAME; a file without column names needs a first row with them"
+        f"them. Its first row names: {listed(table.columns)}. Say which they are with {option('source')} and "
+        f"{option('target')}; a file without column names needs a first row with them"
     )
 
 
@@ -350,7 +353,7 @@ def _other_end(table: Table, one: str, rest: Sequence[str], known: Known, use: s
     raise doubt(table, use, found, f"the {use} of each edge may be in {listed(found)}")
 
 
-def _named_pair(table: Table) -> tuple[str, str] | None:
+def named_pair(table: Table) -> tuple[str, str] | None:
     """Columns with the usual names; those that come first in the list of usual names, if there are several pairs."""
     for key in (names.plain, names.end_name):
         named = {key(name): name for name in reversed(list(table.columns))}
@@ -366,13 +369,13 @@ def _named_pair(table: Table) -> tuple[str, str] | None:
 def end_samples(table: Table, options: Mapping[str, Any]) -> list[list[str]]:
     """Samples of the columns that may hold node ids: the two ends, if they are known already, else all."""
     given = [name for use in ("source", "target") for name in flagged(options, use) if name in table.columns]
-    columns = given or _named_pair(table) or table.columns
+    columns = given or named_pair(table) or table.columns
     return [table.sample(name) for name in columns if table.columns[name] != "vectors"]
 
 
 def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
     """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
-    do in doubt, where no flag helps."""
+    do in doubt, where no option helps."""
     file = table.path.name
 
     def only(use: str, found: Sequence[str], what: str) -> str:
@@ -386,6 +389,8 @@ def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: s
     by = by or [name for name in table.columns if known and known(table.sample(name)) >= 0.5]
     by = by if len(by) == 1 else [name for name in by or table.columns if names.is_id(name)]
     node = only("id", by, "node ids")
+    if known and known([node]) == 1 and names.plain(node) not in names.USUAL_NAMES:
+        raise no_header(table, "id,label")
     rest = [name for name in table.columns if name != node]
     named = [name for name in flagged(options, "label") if name in rest]
     named = named or [name for name in rest if names.plain(name) == "label"]
@@ -393,4 +398,4 @@ def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: s
         named = named or [name for name in rest if names.words_of(name) & usual]
     label = only("label", named or rest, "labels")
     why = "the other column" if len(rest) == 1 else "its name"
-    return Role(file, node, "id", "holds node ids", FLAGS["id"]), Role(file, label, "label", why, FLAGS["label"])
+    return Role(file, node, "id", "holds node ids", option("id")), Role(file, label, "label", why, option("label"))

@@ -30,7 +30,7 @@ def check_writable(
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a file")
     if file.exists() and not force:
-        raise InputError(f"{file} exists already; choose another name or overwrite it (--force, in Python force=True)")
+        raise InputError(f"{file} exists already; choose another name or overwrite it with force=True")
     return file
 
 
