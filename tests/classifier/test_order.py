@@ -28,6 +28,10 @@ def doubled(tables: Tables) -> Tables:
     return tables | {"edges": [*edges, *([b, a] for a, b in edges[1:]), *edges[1:]]}
 
 
+def self_loops(tables: Tables) -> Tables:
+    return tables | {"edges": [*tables["edges"], *([row[0]] * 2 for row in tables["nodes"][1::5])]}
+
+
 def columns_moved(tables: Tables) -> Tables:
     return tables | {"nodes": [[row[i] for i in (3, 0, 5, 1, 2, 4, 7, 6)] for row in tables["nodes"]]}
 
@@ -41,7 +45,7 @@ def renamed(tables: Tables) -> Tables:
     return tables | {"nodes": [head, *([row[0], renamed_class(row[1]), *row[2:]] for row in rows)]}
 
 
-CHANGES = (shuffled, doubled, columns_moved, renamed)
+CHANGES = (shuffled, doubled, self_loops, columns_moved, renamed)
 
 
 @pytest.fixture(scope="module")
