@@ -2,9 +2,9 @@
 
 Of each graph 1,000 random nodes are taken away with their edges; two classes are new and have five examples each, 30 %
 of the other labels are blank. The model is fitted on what is left, then the 1,000 nodes arrive together. Compared are
-the labels they get (``append``) with those of a pass over the whole graph with the same model (``same model``), and
-with those of a model that learns everything again on the whole graph (``learned again``); how far two models that learn
-everything again, with other random numbers, agree (``again twice``) says how much of the last is chance.
+the labels they get with those of a pass over the whole graph with the same model (``same model``), and with those of a
+model that learns everything again on the whole graph (``learned again``); how far two models that learn everything
+again, with other random numbers, agree (``again twice``) says how much of the last is chance.
 
     python benchmarks/new_nodes.py [graph ...]     # rows are appended; what is there already is not run again
     python benchmarks/new_nodes.py --table
@@ -110,15 +110,14 @@ def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
     if not model.exists():
         fewnode.FewShotClassifier("probe").fit(fitted).save(model)
     clock, busy = time.perf_counter(), time.process_time()
-    classifier = fewnode.FewShotClassifier.load(model).attach(fitted.fresh()).adapt(examples)
+    classifier = fewnode.FewShotClassifier.load(model).adapt(examples)
     classifier.open_set_model(inductive=True)
     row |= {"load_s": time.perf_counter() - clock, "load_cpu_s": time.process_time() - busy}
     row["relay_mb"] = (model / "cached_state.safetensors").stat().st_size / 2**20
     seconds = []
     for _ in range(REPEATS):  # the first reads what it needs from the disk
-        classifier.new_nodes = None
         clock, busy = time.perf_counter(), time.process_time()
-        found = classifier.append(arriving, edges)
+        found = classifier.predict_proba(new_nodes=arriving, new_edges=edges)
         seconds.append((time.perf_counter() - clock, time.process_time() - busy))
     row |= {"append_s": seconds[0][0], "append_cpu_s": seconds[0][1], "append_again_s": min(seconds[1:])[0]}
     return row | compared(classifier, graph, old, new, left, examples, found, again)

@@ -89,7 +89,7 @@ def main(folder: Path) -> None:
     print(f"the 20 likeliest mules: {hits} are, {candidates.expected(20):.1f} expected")
 
     # fewnode predict model --support suspects.csv --new-nodes new_accounts.csv --new-edges new_transfers.csv --out new
-    added = loaded.append(folder / "new_accounts.csv", folder / "new_transfers.csv")
+    added = loaded.predict_proba(new_nodes=folder / "new_accounts.csv", new_edges=folder / "new_transfers.csv")
     same = sum(label == truth[f"p{name[1:]}"] for label, name in zip(added.labels(), added.names, strict=True))
     print(f"{len(added)} new people: {same} right")
 

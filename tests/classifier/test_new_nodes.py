@@ -88,8 +88,7 @@ def fitted(request):
 
 def test_the_labels_are_those_of_a_pass_over_the_whole_graph(fitted):
     classifier, graph, new, edges = fitted
-    classifier.new_nodes = None
-    found = classifier.append(new, edges)
+    found = classifier.predict_proba(new_nodes=new, new_edges=edges)
     assert found.names == [f"n{i}" for i in range(N - NEW, N)] and found.nodes[0] == N - NEW
     model = in_full(graph, classifier.open_set_model())
     same = replace(classifier.question, model=model).probabilities(torch.arange(N - NEW, N))
@@ -120,32 +119,16 @@ def test_two_steps_and_a_node_without_edges_are_exact(fitted):
     torch.testing.assert_close(alone.features, without.features[rows], atol=0.02, rtol=0.01)
 
 
-def test_more_nodes_may_be_joined_to_those_before(fitted):
-    classifier, _, new, edges = fitted
-    classifier.new_nodes = None
-    at_once = classifier.append(new, edges).probabilities
-    first, second = (new.subgraph(part) for part in (torch.arange(NEW) < 20, torch.arange(NEW) >= 20))
-    arcs = new.to_scipy()[20:][:, :20].tocoo()
-    between = [
-        (second.node_names[a], first.node_names[b], w) for a, b, w in zip(arcs.row, arcs.col, arcs.data, strict=True)
-    ]
-    classifier.new_nodes = None
-    classifier.append(first, [pair for pair in edges if pair[0] in first.node_names])
-    later = classifier.append(second, between + [pair for pair in edges if pair[0] in second.node_names])
-    torch.testing.assert_close(later.probabilities, at_once[20:], atol=1e-3, rtol=1e-3)
-    with pytest.raises(InputError, match="new node 'n360' is among the nodes appended before already"):
-        classifier.append(first, [])
-
-
 def test_a_saved_model_answers_the_same(fitted, tmp_path):
     classifier, _, new, edges = fitted
-    classifier.new_nodes = None
-    expected = classifier.append(new, edges).probabilities
+    expected = classifier.predict_proba(new_nodes=new, new_edges=edges).probabilities
     old = classifier.given
     classifier.save(tmp_path / "m")
     loaded = fewnode.FewShotClassifier.load(tmp_path / "m").attach(old)
     loaded.adapt({name: nodes.tolist() for name, nodes in classifier.support.examples().items()})
-    torch.testing.assert_close(loaded.append(new, edges).probabilities, expected, atol=2e-3, rtol=1e-2)
+    torch.testing.assert_close(
+        loaded.predict_proba(new_nodes=new, new_edges=edges).probabilities, expected, atol=2e-3, rtol=1e-2
+    )
 
 
 def test_a_label_of_a_new_node_counts_for_its_neighbours(fitted):
@@ -157,34 +140,31 @@ def test_a_label_of_a_new_node_counts_for_its_neighbours(fitted):
     y[neighbour] = 2
     answers = []
     for given in (unknown, unknown.with_labels(y)):
-        classifier.new_nodes = None
-        found = classifier.append(given, edges)
+        found = classifier.predict_proba(new_nodes=given, new_edges=edges)
         answers.append(float(found.probabilities[other, found.classes.index("c2")]))
     assert answers[1] > answers[0]
 
 
 def test_what_cannot_be_appended_is_refused_by_name(fitted):
     classifier, _, new, edges = fitted
-    classifier.new_nodes = None
     refused = [
         (classifier.graph.subgraph(torch.arange(N - NEW) < 3), [], "new node 'n0' is in the graph already"),
-        (new, [("n360", "nobody")], r"new edge 1 \(n360 - nobody\): .* there is no node 'nobody' in the graph"),
+        (new, [("n360", "nobody")], "a new edge names 'nobody', but there is no node 'nobody' in the graph"),
         (new, [("n0", "n1")], "joins two nodes that were there before"),
         (new.with_features(torch.ones(NEW, 3)), [], "feature columns"),
         (new.with_features(None), [], "the new nodes have no features"),
     ]
     for nodes, pairs, words in refused:
         with pytest.raises(InputError, match=words):
-            classifier.append(nodes, pairs)
+            classifier.predict_proba(new_nodes=nodes, new_edges=pairs)
     named = Graph.from_edges(np.zeros((2, 0), int), new.features_scipy(), [0] * NEW, class_names=["wizard"])
     with pytest.raises(InputError, match="label 'wizard', which is no class of the fitted graph"):
-        classifier.append(named, [])
-    assert classifier.new_nodes is None
+        classifier.predict_proba(new_nodes=named, new_edges=[])
     closed = copy.copy(classifier).adapt(
         {name: nodes.tolist() for name, nodes in classifier.task.examples.items()}, among="new"
     )
     with pytest.raises(InputError, match="open-set predictions"):
-        closed.append(new, edges)
+        closed.predict_proba(new_nodes=new, new_edges=edges)
 
 
 def test_tables_are_read_as_those_of_the_fitting(tmp_path):
@@ -202,13 +182,41 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
     classifier.adapt({"new": ["k3", "k7", "k11"]})
     later = nodes.iloc[[0, 3]].drop(columns="label").assign(key=["late0", "late3"])
     joined = pandas.DataFrame({"from": ["late0", "late3", "late3"], "to": ["k4", "k7", "k15"]})
-    found = classifier.append(later, joined)
+    found = classifier.predict_proba(new_nodes=later, new_edges=joined)
     assert found.names == ["late0", "late3"] and found.labels()[1] == "new"
+    records, pairs = later.to_dict("records"), joined.to_numpy().tolist()
+    for given, ends in ((records, pairs), (records, joined.to_dict("records")), (later, pairs)):
+        same = classifier.predict_proba(new_nodes=given, new_edges=ends)
+        torch.testing.assert_close(same.probabilities, found.probabilities)
+    one = classifier.predict_proba(new_nodes=records[1:], new_edges=pairs[1:])  # as when they come one by one
+    torch.testing.assert_close(one.probabilities, found.probabilities[1:], atol=1e-3, rtol=1e-2)
+    alone = classifier.predict(new_nodes=records)  # nobody knows them yet
+    assert len(alone) == 2 and alone == classifier.predict(new_nodes=later, new_edges=[])
+    among = classifier.predict_proba(new_nodes=records, new_edges=[("late0", "late3")])
+    assert not torch.equal(among.probabilities, classifier.predict_proba(new_nodes=records).probabilities)
     later.assign(key=["more0", "more3"]).to_csv(tmp_path / "n.csv", index=False)
     (tmp_path / "e.csv").write_text("from,to\nmore0,k4\nmore3,k7\n")
-    assert classifier.append(tmp_path / "n.csv", tmp_path / "e.csv").names == ["more0", "more3"]
+    assert classifier.predict_proba(new_nodes=tmp_path / "n.csv", new_edges=tmp_path / "e.csv").names == [
+        "more0",
+        "more3",
+    ]
+    wrong = [
+        ([{**records[0], "key": ""}], (), "the node id is missing"),
+        ([records[0], records[0]], (), "node id 'late0' is repeated"),
+        ([{"key": "late0", "a": 1}], (), r"lacks 2 of them \('town', 'b'\)"),
+        ([{**records[0], "age": 4}], (), r"has 1 others \('age'\)"),
+        (records, [{"from": "late0"}], "a new edge has no 'to'"),
+        (records, [("late0",)], r"new edge 1 is \('late0',\)"),
+        (records, [("late0", "nobody")], "there is no node 'nobody' in the graph, nor among the new nodes"),
+        (records, [("k0", "k1")], "joins two nodes that were there before"),
+    ]
+    for given, ends, words in wrong:
+        with pytest.raises(InputError, match=words):
+            classifier.predict(new_nodes=given, new_edges=ends)
+    with pytest.raises(InputError, match="give either nodes of the graph or new_nodes="):
+        classifier.predict(["k1"], new_nodes=records)
     with pytest.raises(InputError, match="'k0' is in the graph already"):
-        classifier.append(nodes.iloc[:1], edges.iloc[:1])
+        classifier.predict_proba(new_nodes=nodes.iloc[:1], new_edges=edges.iloc[:1])
 
 
 def later(graph: Graph) -> Graph:
@@ -259,6 +267,6 @@ def test_weighted_edges_are_appended_where_the_fit_left_weights_aside():
     assert not classifier.model.views.use.weighted
     plain = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old.without_weights())
     examples = {"odd": (old.y < 0).nonzero().flatten().tolist()[:3]}
-    found = classifier.adapt(examples).append(new, edges)
-    same = plain.adapt(examples).append(new.without_weights(), [edge[:2] for edge in edges])
+    found = classifier.adapt(examples).predict_proba(new_nodes=new, new_edges=edges)
+    same = plain.adapt(examples).predict_proba(new_nodes=new.without_weights(), new_edges=[edge[:2] for edge in edges])
     assert torch.equal(found.probabilities, same.probabilities)

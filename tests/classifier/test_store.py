@@ -129,8 +129,8 @@ def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
     small.graph = replace(small.graph, space=replace(small.graph.space, memory=500 << 20))
     with pytest.raises(InputError, match=r"in memory: give memory= \S+MB or more; .* `fewnode find`"):
         open_session(small)
-    with pytest.raises(InputError, match="cannot be appended to a graph in a store; import it again with them"):
-        both[1].append(both[0].graph, [])
+    with pytest.raises(InputError, match="cannot be joined to a graph in a store; import it again with them"):
+        both[1].predict_proba(new_nodes=both[0].graph)
 
 
 def test_a_model_works_on_the_store_of_another_graph(both, planted, tmp_path):

@@ -363,9 +363,12 @@ def test_new_nodes_that_cannot_be_are_refused_with_their_place(run, home, tmp_pa
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_new_nodes_need_both_tables_and_no_page(run, home, tmp_path):
-    code, _, err = run(*predict(home, "--new-nodes", "n.csv"))
-    assert code == 2 and "--new-nodes and --new-edges" in err
+def test_new_nodes_may_have_no_edges_and_get_no_page(run, home, tmp_path):
+    nodes, edges = later(home, tmp_path)
+    code, out, _ = run(*predict(home, "--new-nodes", nodes))
+    assert code == 0 and "10 predictions in p.csv." in out
+    code, _, err = run(*predict(home, "--new-edges", edges, "--force"))
+    assert code == 2 and "name their table with --new-nodes" in err
     assert run(*predict(home, "--new-nodes", "n.csv", "--new-edges", "e.csv", "--report", "r.html"))[0] == 2
 
 

@@ -132,7 +132,6 @@ class FewShotClassifier:
         # what adapt learns
         self.support: Support | None = None
         self.task: OpenSetTask | ClosedSetTask | None = None
-        self.new_nodes: NewNodes | None = None
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -237,7 +236,7 @@ class FewShotClassifier:
     def _set_graph(self, graph: Graph, fitted: bool) -> None:
         model, _ = self._fitted()
         self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
-        self.support = self.task = self.new_nodes = None
+        self.support = self.task = None
         self._embedding = self._open_set_model = None
 
     def relabel(self, y: Tensor) -> Self:
@@ -349,9 +348,30 @@ class FewShotClassifier:
         return self
 
     def predict_proba(
-        self, nodes: Iterable[Any] | None = None, *, progress: inference.NodeProgress | None = None
+        self,
+        nodes: Iterable[Any] | None = None,
+        *,
+        new_nodes: Any = None,
+        new_edges: Any = None,
+        progress: inference.NodeProgress | None = None,
     ) -> Predictions:
-        """Calibrated probabilities of nodes given by id or name, by default of all."""
+        """Calibrated probabilities of nodes given by id or name, by default of all; or of new nodes.
+
+        New nodes are not in the graph, and do not stay in it: only what they touch is computed, and the predictions of
+        other nodes do not change. To take them into account everywhere, ``attach`` the whole graph.
+
+        Args:
+            nodes: nodes of the graph.
+            new_nodes: a table of new nodes with the columns of the fit, as a file, a DataFrame or a list of records
+                (``[{"id": "q1", "age": 40}]``); or a ``Graph`` of them, with names that the fitted graph does not have.
+            new_edges: their edges, to old nodes and among each other, if there are any: a table like that of the fit,
+                or pairs of names (and a weight).
+            progress: told how many nodes of how many are done.
+        """
+        if new_nodes is not None:
+            if nodes is not None:
+                raise InputError("give either nodes of the graph or new_nodes=, not both")
+            return self._predict_new(new_nodes, new_edges)
         return Predictions.concatenate(list(self.iter_proba(nodes, progress=progress)))
 
     def iter_proba(
@@ -378,10 +398,17 @@ class FewShotClassifier:
             yield Predictions(part.cpu(), names, task.classes, probabilities.cpu(), task.kinds, titles)
 
     def predict(
-        self, nodes: Iterable[Any] | None = None, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
+        self,
+        nodes: Iterable[Any] | None = None,
+        threshold: float = 0.0,
+        thresholds: Mapping[str, float] | None = None,
+        *,
+        new_nodes: Any = None,
+        new_edges: Any = None,
     ) -> list[str]:
-        """The class of each node, by default of all; "unknown" where its probability is below the threshold."""
-        return self.predict_proba(nodes).labels(threshold, thresholds)
+        """The class of each node, by default of all, or of new nodes as in ``predict_proba``; "unknown" where its
+        probability is below the threshold."""
+        return self.predict_proba(nodes, new_nodes=new_nodes, new_edges=new_edges).labels(threshold, thresholds)
 
     def score(self, nodes: Iterable[Any] | None, y: Iterable[Any]) -> float:
         """The share of nodes, by default of all, whose predicted class has the name that ``y`` gives."""
@@ -390,31 +417,17 @@ class FewShotClassifier:
             raise InputError(f"y has {len(wanted)} classes for {len(predicted)} nodes; give one for each node")
         return sum(a == b for a, b in zip(predicted, wanted, strict=True)) / max(1, len(wanted))
 
-    def append(self, nodes: Any, edges: Any = ()) -> Predictions:
-        """Open-set probabilities of new nodes; only what they touch is computed.
-
-        Nodes appended before stay: new ones may be joined to them. The predictions of all other nodes stay as they are;
-        to take the new nodes into account there as well, ``attach`` the whole graph.
-
-        Args:
-            nodes: a graph of the new nodes, with names that the fitted graph does not have and its feature columns; or
-                a table of them, as a file or a DataFrame, like the one the model was fitted on.
-            edges: beside a graph, pairs of names (and a weight) that join new nodes to old ones; beside a table, a
-                table of edges.
-        """
-        task = self._task()
+    def _predict_new(self, nodes: Any, edges: Any) -> Predictions:
+        task, graph = self._task(), self._graph()
         if not isinstance(task, OpenSetTask):
-            raise InputError("appended nodes get open-set predictions: adapt(..., among='all') first")
-        graph = self._graph()
+            raise InputError("new nodes get open-set predictions: adapt(..., among='all') first")
         if graph.space is not None:
-            raise InputError("nodes cannot be appended to a graph in a store; import it again with them")
-        model = self.open_set_model(inductive=True)
-        if isinstance(nodes, Graph):
-            count = nodes.num_nodes
-        else:
-            (nodes, count), edges = read_new_nodes(self.source, graph, nodes, edges), ()
-        self.new_nodes = NewNodes.of(graph, self._fitted()[1], model, nodes, edges, self.new_nodes, count)
-        return self.new_nodes.predicted(graph, task, model, count)
+            raise InputError("new nodes cannot be joined to a graph in a store; import it again with them")
+        (_, schema), model, count = self._fitted(), self.open_set_model(inductive=True), None
+        if not isinstance(nodes, Graph):
+            nodes, count, edges = read_new_nodes(self.source, schema, graph, nodes, edges)
+        new = NewNodes.of(graph, schema, model, nodes, edges or (), count)
+        return new.predicted(graph, task, model)
 
     def find(self, label: str | None = None, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the class ``label``, by default the only new one."""

@@ -166,8 +166,8 @@ def predict_tables(
     entered for the time of the predictions.
     """
     check_writable(out, force)
-    if (new_nodes is None) != (new_edges is None):
-        raise InputError("new nodes need both tables: new_nodes= and new_edges=")
+    if new_nodes is None and new_edges is not None:
+        raise InputError("new edges are those of new nodes: name their table with new_nodes=")
     nodes: Any = ()
     if nodes_file is not None:
         table = read_columns(nodes_file)
@@ -181,7 +181,7 @@ def predict_tables(
     with scoring or nullcontext() as progress:
         parts: Iterable[Predictions] = classifier.iter_proba(nodes, progress=progress)
         if new_nodes is not None:
-            parts = [classifier.append(new_nodes, new_edges)]
+            parts = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
         return write_predictions(classifier, parts, out, force=force, **writing)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,22 +100,34 @@ class FeatureSchema:
             return graph
         if names == self.names:
             return graph
-        have, place = set(names), {name: i for i, name in enumerate(self.names)}
+        have, known = set(names), set(self.names)
         wrong = []
         if (missing := [name for name in self.names if name not in have]) and not self.sparse:
             wrong.append(f"lacks {len(missing)} of them ({_some(missing)})")
-        if extra := [name for name in names if name not in place]:
+        if extra := [name for name in names if name not in known]:
             wrong.append(f"has {len(extra)} others ({_some(extra)})")
         if wrong:
             raise InputError(
                 f"the model was fitted on {self._columns()}; this graph {' and '.join(wrong)}. "
                 "Give the same columns or fit a model on this graph"
             )
-        rows, columns = np.arange(len(names)), [place[name] for name in names]
-        order = sp.csr_matrix((np.ones(len(names), np.float32), (rows, columns)), shape=(len(names), self.width))
-        x: Any = graph.features_scipy() @ order
-        x = x.sorted_indices() if sp.issparse(x) else np.ascontiguousarray(x)
+        x = arranged(graph.features_scipy(), names, self.names)
         return graph.with_features(to_tensor(x, graph.device), self.names, self.blocks)
+
+
+def arranged(x: Any, names: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> Any:
+    """Features whose columns are called ``names``, among the ``wanted`` ones and in their order."""
+    if names is None or wanted is None or names == wanted:
+        return x
+    x = x @ _order(names, wanted)
+    return x.sorted_indices() if sp.issparse(x) else np.ascontiguousarray(x)
+
+
+@lru_cache(maxsize=4)
+def _order(names: tuple[str, ...], wanted: tuple[str, ...]) -> sp.csr_matrix:
+    place = {name: i for i, name in enumerate(wanted)}
+    rows, columns = np.arange(len(names)), [place[name] for name in names]
+    return sp.csr_matrix((np.ones(len(names), np.float32), (rows, columns)), shape=(len(names), len(wanted)))
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:

@@ -1,9 +1,10 @@
 """Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
@@ -15,8 +16,12 @@ from ..graph.arrays import gather_rows, to_scipy, to_tensor
 from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
-from ..tables.read import is_frame, table_of
-from .features import FeatureSchema
+from ..tables.cells import numbers
+from ..tables.encode import encode
+from ..tables.graph_tables import class_numbers, edge_types
+from ..tables.read import cells_of, is_frame, table_of
+from ..tables.schema import node_roles
+from .features import FeatureSchema, arranged
 from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
 from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares, one_hot
 from .novelty import node_features
@@ -26,9 +31,9 @@ from .predictions import Predictions
 
 @dataclass(frozen=True)
 class NewNodes:
-    """All nodes that were added to a graph of ``N`` so far: their ``names`` and ``titles``, features
-    ``x [B, F]``, known classes ``y [B]`` or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first new node:
-    each edge both ways, with ``weights [A]`` in units of the mean weight of the graph."""
+    """Nodes that are added to a graph of ``N``: their ``names`` and ``titles``, features ``x [B, F]``, known classes
+    ``y [B]`` or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first new node: each edge both ways, with
+    ``weights [A]`` in units of the mean weight of the graph."""
 
     names: tuple[str, ...]
     titles: tuple[str, ...]
@@ -45,47 +50,35 @@ class NewNodes:
         model: OpenSetModel,
         new: Graph,
         edges: Iterable[Sequence[Any]] = (),
-        before: "NewNodes | None" = None,
         listed: int | None = None,
     ) -> "NewNodes":
-        """The nodes of ``new`` after those that came ``before``; ``edges`` are further pairs of names, old or new.
+        """The nodes of ``new``; ``edges`` are further pairs of names, old or new.
 
         Only the first ``listed`` nodes of ``new`` are new, by default all: the others are in the graph already, and
         its edges name them. The edges of both graphs count as they do in the open-set ``model``.
         """
         graph, new = (model.use.seen(part) for part in (graph, new))
         _check(graph, schema, new)
-        earlier = () if before is None else before.names
-        first, n = graph.num_nodes + len(earlier), new.num_nodes if listed is None else listed
-        names = new.node_names or tuple(map(str, range(first, first + n)))
-        _check_names(graph, names[:n], earlier)
-        index = {name: i for i, name in enumerate((*earlier, *names[:n]), graph.num_nodes)}
-        place = torch.tensor([_position(graph, index, name) for name in names])
-        inside = place[torch.stack([rows_of(new).cpu(), new.indices.cpu().long()])]
-        arcs, weights = _arcs(graph, inside, new.weights, *_looked_up(graph, index, edges))
+        pairs, n = _checked_pairs(edges), new.num_nodes if listed is None else listed
+        names = new.node_names or tuple(map(str, range(graph.num_nodes, graph.num_nodes + n)))
+        place = Places(graph, names, n, [end for pair in pairs for end in pair[:2]])
+        inside = torch.tensor([place[name] for name in names])
+        inside = inside[torch.stack([rows_of(new).cpu(), new.indices.cpu().long()])]
+        across = torch.tensor([[place[a], place[b]] for a, b, _ in pairs], dtype=torch.long).view(-1, 2).T
+        weights = torch.tensor([weight for _, _, weight in pairs])
+        arcs, weights = _arcs(graph, inside, new.weights, across, weights)
         x, y = _rows(schema.fit(new).x, n), _known_labels(new, model.classes)[:n]
         titles = tuple(node_titles(new, range(n)) or [""] * n)
-        found = cls(tuple(names[:n]), titles, *(part.to(graph.device) for part in (x, y, arcs, weights)))
-        return found if before is None else before._with(found)
+        return cls(tuple(names[:n]), titles, *(part.to(graph.device) for part in (x, y, arcs, weights)))
 
-    def _with(self, more: "NewNodes") -> "NewNodes":
-        arcs, weights = torch.cat([self.arcs, more.arcs], 1), torch.cat([self.weights, more.weights])
-        if self.x.layout == torch.sparse_csr:
-            x = to_tensor(sp.vstack([to_scipy(self.x), to_scipy(more.x)], format="csr"), self.x.device)
-        else:
-            x = torch.cat([self.x, more.x])
-        titles = (*self.titles, *more.titles)
-        return NewNodes((*self.names, *more.names), titles, x, torch.cat([self.y, more.y]), arcs, weights)
-
-    def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel, count: int) -> Predictions:
-        """Predictions of the last ``count`` of them by the ``task``; their numbers follow those of the graph. ``model``
-        is that of the task, with its cached state."""
+    def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel) -> Predictions:
+        """Their predictions by the ``task``; their numbers follow those of the graph. ``model`` is that of the task,
+        with its cached state."""
         rows = self.rows(graph, model)
-        ids = torch.arange(len(rows.y), device=graph.device)[-count:]
+        ids = torch.arange(len(rows.y), device=graph.device)
         found = replace(task, model=rows).probabilities(ids).cpu()
-        nodes, names = (ids + graph.num_nodes).cpu(), list(self.names[-count:])
-        titles = list(self.titles[-count:]) if any(self.titles) else None
-        return Predictions(nodes, names, task.classes, found, task.kinds, titles)
+        titles = list(self.titles) if any(self.titles) else None
+        return Predictions((ids + graph.num_nodes).cpu(), list(self.names), task.classes, found, task.kinds, titles)
 
     @torch.no_grad()
     def rows(self, graph: Graph, model: OpenSetModel) -> OpenSetModel:
@@ -149,9 +142,10 @@ class Neighbourhood:
     def __init__(self, graph: Graph, new: NewNodes) -> None:
         n_old, self.n_new, device = graph.num_nodes, len(new.y), graph.device
         self.touched = new.arcs[new.arcs < n_old].unique()
-        ids = torch.cat([torch.arange(n_old, n_old + self.n_new), self.touched.cpu()]).numpy()
-        arcs = sp.csr_matrix((new.weights.cpu().numpy(), new.arcs.cpu().numpy()), shape=(n_old + self.n_new,) * 2)
-        arcs = arcs[ids][:, ids]
+        at = torch.searchsorted(self.touched, new.arcs.contiguous()) + self.n_new
+        here = torch.where(new.arcs < n_old, at, new.arcs - n_old)
+        shape = (self.n_new + len(self.touched),) * 2
+        arcs = sp.csr_matrix((new.weights.cpu().numpy(), here.cpu().numpy()), shape=shape)
         arcs.sort_indices()
         self.arcs, gap = to_tensor(arcs, device), torch.zeros(self.n_new, device=device)
         arcs.data[:] = 1
@@ -218,37 +212,39 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         raise InputError(f"edges of {has} have weights, but those of {lacks} have none; give both weights or neither")
 
 
-def _check_names(graph: Graph, names: Sequence[str], earlier: tuple[str, ...]) -> None:
-    index, came = name_index(graph), set(earlier)
-    if there := [name for name in names if name in index or name in came]:
-        more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
-        where = "in the graph" if there[0] in index else "among the nodes appended before"
-        raise InputError(f"new node {there[0]!r} is {where} already{more}; give it another id, or leave it out")
+class Places:
+    """The numbers of nodes by name: the first ``n`` of ``names`` follow those of the graph, which has the others, as it
+    has the ``ends`` of further edges."""
+
+    def __init__(self, graph: Graph, names: Sequence[str], n: int, ends: Sequence[str]) -> None:
+        self.graph, self.old = graph, name_index(graph, [*names, *ends])
+        self.new = {name: i for i, name in enumerate(names[:n], graph.num_nodes)}
+        if there := [name for name in self.new if name in self.old]:
+            more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
+            raise InputError(
+                f"new node {there[0]!r} is in the graph already{more}; give it another id, or leave it out"
+            )
+
+    def __getitem__(self, name: str) -> int:
+        at = self.new.get(name, self.old.get(name, -1))
+        if at < 0:
+            raise InputError(
+                f"a new edge names {name!r}, but {unknown_node(self.graph, name)}, nor among the new nodes. Add it to "
+                "the new nodes or remove the edge"
+            )
+        return at
 
 
-def _position(graph: Graph, index: dict[str, int], name: str) -> int:
-    at = index.get(name, name_index(graph).get(name, -1))
-    if at < 0:
-        raise InputError(
-            f"a new edge names {name!r}, but {unknown_node(graph, name)}, nor among the new nodes. Add it to the new "
-            "nodes or remove the edge"
-        )
-    return at
-
-
-def _looked_up(graph: Graph, index: dict[str, int], edges: Iterable[Sequence[Any]]) -> tuple[Tensor, Tensor]:
-    """Positions ``[2, E]`` of the ends of edges, and their weights, one where none is given."""
-    ends, weights = [], []
+def _checked_pairs(edges: Iterable[Sequence[Any]]) -> list[tuple[str, str, float]]:
+    """Edges given as pairs of names, with their weights, one where none is given."""
+    found = []
     for row, edge in enumerate(edges):
         try:
             source, target, *weight = edge
-            ends.append([_position(graph, index, str(end)) for end in (source, target)])
-            weights.append(float(*weight) if weight else 1.0)
-        except InputError as error:
-            raise InputError(f"new edge {row + 1} ({source} - {target}): {error}") from None
+            found.append((str(source), str(target), float(*weight) if weight else 1.0))
         except (TypeError, ValueError):
             raise InputError(f"new edge {row + 1} is {edge!r}; write (node, node) or (node, node, weight)") from None
-    return torch.tensor(ends, dtype=torch.long).view(-1, 2).T, torch.tensor(weights)
+    return found
 
 
 def _arcs(
@@ -295,46 +291,95 @@ def _rows(x: Tensor, n: int) -> Tensor:
     return to_tensor(to_scipy(x)[:n], x.device) if x.layout == torch.sparse_csr else x[:n]
 
 
-def read_new_nodes(source: TableSource | None, graph: Graph, nodes: Any, edges: Any) -> tuple[Graph, int]:
-    """The graph in tables (files or DataFrames) of new nodes and of the edges that join them to ``graph`` and to each
-    other. Only its first nodes, so many as the second result says, are new; the others are named by the edges.
+def read_new_nodes(
+    source: TableSource | None, schema: FeatureSchema, graph: Graph, nodes: Any, edges: Any
+) -> tuple[Graph, int, list[Any]]:
+    """The graph in a table of new nodes and one of edges that join them to old ones and to each other; how many of its
+    first nodes are new, the others being named by the edges; and edges that were given as pairs of names.
 
-    Columns have the names and the meaning of those of the ``source``; labels may be left out.
+    Tables are files, DataFrames or lists of records; there may be no edges. Columns have the names and the meaning of
+    those of the ``source``; labels may be left out.
     """
     if source is None or source.encoder is None or source.features is not None:
         raise InputError(
             "tables of new nodes are read as those of the fitting were, but this model was fitted on no table of nodes "
             "that holds their features. Give a graph of the new nodes, or read the whole tables again"
         )
-    table, joined = _table(nodes, "nodes"), _table(edges, "edges")
-    columns: dict[str, Any] = dict(source.columns)
-    if columns.get("label_column") not in table.columns:
-        columns["label_column"] = ""
-    options = {name: value for name, value in source.options.items() if name not in ("strict", "knn")}
-    found = tables.read_graph(joined, table, **columns, **options, encoder=source.encoder)
-    new = Graph.from_edges(**found.arguments)
-    assert new.node_names is not None
-    index, listed = name_index(graph), found.listed
-    if there := [name for name in new.node_names[:listed] if name in index]:
+    table, columns, options = _table(nodes, "new_nodes"), source.columns, source.options
+    table.decimal = options.get("decimal")
+    roles = node_roles(table, columns, (), again=True)
+    named = {role.use: role.column for role in roles}
+    names: dict[str, int] = {}
+    for row, name in enumerate(table.text(named["id"])):
+        if not name or names.setdefault(name, row) < row:
+            what = f"node id {name!r} is repeated" if name else "the node id is missing"
+            raise InputError(f"{table.place(row, named['id'])}: {what}; give every new node an id of its own")
+    old = name_index(graph, [*names])
+    if there := [name for name in names if name in old]:
         raise InputError(
-            f"{_place(table, there[0])}: node {there[0]!r} is in the graph already ({len(there):,} such rows); new "
-            "nodes are those that are not. Leave it out"
+            f"{table.place(names[there[0]], named['id'])}: node {there[0]!r} is in the graph already ({len(there):,} "
+            "such rows); new nodes are those that are not. Leave it out"
         )
-    if unknown := [name for name in new.node_names[listed:] if name not in index]:
+    x, feature_names, blocks, _ = encode(table, roles, source.encoder)
+    given: dict[str, Any] = {"x": arranged(x, feature_names, schema.names), "blocks": blocks}
+    if "label" in named:
+        numbers_of, given["class_names"] = class_numbers(table, named["label"], options.get("multi_label"), [])
+        given["y"] = table.codes(named["label"], numbers_of)
+    if "title" in named:
+        given["node_titles"] = table.text(named["title"])
+    pairs, n, ends = list[Any](), len(table), np.empty((2, 0), dtype=np.int64)
+    kind = options.get("type_per_file") or columns.get("edge_type_column")
+    if isinstance(edges, list | tuple) and not (kind and _are_records(edges)):
+        ends_of = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
+        pairs = [_pair(edge, ends_of) if isinstance(edge, Mapping) else edge for edge in edges]
+    elif edges is not None:
+        joined = _table(edges, "new_edges")
+        texts = [joined.text(columns.get(f"{end}_column", end), f"{end} of each edge") for end in ("source", "target")]
+        old = name_index(graph, [*texts[0], *texts[1]])
+        for row, name in ((row, end) for row, pair in enumerate(zip(*texts, strict=True)) for end in pair):
+            if name not in names and name not in old:
+                raise InputError(
+                    f"{joined.place(row)}: node {name!r} is neither in the graph nor among the new nodes. Add it to "
+                    "the new nodes or remove the edge"
+                )
+        ends = np.array([[names.setdefault(name, len(names)) for name in part] for part in texts])
+        if weight := columns.get("weight_column"):
+            given["edge_weight"] = numbers(joined, weight)
+        if kind:
+            by_file = options.get("type_per_file", False)
+            given["edge_type"] = edge_types(joined, columns.get("edge_type_column"), by_file)
+    more = {name: _padded(part, len(names)) for name, part in given.items() if name in ("x", "y", "node_titles")}
+    directed = options.get("directed", False)
+    return Graph.from_edges(ends, node_names=[*names], directed=directed, **given | more), n, pairs
+
+
+def _padded(part: Any, n: int) -> Any:
+    """Rows of new nodes, and after them those of old ones, which nobody looks at."""
+    if isinstance(part, list):
+        return part + [""] * (n - len(part))
+    if sp.issparse(part):
+        part.resize(n, part.shape[1])
+        return part
+    return part if part is None else np.pad(part, [(0, n - len(part)), *[(0, 0)] * (part.ndim - 1)])
+
+
+def _are_records(given: Any) -> bool:
+    return isinstance(given, list | tuple) and bool(given) and all(isinstance(row, Mapping) for row in given)
+
+
+def _pair(edge: Mapping[str, Any], columns: Sequence[str]) -> list[Any]:
+    """The two ends, and the weight if there is one, of a record of an edge."""
+    if lost := [name for name in columns[:2] if not edge.get(name)]:
         raise InputError(
-            f"{_place(joined, unknown[0])}: node {unknown[0]!r} is neither in the graph nor among the new nodes "
-            f"({len(unknown):,} such nodes). Add it to the new nodes or remove the edge"
+            f"a new edge has no {lost[0]!r}: {dict(edge)!r}; give every edge {columns[0]!r} and {columns[1]!r}"
         )
-    return new, listed
+    return [edge[name] for name in columns if edge.get(name) is not None]
 
 
 def _table(given: Any, what: str) -> tables.Table:
+    """A table in any of its forms: also records, dictionaries with the same keys."""
+    if _are_records(given):
+        keys = dict.fromkeys(key for row in given for key in row)
+        columns = ([row.get(key) for row in given] for key in keys)
+        return tables.Table.of(what, {str(key): cells_of(cells) for key, cells in zip(keys, columns, strict=True)})
     return table_of(given, what) if is_frame(given) else tables.read_columns(given)
-
-
-def _place(table: tables.Table, name: str) -> str:
-    """Where the node stands in the table."""
-    for column, content in table.columns.items():
-        if content != "vectors" and name in (found := table.text(column, "nodes")):
-            return table.place(found.index(name), column)
-    return str(table.path)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say, load_attached
 from ..classifier.predictions import Predictions
@@ -19,8 +17,6 @@ from ..files import NAME, PathLike
 from ..labelling.journal import JOURNAL, Journal
 from ..labelling.server import check_memory
 from ..labelling.session import LabelSession
-from ..tables import Table
-from ..tables.read import as_text
 
 Row = Mapping[str, Any]
 
@@ -114,8 +110,7 @@ class Service:
 
     def predict_new(self, served: Served, nodes: Sequence[Row], edges: Sequence[Row]) -> Predictions:
         """Predictions of nodes that are not in the graph: rows of tables like those of the fit."""
-        classifier = copy.copy(served.classifier)  # which keeps the nodes, the one that is served does not
-        return classifier.append(_table("new_nodes", nodes), _table("new_edges", edges))
+        return served.classifier.predict_proba(new_nodes=nodes, new_edges=edges)
 
     def _session(self, classifier: FewShotClassifier) -> LabelSession:
         assert classifier.graph is not None
@@ -135,11 +130,3 @@ class Service:
 
 class NotReady(Exception):
     """There is no model yet."""
-
-
-def _table(name: str, rows: Sequence[Row]) -> Table:
-    columns = dict.fromkeys(column for row in rows for column in row)
-    if not columns:
-        raise InputError(f"{name} has no rows with columns; name those of the tables that the model was fitted on")
-    cells = {column: np.array([as_text(row.get(column)) for row in rows], dtype=object) for column in columns}
-    return Table.of(name, cells)

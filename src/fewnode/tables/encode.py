@@ -9,6 +9,7 @@ What has to be known of all rows is fitted first, then rows are encoded, some at
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,13 +203,15 @@ def encode(
 
 
 def _counts(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Any:
+    known = table.cache.pop(("words", encoder.words), None)
+    return _vectorizer(encoder.words).transform(_texts(table, columns, rows)) if known is None else known
+
+
+@lru_cache(maxsize=4)  # looking through a vocabulary takes longer than counting the words of a text
+def _vectorizer(words: tuple[str, ...] | None) -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    known = table.cache.pop(("words", encoder.words), None)
-    if known is not None:
-        return known
-    vectorizer = CountVectorizer(stop_words="english", vocabulary=encoder.words, dtype=np.float32)
-    return vectorizer.fit_transform(_texts(table, columns, rows))
+    return CountVectorizer(stop_words="english", vocabulary=words, dtype=np.float32)
 
 
 def _category_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Block:

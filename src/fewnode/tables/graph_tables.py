@@ -313,7 +313,7 @@ class Schema:
             found["edge_weight"] = weight.astype(np.float64)
         types = [_named(roles, "edge type") for roles in self.edges]
         if type_per_file or any(types):
-            cells = [_edge_types(*pair, type_per_file) for pair in zip(self.edge_tables, types, strict=True)]
+            cells = [edge_types(*pair, type_per_file) for pair in zip(self.edge_tables, types, strict=True)]
             place = {name: i for i, name in enumerate(sorted({cell for part in cells for cell in part}))}
             found["edge_type"] = np.array([place[cell] for part in cells for cell in part], dtype=np.int64)
             found["edge_type_names"] = tuple(place)
@@ -386,7 +386,8 @@ def _weight_sql(table: Table, name: str | None) -> str:
     return weight
 
 
-def _edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
+def edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
+    """The type of each edge of a table."""
     file = table.path.name.split(".")[0]
     if name is None:
         return [file] * len(table)

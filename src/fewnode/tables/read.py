@@ -632,9 +632,11 @@ def table_of(frame: Any, name: str) -> Table:
 def column_of(series: Any) -> np.ndarray:
     """A column of a DataFrame as an array that ``Table.of`` takes: numbers, vectors of one length, else text."""
     values = np.asarray(series.to_numpy())
-    if values.dtype.kind in "iuf":
-        return values
-    cells = series.to_list()
+    return values if values.dtype.kind in "iuf" else cells_of(series.to_list())
+
+
+def cells_of(cells: Sequence[Any]) -> np.ndarray:
+    """The same for the cells of a column."""
     if cells and all(isinstance(cell, list | tuple | np.ndarray) for cell in cells) and len(set(map(len, cells))) == 1:
         vectors = np.array([np.asarray(cell) for cell in cells])
         if vectors.ndim == 2 and vectors.dtype.kind in "iuf":
