@@ -121,9 +121,7 @@ class Vantage(Method):
         if use.weights:
             told = [f"{name} {weight:g}" for name, weight in sorted(use.weights.items(), key=lambda one: -one[1])]
             more = f" and {len(told) - 5} more types" if len(told) > 5 else ""
-            notes.append(
-                f"edges count as often as their type joins base nodes of one class: {', '.join(told[:5])}{more}"
-            )
+            notes.append(f"edges count by how often their type joins nodes of one class: {', '.join(told[:5])}{more}")
         found: dict[str, Any] = {} if use == EdgeUse() else {"edges": asdict(use)}
         found |= {"blocks": tuple(graph.blocks.values())} if graph.blocks else {}
         return found | ({} if graph.has_features else {"words": False}), notes
