@@ -45,11 +45,6 @@ class Tasks:
         given = {"support": support, "support_y": support_y, "query": query, "query_y": query_y}
         for name, value in given.items():
             object.__setattr__(self, name, None if value is None else _integers(name, value))
-        self._check_shapes()
-        object.__setattr__(self, "n_way", n_way or int(self.support_y.max()) + 1)
-        self._check_classes()
-
-    def _check_shapes(self) -> None:
         for name, nodes, y in (("support", self.support, self.support_y), ("query", self.query, self.query_y)):
             if y is not None and nodes.shape != y.shape:
                 raise InputError(
@@ -60,15 +55,14 @@ class Tasks:
                 raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
             if int(nodes.min()) < 0:
                 raise InputError(f"{name} holds a negative node id")
-
-    def _check_classes(self) -> None:
-        n_way, n_supports = self.n_way, self.support.shape[1]
+        n_way, n_supports = n_way or int(self.support_y.max()) + 1, self.support.shape[1]
         if n_way > n_supports:
             raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {n_supports}")
         for name, y in (("support_y", self.support_y), ("query_y", self.query_y)):
             if y is not None and not 0 <= int(y.min()) <= int(y.max()) < n_way:
                 held = f"{int(y.min())}..{int(y.max())}"
                 raise InputError(f"{name} holds {held}; the classes of a {n_way}-way task are 0..{n_way - 1}")
+        object.__setattr__(self, "n_way", n_way)
         missing = (self.shots() == 0).nonzero()
         if len(missing):
             task, position = missing[0].tolist()

@@ -18,6 +18,9 @@ from typing import Any, Literal
 import msgspec
 import torch
 import torch.distributed as dist
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn
+from rich.progress import Progress as Bars
 from safetensors import safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
@@ -159,29 +162,6 @@ class TrainingProgress:
 
 
 Callback = Callable[[TrainingProgress], None]
-
-
-@contextmanager
-def shown(callback: Callback | None) -> Iterator[Callback | None]:
-    """The callback; if there is none and a person sits at a terminal, a bar on standard error that leaves no trace.
-
-    ``callback=lambda _: None`` shows nothing.
-    """
-    if callback is not None or not is_first() or not sys.stderr.isatty():
-        yield callback
-        return
-    from rich import progress
-    from rich.console import Console
-
-    columns = "training", progress.BarColumn(), progress.MofNCompleteColumn(), "{task.fields[facts]}"
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("training", total=None, facts="")
-
-        def tell(now: TrainingProgress) -> None:
-            best = "" if now.best is None else f", validation {100 * now.best:.1f} %"
-            bar.update(task, completed=now.step, total=now.steps, facts=f"loss {now.loss:.3f}{best}")
-
-        yield tell
 
 
 class TensorBoardLog:
@@ -391,8 +371,7 @@ def fit(
             settings = replace(model.training_settings, **overrides)
             model.card = replace(model.card, training=asdict(settings))
             episodes = Episodes(model.card, settings, view, graph, split)
-            with shown(callback) as told:
-                _train(model, view, settings, episodes, TrainingState(model, settings, resume), told)
+            _train(model, view, settings, episodes, TrainingState(model, settings, resume), callback)
     return model.eval()
 
 
@@ -400,9 +379,13 @@ def _train(
     model: Method, view: Graph, settings: Training, episodes: Episodes, state: TrainingState, callback: Callback | None
 ) -> None:
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
-    at a check does what an undisturbed one does."""
+    at a check does what an undisturbed one does. Without a callback a person at a terminal sees a bar."""
     started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
-    per_step = settings.tasks_per_step
+    per_step, seen = settings.tasks_per_step, callback is None and is_first() and sys.stderr.isatty()
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn()
+    bar = Bars(*columns, console=Console(stderr=True), transient=True, disable=not seen)
+    shown = bar.add_task("training", total=settings.steps)
+    bar.start()
     try:
         if not state.curve:  # what training has to beat is where it starts
             state.check(episodes.validate(model))
@@ -418,11 +401,15 @@ def _train(
                 if at + per_step == len(tasks):
                     accuracy = episodes.validate(model)
                     state.check(accuracy)
+                best = "" if state.best is None else f", validation {100 * state.best:.1f} %"
+                bar.update(shown, completed=state.step, description=f"training, loss {loss:.3f}{best}")
                 if callback is not None:
                     speed = (state.step - first) / (time.perf_counter() - started)
                     callback(TrainingProgress(state.step, settings.steps, loss, accuracy, state.best, speed))
     except KeyboardInterrupt:
         notes.append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
+    finally:
+        bar.stop()
     if state.best_weights:
         _restore(model, state.best_weights)
     model.card = replace(
