@@ -35,11 +35,10 @@ def test_a_class_all_of_whose_sigmoids_vanish_still_has_weights():
     assert weights[0, 0].tolist() == pytest.approx([0.7310586, 0.2689414, 0.0])
 
 
-@pytest.mark.parametrize("features", ["raw", "reduced"])
-def test_scores_are_distances_to_weighted_means(features):
+def test_scores_are_distances_to_weighted_means():
     torch.manual_seed(0)
     graph = gcn.small_graph()
-    model = GPN(graph.num_features, hidden_channels=6, out_channels=5, features=features).double().eval()
+    model = GPN(graph.num_features, hidden_channels=6, out_channels=5).double().eval()
     model.prepare(graph)
     tasks = Tasks(torch.tensor([[0, 3, 1, 5, 2]]), torch.tensor([[0, 0, 1, 1, 1]]), torch.tensor([[8, 9, 2]]))
     value = model.value(torch.relu(model.valuator(model.inputs, graph)))[:, 0]

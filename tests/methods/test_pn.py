@@ -24,7 +24,7 @@ def make(graph: Graph, **options: object) -> PN:
     return model
 
 
-@pytest.mark.parametrize("options", [{}, {"radius": None}, {"features": "raw"}, {"use_graph": False}])
+@pytest.mark.parametrize("options", [{}, {"radius": None}, {"use_graph": False}])
 def test_scores_are_distances_to_class_means(options):
     graph = gcn.small_graph()
     model = make(graph, **options)
@@ -37,16 +37,16 @@ def test_scores_are_distances_to_class_means(options):
 @pytest.mark.parametrize("sparse", [True, False])
 def test_the_encoder_is_two_graph_convolutions(sparse):
     graph = gcn.small_graph(sparse=sparse)
-    inputs, encoder = Inputs(graph.num_features, "raw"), GraphEncoder(graph.num_features, 6, 5).double()
-    x = graph.x.to_dense().double()
+    inputs, encoder = Inputs(graph.num_features), GraphEncoder(graph.num_features, 6, 5).double()
+    inputs.fit(graph)
+    x = inputs.unit(graph).double()
     expected = gcn.encode(encoder, x, gcn.propagation(gcn.pairs(graph), graph.num_nodes))
     torch.testing.assert_close(encoder(inputs, graph), expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("features", ["raw", "reduced"])
-def test_some_nodes_are_embedded_as_all_are(features):
+def test_some_nodes_are_embedded_as_all_are():
     graph = gcn.small_graph()
-    model = make(graph, features=features)
+    model = make(graph)
     nodes = torch.tensor([5, 0, 2, 17, 3])
     torch.testing.assert_close(model.embed(graph, nodes), model.embed(graph)[nodes])
 

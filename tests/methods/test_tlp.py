@@ -49,18 +49,17 @@ def test_nothing_dropped_is_the_graph_itself():
     torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[chosen])
 
 
-@pytest.mark.parametrize("features", ["reduced", "raw"])
-def test_what_is_read_around_nodes_is_what_the_whole_view_has_there(features):
+def test_what_is_read_around_nodes_is_what_the_whole_view_has_there():
     """Two dense convolutions over the whole view, with the masked columns of the inputs; values and gradients."""
     graph = gcn.small_graph()
-    model = TLP(12, hidden_channels=8, out_channels=6, features=features).double()
+    model = TLP(12, hidden_channels=8, out_channels=6).double()
     model.prepare(graph)
     chosen, encoder = torch.tensor([5, 0, 17, 5]), model.encoder.eval()
     torch.manual_seed(2)
     columns = torch.rand(12) >= 0.3
     smooth = dropped_adjacency(graph, torch.rand(len(graph.indices)) >= 0.4).matrix.to_dense().double()
     assert 0 < int(columns.sum()) < 12
-    x = model.inputs.project(graph, torch.eye(12, dtype=torch.float64)) * columns
+    x = model.inputs.unit(graph).double() * columns
     h = encoder.middle(smooth @ x @ encoder.weight + encoder.bias)
     expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
     torch.manual_seed(2)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ..files import Count, Positive, Seconds, Share, parse_json
 from ..graph import Graph
 from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, renumbered, rows_at
+from ..nn.graph_layers import GraphEncoder, Inputs, renumbered, rows_at
 from ..nn.heads import class_means, euclidean_scores, one_hot
 from ..nn.inner_loop import Weights, adapt, for_each_task
 from ..tasks import Tasks
@@ -220,7 +220,7 @@ class EncoderMethod(Method):
         hidden_channels, out_channels: widths of the encoder.
         dropout: share of the first layer's output that is dropped while training.
         radius: of the sphere the embeddings are put on; None leaves them as they come.
-        features, rank: what goes in, as in ``nn.graph_layers.Inputs``.
+        rank: principal directions of the inputs.
     """
 
     local: ClassVar[bool] = True
@@ -234,11 +234,10 @@ class EncoderMethod(Method):
         out_channels: int = 128,
         dropout: float = 0.5,
         radius: float | None = 3.0,
-        features: Features = "reduced",
         rank: int = 256,
     ) -> None:
         super().__init__()
-        self.inputs = Inputs(in_channels, features, rank)
+        self.inputs = Inputs(in_channels, rank=rank)
         self.encoder: nn.Module = GraphEncoder(
             self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius
         )

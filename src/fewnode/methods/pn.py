@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..graph import Graph
+from ..graph import Graph, operators
 from ..nn.graph_layers import Inputs
 from .base import EncoderMethod, Method, Training
 
@@ -45,4 +45,4 @@ class LinearMap(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, out_channels)))
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        return inputs.project(graph, self.weight, nodes)
+        return operators.project(graph, self.weight, nodes)

@@ -220,7 +220,7 @@ class GIN(GraphEncoder):
         closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
         if inputs.reduced is None:
             # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
-            h = (closed @ inputs.project(graph, self.weight)).add_(self.bias)
+            h = (closed @ operators.project(graph, self.weight)).add_(self.bias)
             h = closed @ torch.relu_(drop(h, dropout))
             h = h if nodes is None else h.index_select(0, nodes)
         else:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ..errors import one_of
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey, csr_parts, gather_rows
-from ..nn.graph_layers import Features, First, GraphEncoder, Inputs, SparseRows, next_to, take_rows
+from ..nn.graph_layers import GraphEncoder, Inputs, SparseRows, next_to, take_rows
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import Method, Training
@@ -56,7 +56,6 @@ class TLP(Method):
         temperature: float = 0.5,
         sample: int = 1024,
         inverse_penalty: float = 10.0,
-        features: Features = "reduced",
         rank: int = 256,
     ) -> None:
         super().__init__()
@@ -64,7 +63,7 @@ class TLP(Method):
         self.drops = list(zip(edge_drop, feature_drop, strict=True))
         self.momentum, self.temperature, self.sample = momentum, temperature, sample
         self.inverse_penalty = inverse_penalty
-        self.inputs = Inputs(in_channels, features, rank)
+        self.inputs = Inputs(in_channels, rank=rank)
         widths = (self.inputs.width, hidden_channels, out_channels)
         self.encoder = GraphEncoder(*widths, norm=True)
         self.predictor = nn.Sequential(
@@ -148,24 +147,22 @@ def random_view(
     chosen: Tensor,
     drop: tuple[float, float],
     like: Tensor,
-) -> tuple[First, SparseRows]:
+) -> tuple[Tensor, SparseRows]:
     """What an encoder reads around the nodes ``chosen [P]`` of a view of ``part``, in which edges and input columns are
     left out with the probabilities ``drop``.
 
-    ``nodes`` says which nodes of the whole graph the part has, if it is one. Reduced inputs are propagated here, once
-    for all encoders and without a gradient; raw ones after their weight. Drawn from torch's global random state, which
+    ``nodes`` says which nodes of the whole graph the part has, if it is one. Inputs are propagated here, once for
+    all encoders and without a gradient. Drawn from torch's global random state, which
     the training loop seeds.
     """
     columns = (torch.rand(inputs.width, device=graph.device) >= drop[1]).to(like.dtype)
     smooth = dropped_adjacency(part, torch.rand(len(part.indices), device=graph.device) >= drop[0]).matrix
     near, rows = next_to(smooth, chosen)
     first = take_rows(smooth, near)
-    if inputs.reduced is None:
-        return lambda weight: first @ inputs.project(graph, weight * columns[:, None], nodes), rows
     if nodes is not None:
         first = first._replace(column=nodes[first.column])
     x = first.csr(graph.num_nodes) @ inputs.unit(graph) * columns
-    return x.__matmul__, rows
+    return x, rows
 
 
 def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:

@@ -45,9 +45,6 @@ class SparseRows(NamedTuple):
         return csr_tensor(indptr, self.column, self.share, (self.size, columns))
 
 
-First = Callable[[Tensor], Tensor]  # takes the first weight [width, d] to what the first convolution has at some nodes
-
-
 class Inputs(nn.Module):
     """The features as given ("raw"), or reduced without labels by a truncated SVD ("reduced"). No parameters.
 
@@ -75,17 +72,8 @@ class Inputs(nn.Module):
         if self.reduced is not None:
             self.reduced.fit(graph)
 
-    def project(self, graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
-        """Inputs of ``nodes [P]``, by default of all, times ``weight [width, d]``: [P, d]."""
-        if self.reduced is None:
-            return operators.project(graph, weight, nodes)
-        x = self.unit(graph)
-        return (x if nodes is None else x[nodes]).to(weight.dtype) @ weight
-
-    def smoothed(self, graph: Graph) -> Tensor | None:
-        """Inputs after one propagation, [N, width], computed once; None for raw ones, which must be projected first."""
-        if self.reduced is None:
-            return None
+    def smoothed(self, graph: Graph) -> Tensor:
+        """The reduced inputs after one propagation, [N, width], computed once."""
         x = self.unit(graph)
         return graph.cache.get(SMOOTHED, lambda: operators.normalized_adjacency(graph) @ x, source=x)
 
@@ -130,21 +118,18 @@ class GraphEncoder(nn.Module):
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
-        x = inputs.smoothed(graph)
-        smooth = operators.normalized_adjacency(graph)
-        if x is None or nodes is None:
-            h = smooth @ inputs.project(graph, self.weight) if x is None else x.to(self.weight.dtype) @ self.weight
-            out = self._end(smooth @ self._middle(h))
-            return out if nodes is None else out[nodes]
+        x, smooth = inputs.smoothed(graph).to(self.weight.dtype), operators.normalized_adjacency(graph)
+        if nodes is None:
+            return self._end(smooth @ self._middle(x))
         near, rows = next_to(smooth.matrix, nodes)
-        return self.around(x[near].to(self.weight.dtype).__matmul__, rows)
+        return self.around(x[near], rows)
 
-    def around(self, first: First, rows: SparseRows) -> Tensor:
-        """Embed the P nodes that ``rows`` collects for, from what ``first`` has next to them: [P, out_channels]."""
-        return self._end(rows @ self._middle(first(self.weight)))
+    def around(self, x: Tensor, rows: SparseRows) -> Tensor:
+        """Embed the P nodes that ``rows`` collects for, from smoothed inputs ``x`` next to them: [P, out_channels]."""
+        return self._end(rows @ self._middle(x))
 
-    def _middle(self, h: Tensor) -> Tensor:
-        h = F.dropout(self.middle(h + self.bias), self.dropout, self.training)
+    def _middle(self, x: Tensor) -> Tensor:
+        h = F.dropout(self.middle(x @ self.weight + self.bias), self.dropout, self.training)
         return h @ self.outer.weight.t()
 
     def _end(self, h: Tensor) -> Tensor:
