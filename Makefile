@@ -42,9 +42,9 @@ help:
 	$(PIP) --editable .
 	@touch $@
 
-# The quickstart's page has figures: matplotlib.
+# The quickstart's page has figures: matplotlib. What it needs for texts is there to be tried next.
 .venv/report.stamp: .venv/base.stamp
-	$(PIP) --quiet --editable '.[report]'
+	$(PIP) --quiet --editable '.[report,text]'
 	@touch $@
 
 .venv/dev.stamp: .venv/base.stamp

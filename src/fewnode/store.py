@@ -263,6 +263,7 @@ class Facts(msgspec.Struct, frozen=True):
     blocks: dict[str, int] = {}
     directed: bool = False  # only of a graph in the folder of a model
     edge_type_names: tuple[str, ...] = ()
+    text_encoder: tuple[str, str] | None = None
     notes: tuple[str, ...] = ()  # what was not used of the tables
 
     @classmethod

@@ -89,6 +89,8 @@ class FewShotClassifier:
         min_size: labelled nodes a class needs to be learned from (twice ``k_shot`` unless given).
         seed: of the first weights and the training tasks.
         device: "cpu", "cuda", ...; "auto" takes a GPU if there is one.
+        text_encoder: what reads the texts of tables beside their words: "auto", the best encoder that is installed;
+            "words", none; or the folder or name of one.
 
     Example:
         >>> import fewnode
@@ -111,9 +113,11 @@ class FewShotClassifier:
         min_size: int | None = None,
         seed: int = 0,
         device: str = "auto",
+        text_encoder: str = "auto",
         **options: Any,
     ) -> None:
         self.method, self.min_size, self.device, self.options = method, min_size, device, options
+        self.text_encoder = text_encoder
         self.n_way, self.k_shot, self.n_query, self.seed = n_way, k_shot, n_query, seed
         # what fit learns, or load reads
         self.model: Method | None = None
@@ -169,6 +173,7 @@ class FewShotClassifier:
         """
         if not isinstance(split, ClassSplit | None):
             raise InputError(f"split is a {type(split).__name__}; give a ClassSplit, and a table of nodes as nodes=")
+        columns |= {} if self.text_encoder == "auto" else {"text_encoder": str(self.text_encoder)}
         graph, inferred = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
         split = self.choose_split(graph) if split is None else split
         self.notes, self.folder, self.manifest = [], None, None
@@ -639,7 +644,14 @@ class FewShotClassifier:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments this classifier was made with."""
-        return {"method": self.method, **self.shape, "min_size": self.min_size, "device": self.device, **self.options}
+        return {
+            "method": self.method,
+            **self.shape,
+            "min_size": self.min_size,
+            "device": self.device,
+            "text_encoder": self.text_encoder,
+            **self.options,
+        }
 
     def set_params(self, **params: Any) -> Self:
         """The same classifier with other arguments, not fitted."""

@@ -17,7 +17,7 @@ from ..files import PathLike, unguarded
 from ..graph import Graph
 from ..graph.arrays import CacheKey, hash_ranks
 from ..graph.stored import open_store
-from ..store import Engine, StoredNames, absolute, is_store
+from ..store import Engine, Store, StoredNames, absolute, is_store
 from ..tables.cells import MISSING
 from ..tables.read import close_name, column_of, is_frame, is_query, is_series, read_columns, table_of
 from ..tables.schema import pair_roles
@@ -88,7 +88,8 @@ class TableSource:
             if self.encoder is None and (told := [*self.columns, *self.options]):
                 raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
             graph = open_store(str(self.edges), memory, engine=engine)
-            return graph, replace(self, encoder=tables.TableEncoder())
+            facts = Store(str(self.edges)).facts
+            return graph, replace(self, encoder=tables.TableEncoder(text_encoder=facts.text_encoder))
         for what, given in (("memory= bounds", memory), ("engine= does", engine)):
             if given is not None:
                 raise InputError(f"{what} the work on a store; make one of the tables with `fewnode import`")
@@ -98,7 +99,8 @@ class TableSource:
     def read_tables(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
         """What such tables hold, read with the columns and options of the source."""
         try:
-            return tables.read_graph(edges, nodes, **files, **self.columns, **self.options, encoder=self.encoder)
+            options = {"text_encoder": "auto", **self.options}
+            return tables.read_graph(edges, nodes, **files, **self.columns, **options, encoder=self.encoder)
         except TypeError as error:  # a misspelt option
             raise InputError(str(error)) from error
 

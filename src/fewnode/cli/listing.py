@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from ..errors import InputError
 from .options import picked
 from .output import emit, load_with_bar
 
@@ -23,6 +24,20 @@ def list_names(args: argparse.Namespace) -> None:
         lines = describe() if args.what == "methods" else {name: load_grid(name).description for name in grid_names()}
         rows = [{"name": name, "description": line} for name, line in lines.items()]
     emit(args, rows, "names")
+
+
+def get_encoder(args: argparse.Namespace) -> None:
+    """Fetch the default text encoder, once the user has agreed."""
+    from ..datasets.download import fetch_encoder
+    from .output import say
+
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise InputError("nobody is here to be asked: say --yes to fetch the encoder from huggingface.co")
+        say("potion-base-8M (31 MB, MIT licence, by MinishLab) will be fetched from huggingface.co. Go on? [y/N] ")
+        if input().strip().lower() not in ("y", "yes"):
+            raise InputError("nothing was fetched")
+    emit(args, {"folder": str(fetch_encoder())}, "encoder")
 
 
 def show_info(args: argparse.Namespace) -> None:

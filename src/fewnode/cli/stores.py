@@ -18,11 +18,8 @@ def import_graph(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     columns = given_columns(args)
     typed = columns.pop("edge_type_column", None) is not None or args.directed
-    columns |= {
-        name: value
-        for name, value in picked(args, "features", "decimal", "multi_label", "max_classes").items()
-        if value
-    }
+    wanted = picked(args, "features", "decimal", "multi_label", "max_classes", "text_encoder")
+    columns |= {"text_encoder": "auto"} | {name: value for name, value in wanted.items() if value}
     with StageBar() as bar:
         memory = given_memory(args)
         out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar, **columns)

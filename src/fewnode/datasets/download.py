@@ -14,11 +14,19 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from ..errors import InputError
-from ..files import fcntl
+from ..files import cache_dir, fcntl
+from ..tables.text import DEFAULT
 from .catalog import File
 
 DownloadProgress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes so far and the bytes in all (None: unknown)."""
+
+
+ENCODER = {
+    "model.safetensors": "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
+    "tokenizer.json": "e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
+    "config.json": "2a6ac0e9aaa356a68a5688070db78fc3a464fefe85d2f06a1905ce3718687553",
+}
 
 
 class _Interrupted(Exception):
@@ -33,13 +41,16 @@ def fetch(
     attempts: int = 5,
     pause: float = 1.0,
     timeout: float = 60.0,
+    by_hand: str | None = None,
 ) -> Path:
     """Bring ``file`` into ``folder`` and return its path; what an earlier attempt left is continued.
 
-    A file whose content is not the expected one is deleted again and reported.
+    A file whose content is not the expected one is deleted again and reported. ``by_hand`` is what to do instead.
     """
     target, part = folder / file.name, folder / f"{file.name}.part"
-    by_hand = f"Get it by other means and put it in {folder}, or set FEWNODE_DATA to the folder that holds it."
+    by_hand = (
+        by_hand or f"Get it by other means and put it in {folder}, or set FEWNODE_DATA to the folder that holds it."
+    )
     try:
         if target.exists():
             return target
@@ -67,6 +78,18 @@ def fetch(
             return part.replace(target)
     except OSError as error:
         raise InputError(f"cannot write to {folder} ({error.strerror}). {by_hand}") from error
+
+
+def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
+    """The folder of the default text encoder; its files are fetched from the hub if they are not there."""
+    folder = cache_dir() / "encoders" / DEFAULT
+    begun = folder if folder.exists() else folder.with_name(f".{DEFAULT}.part")
+    files = ", ".join(ENCODER)
+    by_hand = f"Without a network, copy {files} of {DEFAULT} into {folder}, or give their folder as --text-encoder"
+    for name, digest in ENCODER.items():
+        url = f"https://huggingface.co/minishlab/{DEFAULT}/resolve/main/{name}"
+        fetch(File(name=name, url=url, sha256=digest), begun, progress=progress, by_hand=by_hand)
+    return begun.rename(folder)
 
 
 def check(file: File, path: Path) -> None:

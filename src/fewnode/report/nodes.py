@@ -45,10 +45,10 @@ class NodeRows:
 
     @cached_property
     def _words(self) -> tuple[sp.csr_matrix, np.ndarray] | None:
-        """Sparse features, and the rarity of their columns."""
+        """Sparse features (of several blocks the first: words), and the rarity of their columns."""
         if self.graph.features is None or self.graph.features.layout == self.graph.indptr.layout:
             return None
-        words = to_scipy(self.graph.features)
+        words = to_scipy(self.graph.features)[:, : next(iter(self.graph.blocks.values()), None)]
         return words, np.log(words.shape[0] / words.getnnz(axis=0).clip(1))
 
     def summary(self, node: int) -> str:

@@ -20,7 +20,12 @@ from .cells import is_missing, numbers
 from .names import option
 from .read import Table
 from .schema import Role
+from .text import Encoder, encode_cached, find_encoder, told
 
+HINT = (
+    "texts are read as words only; a pretrained text encoder gains 2 to 4 points of accuracy: pip install "
+    "'fewnode[text]', then fewnode encoder get"
+)
 SHARE = {
     "text": 1.0,
     "counts": 1.0,
@@ -43,6 +48,7 @@ class TableEncoder:
         gaps: the columns of numbers of which some were missing.
         centre: the mean of each column, by block.
         scale: one over the standard deviation of each column, by block.
+        text_encoder: folder (or name) and SHA-256 of the pretrained encoder whose vectors stand beside the words.
     """
 
     words: tuple[str, ...] | None = None
@@ -52,6 +58,20 @@ class TableEncoder:
     gaps: tuple[str, ...] = ()
     centre: dict[str, tuple[float, ...]] = field(default_factory=dict)
     scale: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    text_encoder: tuple[str, str] | None = None
+
+    def load_text_encoder(self) -> Encoder | None:
+        """The encoder of the texts, if there is one; refused if it is another than when this was fitted."""
+        if self.text_encoder is None:
+            return None
+        name, digest = self.text_encoder
+        found = find_encoder(name)
+        if found is not None and found.sha256 != digest:
+            raise InputError(
+                f"the text encoder {name} is not the one the model was fitted with (SHA-256 {found.sha256[:12]}..., "
+                f"then {digest[:12]}...): put that one back, or fit again"
+            )
+        return found
 
 
 class Block(NamedTuple):
@@ -70,6 +90,27 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
     return {use: columns for use, columns in found.items() if columns}
 
 
+def choose_text_encoder(
+    table: Table, roles: Sequence[Role], encoder: TableEncoder, wanted: str
+) -> tuple[TableEncoder, list[str]]:
+    """The ``wanted`` text encoder if the table has texts, and what to tell about it: ``words`` for none, ``auto`` for
+    what is installed, or a folder or name."""
+    columns = columns_by_use(roles).get("text")
+    if columns is None or wanted == "words":
+        return encoder, []
+    found = find_encoder(wanted)
+    if found is None:
+        return encoder, [HINT]
+    sample = _texts(table, columns, slice(0, min(len(table), 2_000)))
+    warning = found.language_warning(sample)
+    if warning is not None and wanted == "auto":
+        return encoder, [f"{warning}. Words alone are used"]
+    place = found.name if found.folder is None else str(found.folder)
+    told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
+    made = replace(encoder, text_encoder=(place, found.sha256))
+    return made, [told, *([] if warning is None else [warning])]
+
+
 def fit_encoder(
     table: Table, roles: Sequence[Role], encoder: TableEncoder, *, beside: bool = False, batch: int | None = None
 ) -> TableEncoder:
@@ -83,7 +124,7 @@ def fit_encoder(
         batch: rows looked at together; None for all.
     """
     uses = columns_by_use(roles)
-    scaled = beside or len(uses) + max(0, len(uses.get("vectors", ())) - 1) > 1
+    scaled = beside or encoder.text_encoder is not None or len(uses) + max(0, len(uses.get("vectors", ())) - 1) > 1
     for place, (use, columns) in enumerate(uses.items()):
         key = str(place) if scaled else None
         if use == "text":
@@ -191,6 +232,9 @@ def encode(
     for use, columns in columns_by_use(roles).items():
         if use == "text":
             blocks.append(Block("text", _counts(table, columns, encoder, rows), encoder.words))
+            if (found := encoder.load_text_encoder()) is not None:
+                vectors = encode_cached(found, _texts(table, columns, rows), progress=told())
+                blocks.append(Block("meaning", vectors, tuple(f"meaning {i}" for i in range(found.dim))))
         elif use == "category":
             blocks.append(_category_block(table, columns, encoder, rows))
         elif use == "number":
@@ -199,7 +243,7 @@ def encode(
             for name in columns:
                 block, encoder = _vector_block(table.vectors(name), name, encoder)
                 blocks.append(block)
-    return combined([*blocks, *apart], encoder)
+    return combined(sorted([*blocks, *apart], key=lambda block: block.kind in ("vectors", "meaning")), encoder)
 
 
 def _counts(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Any:
@@ -258,7 +302,7 @@ def combined(
         return blocks[0].x, blocks[0].names, {}, encoder
     parts, widths = [], dict[str, int]()
     for place, block in enumerate(blocks):
-        name = f"{block.kind} {place}" if block.kind in ("vectors", "meaning") else "table"
+        name = {"vectors": f"vectors {place}", "meaning": "meaning"}.get(block.kind, "table")
         widths[name] = widths.get(name, 0) + block.x.shape[1]
         x, encoder = _scaled(block, f"{place}", encoder)
         parts.append(SHARE[block.kind] * x)
@@ -280,6 +324,8 @@ def _scaled(block: Block, key: str, encoder: TableEncoder) -> tuple[Any, TableEn
             weighting.fit(block.x)
             encoder = replace(encoder, rarity=encoder.rarity | {key: tuple(weighting.idf_.tolist())})
         return weighting.transform(block.x), encoder
+    if block.kind == "meaning":  # of length one already, and empty where the text is
+        return sp.csr_array(block.x), encoder
     if block.kind == "category":
         return block.x / np.sqrt(len(encoder.categories)), encoder
     if key not in encoder.scale:

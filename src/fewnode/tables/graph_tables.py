@@ -14,7 +14,7 @@ from scipy import sparse as sp
 from ..errors import InputError, one_of
 from ..files import PathLike, read_npz, readable
 from .cells import number_sql, numbers
-from .encode import Block, TableEncoder, encode, fit_encoder
+from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
 from .schema import Role, edge_roles, end_samples, find_id, flagged, named_pair, node_roles, pair_roles
@@ -67,6 +67,7 @@ def read_graph(
     max_classes: int = 1000,
     encoder: TableEncoder | None = None,
     vocabulary: Sequence[str] | None = None,
+    text_encoder: str = "words",
     **columns: Any,
 ) -> GraphTables:
     """Read a graph from CSV, Parquet, Excel, JSON-lines or .duckdb files, or from SQL queries.
@@ -85,6 +86,8 @@ def read_graph(
         decimal: the decimal mark, where it cannot be told.
         encoder: what was fitted to the columns of another table, to read this one in the same way.
         vocabulary: words of the text, where a model brings them.
+        text_encoder: a pretrained encoder that reads texts beside their words: a folder or name, "auto" for the best
+            that is installed, or "words" for none.
         columns: ``id_column``, ``label_column`` and ``title_column`` ('' for none), ``text_column``,
             ``category_column``, ``number_column``, ``ignore_column`` (one name or several), ``source_column``,
             ``target_column``, ``weight_column``, ``edge_type_column``; others are found by name and by content.
@@ -109,6 +112,9 @@ def read_graph(
     found |= _labels(schema, label_table, label_roles, all_nodes, multi_label, max_classes, notes)
     fitted = encoder or TableEncoder()
     fitted = fitted if vocabulary is None else replace(fitted, words=tuple(vocabulary))
+    if encoder is None:
+        fitted, told = choose_text_encoder(all_nodes.table, schema.nodes, fitted, str(text_encoder))
+        notes += told
     fitted = fit_encoder(all_nodes.table, schema.nodes, fitted, beside=file is not None)
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
     x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)

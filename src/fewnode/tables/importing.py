@@ -20,7 +20,7 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import MARK, Manifest, PathLike, lock, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
-from .encode import TableEncoder, encode, fit_encoder
+from .encode import TableEncoder, choose_text_encoder, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
 from .names import option
 from .read import TEXT, Table, connect, is_query, read_columns
@@ -43,6 +43,7 @@ def import_tables(
     multi_label: MultiLabel | None = None,
     max_classes: int = 1000,
     typed: bool = False,
+    text_encoder: str = "words",
     memory: int | None = None,
     batch: int = 1 << 17,
     progress: Progress = lambda what, part: None,
@@ -58,6 +59,7 @@ def import_tables(
         decimal: the decimal mark, where it cannot be told.
         multi_label, max_classes: as in ``read_graph``.
         typed: the edges have directions or types, which a store does not keep.
+        text_encoder: as in ``read_graph``.
         memory: bytes that the program may take; half of what is free, if not given.
         batch: rows of nodes that are encoded together.
         progress: told what is being done, and which part of it is done.
@@ -70,7 +72,8 @@ def import_tables(
         needed = sum(map(_disk, given))
         with full_disk(work, needed):
             steps = _Steps.of(
-                work, repr((given, decimal, multi_label, max_classes, sorted(columns.items()), _stats(given)))
+                work,
+                repr((given, decimal, multi_label, max_classes, text_encoder, sorted(columns.items()), _stats(given))),
             )
             check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
             with _database(work, memory) as database:
@@ -86,7 +89,9 @@ def import_tables(
                 numbered = schema.number_nodes()
                 facts = steps.done(
                     "arrays",
-                    lambda: _write_nodes(work, schema, numbered, array, multi_label, max_classes, batch, progress),
+                    lambda: _write_nodes(
+                        work, schema, numbered, array, multi_label, max_classes, text_encoder, batch, progress
+                    ),
                 )
                 schema.check_ends(numbered)
                 progress("sorting edges", 0.0)
@@ -200,6 +205,7 @@ def _write_nodes(
     features: Path | None,
     multi_label: MultiLabel | None,
     max_classes: int,
+    text_encoder: str,
     batch: int,
     progress: Progress,
 ) -> dict[str, Any]:
@@ -207,7 +213,8 @@ def _write_nodes(
     table, label, files = nodes.table, schema.named("label"), GrowingArrays(work)
     notes, names, width, blocks = list[str](), None, None, dict[str, int]()
     number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, max_classes, notes)
-    encoder = fit_encoder(table, schema.nodes, TableEncoder(), batch=batch)
+    encoder, told = choose_text_encoder(table, schema.nodes, TableEncoder(), text_encoder)
+    encoder, notes = fit_encoder(table, schema.nodes, encoder, batch=batch), notes + told
     texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})
     for what in texts:
         files.append(f"{what}_ends", np.zeros(1, np.int64))
@@ -233,7 +240,8 @@ def _write_nodes(
     files.close()
     unused = [role for role in schema.nodes if not role.use]
     notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
-    return {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes}
+    found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes}
+    return found | {"text_encoder": encoder.text_encoder}
 
 
 def write_arcs(

@@ -7,9 +7,12 @@ whichever is installed; only these download models, and only one that the user h
 
 import hashlib
 import os
+import sys
+import time
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
@@ -26,6 +29,7 @@ from ..store import full_disk
 
 Progress = Callable[[int, int], None]  # told how many texts are done, and of how many
 REMEDY = "fetch the encoder again"
+DEFAULT = "potion-base-8M"  # what ``auto`` looks for first
 BATCH = 1024  # texts encoded together, and lost if the work is killed
 TOKENS_PER_RUN = 1024  # of a transformer: short texts are run together, long ones a few at a time
 
@@ -44,6 +48,7 @@ class Encoder(ABC):
     sha256: str
     dim: int
     max_tokens: int
+    folder: Path | None = None
     tokenizer: Any = None
 
     def encode(self, texts: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
@@ -272,6 +277,18 @@ class LibraryEncoder(Encoder):
         return _unit(np.asarray(self._encode(texts), np.float32))
 
 
+@cache
+def find_encoder(name: str) -> Encoder | None:
+    """The encoder of a name or folder, kept in memory. ``auto`` is the best of those that need no network:
+    potion-base-8M if ``fewnode encoder get`` has fetched it, else wordllama if that package is installed, else None."""
+    if name != "auto":
+        return load_encoder(name)
+    place = cache_dir() / "encoders" / DEFAULT
+    if find_spec("tokenizers") is None or not (place.is_dir() or find_spec("wordllama")):
+        return None
+    return load_encoder(place if place.is_dir() else "wordllama")
+
+
 def load_encoder(name: PathLike, *, threads: int = 1) -> Encoder:
     """The text encoder in a folder, or of a name.
 
@@ -296,18 +313,23 @@ def load_encoder(name: PathLike, *, threads: int = 1) -> Encoder:
 
 
 def _from_folder(folder: Path, threads: int) -> Encoder:
-    name = folder.resolve().name
+    folder = folder.resolve()
+    name = folder.name
     tokenizer, weights = folder / "tokenizer.json", folder / "model.safetensors"
     if not tokenizer.exists():
         raise InputError(
             f"{folder} has no tokenizer.json: it is not the folder of an encoder, or was not fetched whole"
         )
+    found: Encoder
     if _onnx(folder) is not None:
-        return TransformerEncoder(name, folder, threads=threads)
-    if not weights.exists():
+        found = TransformerEncoder(name, folder, threads=threads)
+    elif weights.exists():
+        config = folder / "config.json"
+        found = StaticEncoder(name, weights, tokenizer, config if config.exists() else None)
+    else:
         raise InputError(f"{folder} has neither model.safetensors nor model.onnx; {REMEDY}")
-    config = folder / "config.json"
-    return StaticEncoder(name, weights, tokenizer, config if config.exists() else None)
+    found.folder = folder
+    return found
 
 
 def _onnx(folder: Path) -> Path | None:
@@ -390,6 +412,21 @@ def encode_cached(
     twice = missing[first][group] != missing
     out[missing[twice]] = out[missing[first][group][twice]]
     return out
+
+
+def told() -> Progress:
+    """Prints how far an encoding is, on standard error, if it takes longer than a few seconds."""
+    started = last = time.monotonic()
+
+    def tell(done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 5 or (done == of and last > started):
+            rate, last = done / (now - started), now
+            left = f"{(of - done) / max(rate, 1e-9):,.0f} s left"
+            sys.stderr.write(f"encoding texts: {done:,} of {of:,}, {rate:,.0f} texts/s, {left}\n")
+
+    return tell
 
 
 def _key(text: str) -> bytes:

@@ -1,0 +1,138 @@
+"""Texts of a user's tables, read by a pretrained encoder beside their words."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import text_graph
+from fewnode import FewShotClassifier
+from fewnode.classifier.inputs import TableSource
+from fewnode.errors import InputError
+from fewnode.tables import text
+from fewnode.tables.encode import HINT
+from fewnode.tables.importing import import_tables
+
+OPTIONS = {"text_column": "text", "label_column": "label"}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("FEWNODE_CACHE", str(folder))
+    text.find_encoder.cache_clear()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    text_graph.write_tables(folder)
+    text_graph.write_encoder(folder / "encoder")
+    return folder
+
+
+def fitted(place: Path, encoder: str | Path = "encoder") -> FewShotClassifier:
+    wanted = str(place / encoder) if encoder == "encoder" else str(encoder)
+    classifier = FewShotClassifier("probe", k_shot=3, text_encoder=wanted)
+    return classifier.fit(edges=place / "edges.csv", nodes=place / "nodes.csv", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def model(place) -> FewShotClassifier:
+    text.find_encoder.cache_clear()
+    return fitted(place)
+
+
+def right(classifier: FewShotClassifier) -> float:
+    nodes = [f"n{i}" for i, topic in enumerate(text_graph.truth())]
+    return classifier.score(nodes, text_graph.truth())
+
+
+def test_vectors_stand_beside_the_words_and_tell_what_words_cannot(place, model):
+    assert list(model.graph.blocks) == ["table", "meaning"] and model.graph.blocks["meaning"] == text_graph.DIM
+    words = fitted(place, "words").adapt(text_graph.examples(3))
+    assert words.graph.blocks == {} and right(model.adapt(text_graph.examples(3))) > right(words) + 0.03
+
+
+def test_files_and_data_frames_and_a_saved_model_agree(place, model, tmp_path):
+    wanted = model.adapt(text_graph.examples(3)).predict_proba()
+    frames = {name: pd.read_csv(place / f"{name}.csv", dtype=str, keep_default_na=False) for name in ("edges", "nodes")}
+    made = FewShotClassifier("probe", k_shot=3, text_encoder=str(place / "encoder")).fit(**frames, **OPTIONS)
+    model.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m")
+    for other in (made, loaded):
+        found = other.adapt(text_graph.examples(3)).predict_proba()
+        assert dict(zip(found.names, found.labels(), strict=True)) == dict(
+            zip(wanted.names, wanted.labels(), strict=True)
+        )
+
+
+def test_new_nodes_are_encoded_too(place, model, tmp_path):
+    model.adapt(text_graph.examples(3))
+    (tmp_path / "n.csv").write_text("id,text\nx1,mining3 mining5 mining9\nx2,weaving1 weaving7 weaving8\n")
+    (tmp_path / "e.csv").write_text("source,target\nx1,n3\nx2,n7\n")  # of the same topics
+    assert model.append(tmp_path / "n.csv", tmp_path / "e.csv").labels() == ["mining", "weaving"]
+
+
+def test_another_encoder_is_refused(tmp_path):
+    text_graph.write_tables(tmp_path)
+    text_graph.write_encoder(tmp_path / "encoder")
+    fitted(tmp_path).save(tmp_path / "m")
+    text_graph.write_encoder(tmp_path / "encoder", seed=1)
+    text.find_encoder.cache_clear()
+    with pytest.raises(InputError, match=r"not the one the model was fitted with.*fit again"):
+        FewShotClassifier.load(tmp_path / "m", edges=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
+    document = json.loads((tmp_path / "m" / "classifier.json").read_bytes())
+    name, digest = document["source"]["encoder"]["text_encoder"]
+    assert name == str(tmp_path / "encoder") and len(digest) == 64
+
+
+def test_auto_takes_what_was_fetched_and_else_says_what_it_would_be_worth(place, cache):
+    source = TableSource.of(place / "edges.csv", place / "nodes.csv", **OPTIONS)
+    assert HINT in source.infer()[1].notes
+    text.find_encoder.cache_clear()
+    text_graph.write_encoder(cache / "encoders" / text.DEFAULT)
+    graph, learned = source.infer()
+    assert graph.blocks["meaning"] == text_graph.DIM and "potion-base-8M" in learned.notes[-1]
+
+
+def test_texts_in_an_unknown_language_are_read_as_words(place, cache, tmp_path):
+    text_graph.write_encoder(cache / "encoders" / text.DEFAULT)
+    rows = (place / "nodes.csv").read_text().replace("ing", "ung").replace("chess", "Schach")
+    (tmp_path / "nodes.csv").write_text(rows)
+    source = TableSource.of(place / "edges.csv", tmp_path / "nodes.csv", **OPTIONS)
+    graph, learned = source.infer()
+    assert graph.blocks == {} and "Words alone are used" in learned.notes[-1]
+    named = TableSource.of(
+        place / "edges.csv", tmp_path / "nodes.csv", **OPTIONS, text_encoder=str(cache / "encoders" / text.DEFAULT)
+    )
+    graph, learned = named.infer()  # the user insists
+    assert graph.blocks and "unknown to the encoder" in learned.notes[-1]
+
+
+def test_a_store_keeps_the_vectors_and_which_encoder_made_them(place, tmp_path):
+    out = import_tables(
+        place / "edges.csv", place / "nodes.csv", tmp_path / "store", text_encoder=str(place / "encoder"), **OPTIONS
+    )
+    graph, source = TableSource.of(out).infer()
+    assert graph.blocks["meaning"] == text_graph.DIM and source.encoder.load_text_encoder().dim == text_graph.DIM
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ((), "no folder"),
+        (("model.safetensors",), "no tokenizer.json"),
+        (("tokenizer.json",), "neither model.safetensors nor model.onnx"),
+        (("tokenizer.json", "model.safetensors", "cut"), "fetch the encoder again"),
+    ],
+)
+def test_damaged_encoders_are_refused_before_anything_is_written(place, tmp_path, files, said):
+    folder = tmp_path / "damaged"
+    for name in files[:2]:
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes((place / "encoder" / name).read_bytes()[: 500 if "cut" in files else None])
+    with pytest.raises(InputError, match=said):
+        fitted(place, folder)
