@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 TOPICS = ("baking", "chess", "farming", "mining", "music", "rowing", "sewing", "weaving")
 NEW = ("rowing", "weaving")
-EACH, SYNONYMS, DIM = 40, 40, 16
+EACH, SYNONYMS, DIM = 40, 150, 16
 
 
 def write_encoder(folder: Path, seed: int = 0) -> Path:

@@ -31,8 +31,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
 
     method_options = parse_options(find(args.method), options.option_pairs(args.set))
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
-    reading += ("text_encoder",)
-    chosen = {name: value for name, value in options.picked(args, *reading).items() if value}
+    chosen = {name: value for name, value in options.picked(args, *reading, "text_encoder").items() if value}
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
     settings = options.picked(args, "n_way", "k_shot", "min_size", "seed", "device") | method_options
     how = options.picked(args, "force", "resume", "method") | options.given_resources(args)
