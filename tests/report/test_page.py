@@ -53,8 +53,10 @@ def test_the_page_is_one_file_that_asks_for_nothing(written):
 
 
 def test_the_same_rows_give_the_same_page(written, tmp_path, monkeypatch):
-    draw = report_page._bytes
-    monkeypatch.setattr(report_page, "_bytes", lambda figure, kind, salt: draw(figure, "svg", salt))  # no PDF is on it
+    draw = report_page.figure_bytes
+    monkeypatch.setattr(
+        report_page, "figure_bytes", lambda figure, kind, salt: draw(figure, "svg", salt)
+    )  # no PDF is on it
     again = write_report(few(), tmp_path / "page.html")
     assert again[0].read_bytes() == written[0].read_bytes()
 

@@ -5,12 +5,15 @@ Each function draws one figure from cells, or returns None if they hold no data 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .results import Cell, Problem, dataset_title
 from .tables import main_problems, order_titles
 from .templating import short
+
+if TYPE_CHECKING:
+    from ..classifier.drift import Drift
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
@@ -113,3 +116,20 @@ def draw_shots(cells: Sequence[Cell]) -> Figure | None:
         axis.set(xlabel="examples of each class", ylabel="accuracy (%)")
 
     return _panels([(f"{dataset_title(key.dataset)}, {key.n_way}-way", part) for key, part in found.items()], draw)
+
+
+def draw_drift(drift: "Drift", most: int = 15) -> Figure:
+    """The columns that have shifted most, and the classes, before and after."""
+    classes = sorted(drift.classes.items(), key=lambda item: -abs(item[1][1] - item[1][0]))[:most]
+    columns = {one.name: one.psi for one in (drift.degree, *drift.columns[:most])}
+
+    def draw(axis: Any, bars: dict[str, dict[str, float]]) -> None:
+        for i, (label, values) in enumerate(bars.items()):
+            places = [-at + 0.2 - 0.4 * i for at in range(len(values))]
+            axis.barh(places, list(values.values()), 0.35, color=COLOURS[i], label=label)
+        axis.set_yticks([-at for at in range(len(values))], [_text(name) for name in values])
+
+    groups = [(f"AUC {drift.auc:.2f}; stability of columns (0.25 is a shift)", {"index": columns})]
+    shares = {when: {name: both[i] for name, both in classes} for i, when in enumerate(("before", "now"))}
+    groups += [("predicted classes", shares)] if classes else []
+    return _panels(groups, draw, height=1.2 + 0.22 * most)

@@ -49,7 +49,7 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     for key, chapter in CHAPTERS.items():
         if (figure := chapter.draw(cells)) is not None:
             pictures[key] = contents[f"{key}.svg"] = svg(figure, key)
-            contents[f"{key}.pdf"] = _bytes(figure, "pdf", key)
+            contents[f"{key}.pdf"] = figure_bytes(figure, "pdf", key)
     for table in (table for group in found.values() for table in group):
         contents[f"{table.name}.csv"] = table.csv()
         contents[f"{table.name}.md"] = table.markdown()
@@ -72,17 +72,19 @@ def svg(figure: Any, name: str) -> str:
 
     All ids start with ``name``: ids are global on a page, so two figures must not share one.
     """
-    text = _bytes(figure, "svg", name).decode()
+    text = figure_bytes(figure, "svg", name).decode()
     return re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text[text.index("<svg") :])
 
 
-def _bytes(figure: Any, kind: str, salt: str) -> bytes:
+def figure_bytes(figure: Any, kind: str, salt: str) -> bytes:
     import matplotlib
 
     out = io.BytesIO()
     # The salt keeps ids the same from one writing to the next.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "pdf.fonttype": 42}):
-        figure.savefig(out, format=kind, metadata={"Date" if kind == "svg" else "CreationDate": None})
+        figure.savefig(
+            out, format=kind, metadata={"Date" if kind == "svg" else "CreationDate": None} if kind != "png" else None
+        )
     return out.getvalue()
 
 

@@ -1,0 +1,246 @@
+"""Whether new data still look like the data a model was fitted on.
+
+Both graphs are treated alike: nodes are described by their features (reduced to components of both samples), by how
+much their neighbours are like them, and by their degree. What would differ without any drift is not used: positions in
+the fitted graph, predictions of nodes that were learned from, and means over neighbours, by which a regression
+recognises a region of a graph.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse as sp
+from scipy.stats import chi2, chi2_contingency, norm, rankdata
+from sklearn.decomposition import TruncatedSVD
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.neighbors import NearestNeighbors
+
+from ..errors import InputError
+from ..files import PathLike
+from ..graph import Graph
+from ..graph.arrays import to_tensor
+from ..graph.operators import mean_adjacency
+from ..tables import read_columns
+from .commands import Say, load_attached
+from .inputs import Files, class_name, graph_of, name_index
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How a distribution changed: its population stability index (``psi``; above 0.25 is usually called a shift), and
+    whether that is more than chance (at ``level``)."""
+
+    name: str
+    psi: float
+    beyond_chance: bool
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What differs between ``n_before`` nodes of the fitted graph and ``n_after`` new ones.
+
+    Args:
+        auc, interval: how well a regression tells new nodes from old ones, out of fold (0.5: not at all), and the 95 %
+            interval.
+        columns: the shift of each feature column, largest first.
+        degree: the shift of the degrees; ``degrees`` are their means before and after.
+        classes: the share of each class among the predictions before and after; ``class_shift`` tells whether they
+            differ.
+        far: the share of new nodes farther from all old nodes than 99 % of these are from each other.
+        reasons: what is taken for drift, in words.
+    """
+
+    n_before: int
+    n_after: int
+    auc: float
+    interval: tuple[float, float]
+    columns: list[Shift]
+    degree: Shift
+    degrees: tuple[float, float]
+    classes: dict[str, tuple[float, float]]
+    class_shift: Shift | None
+    far: float
+    reasons: list[str]
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        if not self.reasons:
+            return "No drift: the new data look like those that the model was fitted on."
+        return f"Drift: {'; '.join(self.reasons)}."
+
+
+def drift_tables(folder: PathLike, edges: Files, nodes: Files, *, say: Say = lambda _: None, seed: int = 0) -> Drift:
+    """Compare the nodes of new tables with those that the model in ``folder`` was fitted on. New edges may lead to
+    nodes of the fitted graph that the new table of nodes does not list."""
+    classifier = load_attached(folder, say=say)
+    before, schema, source = classifier.graph, classifier.schema, classifier.source
+    assert before is not None and schema is not None
+    if source is None:
+        raise InputError(f"{folder} was not fitted on tables; compare graphs in Python with measure_drift")
+    say("Reading the new tables ...")
+    after, _ = graph_of(None, edges, nodes, source)
+    after = after if schema.structural else schema.fit(after)
+    listed = set(read_columns(nodes).text(source.columns["id_column"], "ids"))
+    new = np.array([name in listed for name in after.node_names or ()])
+    index = name_index(before)
+    there = [(i, index[name]) for i, name in enumerate(after.node_names or ()) if not new[i] and name in index]
+    if there and before.has_features:  # their features are those of the fitted graph
+        at, of = np.array(there).T
+        kept, shape = np.isin(np.arange(len(new)), at, invert=True), (len(new), before.num_nodes)
+        known = sp.csr_matrix((np.ones(len(at), np.float32), (at, of)), shape=shape) @ before.features_scipy()
+        x = sp.diags(kept.astype(np.float32)) @ after.features_scipy() + known
+        after = after.with_features(to_tensor(x, after.device), after.feature_names)
+    say("Comparing ...")
+    return measure_drift(before, after, np.flatnonzero(new), seed=seed)
+
+
+def measure_drift(
+    before: Graph, after: Graph, nodes: np.ndarray | None = None, *, sample: int = 10_000, seed: int = 0
+) -> Drift:
+    """Compare ``nodes`` of a graph, by default all, with the graph ``before``, which has the same feature columns; at
+    most ``sample`` nodes of each."""
+    if before.space is not None or after.space is not None:
+        raise InputError("drift is measured in memory; give tables of a sample of the nodes instead of a store")
+    random = np.random.default_rng(seed)
+    graphs = before, after
+    nodes = np.arange(after.num_nodes) if nodes is None else nodes
+    picked = [np.sort(random.permutation(part)[:sample]) for part in (np.arange(before.num_nodes), nodes)]
+    if min(map(len, picked)) < 50:
+        raise InputError(f"{min(map(len, picked))} nodes are too few to compare; give at least 50")
+    old, new = _described(graphs, picked, seed)
+    n, m = len(old), len(new)
+    scores = _out_of_fold(np.concatenate([old, new]), np.repeat([0, 1], [n, m]), seed)
+    auc, interval = auc_interval(scores[:n], scores[n:])
+    columns = []
+    if before.has_features and after.has_features:
+        x = [sp.csr_matrix(graph.features_scipy())[at].tocsc() for graph, at in zip(graphs, picked, strict=True)]
+        columns = _columns(x[0], x[1], before.feature_names)
+    degrees = [graph.degree[torch.from_numpy(at)].numpy() for graph, at in zip(graphs, picked, strict=True)]
+    degree = _quantile_shift("degree", degrees[0], degrees[1])
+    classes, class_shift = _class_shares(before, picked[0], old, new, seed)
+    far = _far(old, new, random)
+    means = float(degrees[0].mean()), float(degrees[1].mean())
+    reasons = []
+    if interval[0] > 0.53:
+        reasons.append(f"new nodes can be told from old ones (AUC {auc:.2f}, {interval[0]:.2f} to {interval[1]:.2f})")
+    if shifted := [one.name for one in columns if one.psi > 0.25 and one.beyond_chance]:
+        more = f" and {len(shifted) - 3} more" if shifted[3:] else ""
+        reasons.append(f"columns have shifted ({', '.join(shifted[:3])}{more})")
+    if degree.psi > 0.25 and degree.beyond_chance:
+        reasons.append(f"degrees have shifted (mean {means[0]:.1f}, now {means[1]:.1f})")
+    if class_shift is not None and class_shift.psi > 0.05 and class_shift.beyond_chance:
+        name = max(classes, key=lambda name: abs(classes[name][1] - classes[name][0]))
+        was, now = (f"{100 * share:.1f} %" for share in classes[name])
+        reasons.append(f"predicted classes have shifted (most of all {name}, {was} before and {now} now)")
+    if far > 0.03 + norm.ppf(0.999) * np.sqrt(0.03 / m):
+        reasons.append(f"{100 * far:.1f} % of the new nodes are far from everything known (1 % expected)")
+    return Drift(n, m, auc, interval, columns, degree, means, classes, class_shift, far, reasons)
+
+
+def _described(graphs: Sequence[Graph], picked: Sequence[np.ndarray], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The picked nodes of both graphs ``[n, d]``, in units of the first one's spread."""
+    reduced: list[np.ndarray] = [np.zeros((graph.num_nodes, 1), np.float32) for graph in graphs]
+    if all(graph.has_features for graph in graphs):
+        x = [sp.csr_matrix(graph.features_scipy()) for graph in graphs]
+        both = sp.vstack([part[at] for part, at in zip(x, picked, strict=True)])
+        common = np.flatnonzero(both.getnnz(0) >= 10)  # rarer ones may be columns because they are in the first graph
+        rank = min(64, len(common) - 1)
+        if rank > 0:
+            basis = TruncatedSVD(rank, random_state=seed).fit(both[:, common])
+            reduced = [basis.transform(part[:, common]).astype(np.float32) for part in x]
+    rows = []
+    for graph, own, at in zip(graphs, map(torch.from_numpy, reduced), picked, strict=True):
+        around = (mean_adjacency(graph) @ own.to(graph.device)).cpu()
+        parts = own, torch.cosine_similarity(own, around)[:, None], graph.degree[:, None].float().log1p().cpu()
+        rows.append(torch.cat(parts, 1).numpy()[at])
+    centre, scale = rows[0].mean(0), rows[0].std(0)
+    scale = np.where(scale > 1e-6 * (1 + np.abs(centre)), scale, 1.0)
+    old, new = (((part - centre) / scale).clip(-20, 20) for part in rows)
+    return old, new
+
+
+def _out_of_fold(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+    """How new each node looks to a regression on ``x`` and its squares that was not fitted on it."""
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    model = LogisticRegression(C=0.1, max_iter=300)
+    scores: np.ndarray = cross_val_predict(
+        model, np.concatenate([x, x**2 / 20], 1), y, cv=folds, method="decision_function"
+    )
+    return scores
+
+
+def auc_interval(low: np.ndarray, high: np.ndarray) -> tuple[float, tuple[float, float]]:
+    """The chance that a score of ``high`` exceeds one of ``low``, and its 95 % interval (DeLong et al. 1988)."""
+    n, m = len(low), len(high)
+    ranks = rankdata(np.concatenate([low, high]))
+    below = (ranks[n:] - rankdata(high)) / n  # of each of high: the share of low that is below it
+    above = 1 - (ranks[:n] - rankdata(low)) / m
+    auc, error = float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
+    return auc, (max(0.0, auc - 1.96 * error), min(1.0, auc + 1.96 * error))
+
+
+def _shift(name: str, old: np.ndarray, new: np.ndarray, tests: int = 1) -> Shift:
+    """The shift between counts ``[bins]``; by chance, the index is a chi-square times the sum of one over the sizes."""
+    p, q = ((part + 0.5) / (part.sum() + 0.5 * len(part)) for part in (old, new))
+    psi = float(((p - q) * np.log(p / q)).sum())
+    chance = chi2.ppf(1 - 1e-3 / tests, max(len(old) - 1, 1)) * (1 / old.sum() + 1 / new.sum())
+    return Shift(name, psi, bool(psi > chance))
+
+
+def _quantile_shift(name: str, old: np.ndarray, new: np.ndarray, tests: int = 1) -> Shift:
+    edges = np.unique(np.quantile(old, np.linspace(0, 1, BINS + 1)[1:-1]))
+    was, now = (np.bincount(np.searchsorted(edges, part), minlength=len(edges) + 1) for part in (old, new))
+    return _shift(name, was, now, tests)
+
+
+def _columns(old: Any, new: Any, names: Sequence[str] | None) -> list[Shift]:
+    """The shift of each column: of its quantiles, or where it is mostly zero, of how often it is not."""
+    names = names or [f"column {i}" for i in range(old.shape[1])]
+    there = [part.getnnz(0) for part in (old, new)]
+    found = []
+    for i, name in enumerate(names):
+        if there[0][i] + there[1][i] > 0.2 * (old.shape[0] + new.shape[0]):
+            was, now = (part[:, [i]].toarray()[:, 0] for part in (old, new))
+            found.append(_quantile_shift(name, was, now, len(names)))
+        else:
+            was, now = (np.array([part.shape[0] - n[i], n[i]]) for part, n in zip((old, new), there, strict=True))
+            found.append(_shift(name, was, now, len(names)))
+    return sorted(found, key=lambda one: -one.psi)
+
+
+def _class_shares(
+    before: Graph, picked: np.ndarray, old: np.ndarray, new: np.ndarray, seed: int
+) -> tuple[dict[str, tuple[float, float]], Shift | None]:
+    """Shares of the classes that a discriminant analysis of the labelled nodes predicts, for all nodes out of fold."""
+    y = before.y.cpu().numpy()[picked]
+    large = np.flatnonzero(np.bincount(y[y >= 0], minlength=1) >= 10)
+    if len(large) < 2 or not before.has_features:
+        return {}, None
+    x, n = np.concatenate([old, new]), len(old)
+    y = np.append(np.where(np.isin(y, large), y, -1), np.full(len(new), -1))
+    found, model = np.empty(len(x), int), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    for shown, held in KFold(5, shuffle=True, random_state=seed).split(x):
+        labelled = shown[y[shown] >= 0]
+        found[held] = model.fit(x[labelled], y[labelled]).predict(x[held])
+    counts = np.array([[(part == c).sum() for c in large] for part in (found[:n], found[n:])])
+    counts, large = counts[:, counts.sum(0) > 0], large[counts.sum(0) > 0]
+    shares = counts / counts.sum(1, keepdims=True)
+    names = {class_name(before, int(c)): (float(a), float(b)) for c, a, b in zip(large, *shares, strict=True)}
+    beyond_chance = len(large) > 1 and bool(chi2_contingency(counts).pvalue < 1e-3)
+    return names, Shift("classes", float(np.abs(shares[0] - shares[1]).sum() / 2), beyond_chance)
+
+
+def _far(old: np.ndarray, new: np.ndarray, random: np.random.Generator, most: int = 3_000) -> float:
+    order = random.permutation(len(old))
+    reference, others = np.split(order, [min(most, len(old) // 2)])
+    search = NearestNeighbors(n_neighbors=1).fit(old[reference])
+    usual, found = (search.kneighbors(part[:most])[0][:, 0] for part in (old[others], new))
+    return float((found > np.quantile(usual, 0.99)).mean())
