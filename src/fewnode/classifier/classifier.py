@@ -136,6 +136,7 @@ class FewShotClassifier:
         # what adapt learns
         self.support: Support | None = None
         self.task: OpenSetTask | ClosedSetTask | None = None
+        self.include_unlisted = False
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -298,6 +299,7 @@ class FewShotClassifier:
         among: Literal["all", "new"] = "all",
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
+        include_unlisted: bool = False,
         progress: Progress = lambda what, part: None,
     ) -> Self:
         """Learn new classes from examples, one or more each.
@@ -314,10 +316,11 @@ class FewShotClassifier:
                 more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
             pool: the nodes on which other shares are estimated; all without a label, if not given.
+            include_unlisted: predict also nodes that only the edges name, where there is a table of nodes.
             progress: told what is being done where the known classes have to be learned first, as in ``learn_known``.
         """
         one_of("among", among, ("all", "new"))
-        graph = self._graph()
+        graph, self.include_unlisted = self._graph(), include_unlisted
         examples = self.read_examples(examples)
         if among == "new":
             support = resolve(examples, graph, self.known)
@@ -330,7 +333,8 @@ class FewShotClassifier:
             other = opening.other_name(model.classes)
             support = resolve(examples, graph, self.known, other)
             fixed = checked_priors(priors, support.classes[: support.n_new], other)
-            nodes = None if pool is None else find_nodes(graph, pool, "pool")
+            free = (model.y < 0) & self.predicted()
+            nodes = free.nonzero().flatten() if pool is None else find_nodes(graph, pool, "pool")
             self.task = model.adapt(support.examples(), others=support[other], fixed=fixed, other=other, pool=nodes)
         self.support = support
         return self
@@ -347,7 +351,7 @@ class FewShotClassifier:
         assert self.support is not None
         examples = changed_examples(self.support, graph, add or {}, remove or {})
         if isinstance(task, ClosedSetTask):
-            return self.adapt(examples, among="new")
+            return self.adapt(examples, among="new", include_unlisted=self.include_unlisted)
         self.support = resolve(examples, graph, self.known, task.other)
         self.task = task.with_examples(self.support.examples(), self.support[task.other])
         return self
@@ -388,7 +392,7 @@ class FewShotClassifier:
     ) -> Iterator[Predictions]:
         """The same, ``batch_size`` nodes at a time."""
         graph, task = self._graph(), self._task()
-        everything = torch.arange(graph.num_nodes, device=graph.device)
+        everything = self.predicted().nonzero().flatten()
         ids = everything if nodes is None else find_nodes(graph, nodes, "nodes to predict")
         parts, done = ids.split(batch_size), 0
         found: Iterable[Tensor] = map(task.probabilities, parts)
@@ -479,6 +483,7 @@ class FewShotClassifier:
         """
         graph, support = self._graph(), self.support
         nodes = self.unlabelled() if among is None else find_nodes(graph, among, "nodes to ask about")
+        nodes = nodes[graph.listed[nodes]]  # there is nothing to look at in others
         found = None if support is None else self.predict_proba(nodes)
         shots = {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
         return Suggester(graph, self.coordinates(), nodes, found, shots).suggest(n, by, label, told)
@@ -536,14 +541,19 @@ class FewShotClassifier:
         return LabelIssues.of(graph, model.y, model.classes, *held, top)
 
     def unlabelled(self) -> Tensor:
-        """All nodes that have no label, in the graph or as an example."""
-        free = self._graph().y < 0
+        """All nodes that have no label, in the graph or as an example; those that only the edges name only if they are
+        to be predicted."""
+        free = (self._graph().y < 0) & self.predicted()
         if self.support is not None:
             free[self.support.nodes] = False
         nodes = free.nonzero().flatten()
         if not len(nodes):
             raise InputError("every node has a label already; name the nodes to predict")
         return nodes
+
+    def predicted(self) -> Tensor:
+        """Which nodes [N] are predicted unless others are named."""
+        return self._graph().listed | self.include_unlisted
 
     @property
     def classes_(self) -> tuple[str, ...]:

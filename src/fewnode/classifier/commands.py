@@ -95,15 +95,16 @@ def load_adapted(
     *,
     among: Literal["all", "new"] | None = None,
     priors: Mapping[str, float] | None = None,
+    include_unlisted: bool = False,
     wanted: Sequence[str] = (),
     say: Say = lambda _: None,
     **where: Any,
 ) -> FewShotClassifier:
     """The classifier of ``load_attached``, adapted to the examples of the table ``support``.
 
-    ``among`` and ``priors`` are those of ``FewShotClassifier.adapt``; ``among`` is "all" unless the graph has no label.
-    Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one is reported before any
-    work.
+    ``among``, ``priors`` and ``include_unlisted`` are those of ``FewShotClassifier.adapt``; ``among`` is "all" unless
+    the graph has no label. Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one
+    is reported before any work.
     """
     readable(support)
     classifier = load_attached(folder, say=say, **where)
@@ -128,7 +129,8 @@ def load_adapted(
             say(f"{what[:1].upper()}{what[1:]} ...")
 
     try:
-        return classifier.adapt(examples, among=among or "all", priors=priors, progress=progress)
+        how: dict[str, Any] = {"among": among or "all", "priors": priors, "include_unlisted": include_unlisted}
+        return classifier.adapt(examples, **how, progress=progress)
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
 

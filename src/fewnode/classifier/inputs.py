@@ -206,6 +206,8 @@ def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
         found["class_names"], y = tuple(classes[c] for c in order), np.append(np.argsort(order), -1)[y][nodes]
     if titles := found.get("node_titles"):
         found["node_titles"] = [titles[i] for i in nodes]
+    if found.get("unlisted") is not None:
+        found["unlisted"] = found["unlisted"][nodes]
     return found | {
         "edge_index": ranks[found["edge_index"]],
         "node_names": [names[i] for i in nodes],

@@ -55,12 +55,13 @@ class Reference:
         x: Tensor,
         edges: Operator,
         y: Tensor,
+        pool: Tensor,
         ranks: Tensor,
         folds: Sequence[tuple[Tensor, KnownClassModel]],
         hops: HopFeatures | None,
         sample: int = 8_192,
     ) -> "Reference":
-        pool = shuffled((y < 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))[:sample]
+        pool = shuffled(pool, ranks, torch.Generator().manual_seed(0))[:sample]
         rows, features, first = list[Tensor](), list[Tensor](), None
         for held, model in folds:
             left = y.index_fill(0, held, -1)
@@ -144,8 +145,9 @@ class OpenSetModel:
         known, folds = KnownClassModel.fit(x, edges, y, ranks, hops, seed)
         logits, alone = known.logits(x, edges, y, features=hops)
         simulated = simulate(x, edges, y, ranks, known, hops, float((y < 0).float().mean()), progress, seed)
-        enough = int((y < 0).sum()) >= 20 and sum(len(held) for held, _ in folds) >= 20
-        reference = Reference.of(x, edges, y, ranks, folds, hops) if enough else None
+        pool = ((y < 0) & graph.listed).nonzero().flatten()
+        enough = len(pool) >= 20 and sum(len(held) for held, _ in folds) >= 20
+        reference = Reference.of(x, edges, y, pool, ranks, folds, hops) if enough else None
         masses = [novelty.propagated_mass(edges, part.float()) for part in (y >= 0, torch.ones_like(y))]
 
         def features_of(rows: slice) -> Tensor:

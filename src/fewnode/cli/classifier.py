@@ -129,6 +129,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "report": None if done.found is None else args.report,
         **limits,
         "nodes": done.rows,
+        "unlisted": int((~done.classifier.predicted()).sum()),
         "closed_set": done.expectation is None,
         "counts": {name: done.counts[name] for name in (*new, *others)},
         "kinds": kinds,
@@ -148,6 +149,7 @@ def _adapting(args: argparse.Namespace) -> dict[str, Any]:
     if "" in priors:
         raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
     found = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    found |= options.picked(args, "include_unlisted")
     return found | {"among": "new" if args.closed_set else None, "priors": priors, "say": say}
 
 

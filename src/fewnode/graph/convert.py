@@ -399,7 +399,7 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     if directed.size != 1 or directed.dtype.kind not in "bi" or directed.item() not in (0, 1):
         raise InputError(f"directed is {str(directed)[:40]}; expected true or false")
     found: dict[str, Any] = {"directed": bool(directed.item())}
-    found |= {key: arrays.get(key) for key in ("edge_index", "x", "y", "edge_weight", "edge_type")}
+    found |= {key: arrays.get(key) for key in ("edge_index", "x", "y", "unlisted", "edge_weight", "edge_type")}
     for key in ("node_names", "node_titles", "class_names", "feature_names", "edge_type_names"):
         if key in arrays:
             if arrays[key].ndim != 1:

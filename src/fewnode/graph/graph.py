@@ -53,6 +53,7 @@ class Graph:
     features: Tensor | None = None
     node_names: Sequence[str] | None = None
     node_titles: Sequence[str] | None = None
+    unlisted: Tensor | None = None
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     directed: bool = False
@@ -98,6 +99,11 @@ class Graph:
     @property
     def device(self) -> torch.device:
         return self.indptr.device
+
+    @property
+    def listed(self) -> Tensor:
+        """Which nodes [N] something is known of: not those that only the edges name."""
+        return torch.ones_like(self.y, dtype=torch.bool) if self.unlisted is None else ~self.unlisted
 
     @property
     def ranks(self) -> Tensor:
@@ -174,7 +180,7 @@ class Graph:
     def to(self, device: torch.device | str) -> "Graph":
         if torch.device(device) == self.device:
             return self
-        names = ("indptr", "indices", "y", "features", "weights", "edge_types")
+        names = ("indptr", "indices", "y", "features", "unlisted", "weights", "edge_types")
         held = {name: getattr(self, name) for name in names}
         moved = {name: part.to(device) for name, part in held.items() if part is not None}
         return replace(self, **moved, cache=GraphCache())
@@ -213,6 +219,7 @@ class Graph:
         return {
             "x": self.features_scipy(),
             "y": self.y.cpu().numpy(),
+            "unlisted": None if self.unlisted is None else self.unlisted.cpu().numpy(),
             "directed": self.directed,
             **{
                 name: getattr(self, name)
@@ -231,7 +238,7 @@ class Graph:
         ends = place[known["edge_index"]]
         inside = (ends >= 0).all(0)
         known |= {name: known[name][inside] for name in ("edge_weight", "edge_type") if name in known}
-        known |= {name: known[name][chosen] for name in ("x", "y") if known[name] is not None}
+        known |= {name: known[name][chosen] for name in ("x", "y", "unlisted") if known[name] is not None}
         for name in ("node_names", "node_titles"):
             if known[name] is not None:
                 known[name] = [known[name][int(i)] for i in chosen]
@@ -257,6 +264,7 @@ class Graph:
         num_nodes: int | None = None,
         node_names: Sequence[str] | None = None,
         node_titles: Sequence[str] | None = None,
+        unlisted: Any = None,
         class_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         directed: bool = False,
@@ -280,6 +288,7 @@ class Graph:
             edge_weight: a number above zero for each edge [E]; those of repeated edges are added.
             edge_type: the type of each edge [E], as an id from 0 or as text.
             edge_type_names: a name for each type, where these are ids.
+            unlisted: which nodes [N] only the edges name: there is nothing known of them.
             blocks: how many columns of ``x`` are of each kind, in their order; each block gets views of its own.
         """
         n = arrays.count_nodes(edge_index, x, y, num_nodes, node_names)
@@ -295,6 +304,7 @@ class Graph:
             features=None if features is None else arrays.to_tensor(features),
             node_names=arrays.checked_names("node", node_names, n),
             node_titles=arrays.checked_names("node", node_titles, n, unique=False),
+            unlisted=None if unlisted is None else torch.from_numpy(np.asarray(unlisted, bool)),
             class_names=class_names,
             feature_names=arrays.checked_names("feature", feature_names if width else None, width),
             directed=directed,

@@ -57,6 +57,7 @@ def open_store(
         features=features,
         node_names=names,
         node_titles=titles,
+        unlisted=parts.get("unlisted"),
         weights=parts.get("weights"),
         edge_types=types,
         space=space,
@@ -124,7 +125,7 @@ _FACTS = ("self_loops", "duplicates", "class_names", "feature_names", "blocks", 
 
 def _arrays(graph: Graph) -> dict[str, np.ndarray]:
     graph = graph.to("cpu")
-    found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "weights")}
+    found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "unlisted", "weights")}
     found |= {f"type_{name}": getattr(graph.edge_types, name, None) for name in ("arc", "ids", "weight")}
     if graph.features is not None and graph.features.layout == torch.sparse_csr:
         found |= dict(zip(("x_indptr", "x_indices", "x_values"), csr_parts(graph.features), strict=True))

@@ -257,7 +257,7 @@ class LabelSession:
 
     def _free(self) -> tuple[Tensor, Predictions | None]:
         """The nodes without a label, and their predictions, if there are any: without names, which take long."""
-        free, found = (self.given < 0).nonzero().flatten(), self.found
+        free, found = ((self.given < 0) & self.graph.listed.cpu()).nonzero().flatten(), self.found
         if found is not None:
             found = Predictions(free, [""] * len(free), found.classes, found.probabilities[free], found.kinds)
         return free, found
@@ -323,12 +323,12 @@ class LabelSession:
     def more(self, label: str, n: int = 20) -> list[str]:
         """The ``n`` nodes without a label that are most likely of a class."""
         with self.lock:
-            return [] if self.found is None else self.classifier.find(label, min(n, int((self.given < 0).sum()))).names
+            return [] if self.found is None else self.classifier.find(label, min(n, len(self._free()[0]))).names
 
     def like(self, nodes: Iterable[str], n: int = 20) -> list[str]:
         """The ``n`` nodes without a label that are most similar to the given ones."""
         with self.lock:
-            x, free = self.classifier.coordinates(), (self.given < 0).nonzero().flatten()
+            x, free = self.classifier.coordinates(), self._free()[0]
         ids = find_nodes(self.graph, nodes, "nodes")
         free = free[~torch.isin(free, ids.cpu())].to(x.device)
         centre = x[:: max(len(x) // 20_000, 1)].float().mean(0)

@@ -104,6 +104,8 @@ def read_graph(
     listed = len(all_nodes.table) if nodes is None else len(known.table)
     notes = [*schema.notes(known), *_told_of_new(schema, known, all_nodes)]
     found: dict[str, Any] = {"num_nodes": len(all_nodes.table), "node_names": tuple(all_nodes.names())}
+    if listed < len(all_nodes.table):
+        found["unlisted"] = np.arange(len(all_nodes.table)) >= listed
     if title := schema.named("title"):
         found["node_titles"] = tuple(all_nodes.table.text(title, "titles"))
     found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
@@ -378,7 +380,7 @@ def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
     (first,) = nodes.names(slice(listed, listed + 1))
     example = ", ".join(filter(None, [f"the first: {first!r}", known.nearest(first)]))
     count = f"{len(nodes.table) - listed:,} nodes that only the edges name, not {table.path.name}"
-    return [f"{count}, were added ({example}); strict=True refuses them"]
+    return [f"{count}, were added ({example}); include_unlisted=True predicts them too, strict=True refuses them"]
 
 
 def _weight_sql(table: Table, name: str | None) -> str:
