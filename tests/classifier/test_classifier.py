@@ -340,7 +340,7 @@ def test_nothing_that_is_given_is_changed(tmp_path):
             FewShotClassifier("probe").fit(graph).adapt(examples, among="new").explain("n70"),
         ),
         "compare": lambda: classifier.compare(),
-        "unlabelled": lambda: classifier.unlabelled(),
+        "unlabelled": lambda: (classifier.unlabelled(), classifier.predicted()),
         "coordinates": lambda: classifier.coordinates(),
         "embedding": lambda: classifier.embedding(),
         "embeddings": lambda: classifier.embeddings(),
@@ -348,7 +348,7 @@ def test_nothing_that_is_given_is_changed(tmp_path):
         "load": lambda: FewShotClassifier.load(tmp_path / "m").attach(graph),
     }
     public = {name for name, part in vars(FewShotClassifier).items() if not name.startswith("_")}
-    assert public - set(calls) == {"shape", "classes_", "question", "calibration", "interrupted"}  # properties
+    assert public - set(calls) == {"predicted", "shape", "classes_", "question", "calibration", "interrupted"}  # properties
     for name, call in calls.items():
         call()
         assert _bytes(given) == before, name
