@@ -348,7 +348,8 @@ def test_nothing_that_is_given_is_changed(tmp_path):
         "load": lambda: FewShotClassifier.load(tmp_path / "m").attach(graph),
     }
     public = {name for name, part in vars(FewShotClassifier).items() if not name.startswith("_")}
-    assert public - set(calls) == {"predicted", "shape", "classes_", "question", "calibration", "interrupted"}  # properties
+    properties = {"shape", "classes_", "question", "calibration", "interrupted"}
+    assert public - set(calls) == {"predicted", *properties}
     for name, call in calls.items():
         call()
         assert _bytes(given) == before, name
