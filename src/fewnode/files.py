@@ -355,20 +355,24 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
             return dict(archive)
 
 
-def check_unpacked(file: Path) -> None:
+def check_unpacked(file: Path, least: int = 256 << 20) -> None:
     """Refuse a zip archive that would fill the memory: one that unpacks to far more than it is."""
     if not zipfile.is_zipfile(file):
         return  # the reader says what is wrong
     with reading(file, "fetch or write it again"), zipfile.ZipFile(file) as archive:
-        unpacked = sum(part.file_size for part in archive.infolist())
-    bound = unpacked_bound(file)
-    if unpacked > bound:
-        raise InputError(f"{file} unpacks to {unpacked:,} bytes; at most {bound:,} are read from a file of its size")
+        check_bound(file, sum(part.file_size for part in archive.infolist()), least=least)
 
 
-def unpacked_bound(file: Path) -> int:
-    """How many bytes a packed file may unpack to: 100 times its size, or 1 GiB."""
-    return max(1 << 30, 100 * file.stat().st_size)
+def check_bound(file: Path, found: int, what: str = "unpacked bytes", least: int = 256 << 20, each: int = 100) -> None:
+    """Refuse a small file that holds far too much: at most ``least``, or ``each`` for each of its bytes, times
+    $FEWNODE_RAISE_LIMITS, which ``fewnode --raise-limits`` sets."""
+    raised = os.environ.get("FEWNODE_RAISE_LIMITS", "1")
+    bound = max(least, each * file.stat().st_size) * (int(raised) if raised.isdecimal() else 1)
+    if found > bound:
+        raise InputError(
+            f"{file} holds {found:,} {what} or more; at most {bound:,} are read from a file of its size. If this is "
+            f"right, raise the limit: fewnode --raise-limits N COMMAND, or FEWNODE_RAISE_LIMITS=N for Python"
+        )
 
 
 def parse_json(data: bytes, kind: type[T], where: str) -> T:

@@ -1,5 +1,7 @@
 """A user's tables: what is read, and the words for everything that can be wrong with them."""
 
+import re
+import zipfile
 from pathlib import Path
 
 import duckdb
@@ -397,3 +399,47 @@ def test_the_column_of_titles_is_short_and_differs(write, nodes, options, title)
     assert again.arguments.get("node_titles") == found.arguments.get("node_titles")
     with pytest.raises(InputError, match="no column 'nme' for the titles"):
         tables.read_graph(write("e.csv", "source,target\nd0,d1\n"), write("n.csv", nodes), title_column="nme")
+
+
+def workbook(path, change):
+    """A sheet of 100 edges whose XML was changed."""
+    openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
+    book = openpyxl.Workbook()
+    for row in (("source", "target"), *((f"n{i}", f"n{i + 1}") for i in range(100))):
+        book.active.append(row)
+    book.save(path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, change(content.decode()) if name == sheet else content)
+
+
+@pytest.mark.parametrize("declared", ["A1:B11", "A1", "A1:XFD1048576"])
+def test_the_size_that_a_sheet_declares_does_not_count(tmp_path, declared):
+    workbook(tmp_path / "e.xlsx", lambda text: re.sub(r'<dimension ref="[^"]*"', f'<dimension ref="{declared}"', text))
+    assert len(tables.read_columns(tmp_path / "e.xlsx")) == 100
+
+
+def test_rows_of_a_sheet_that_are_out_of_order_or_far_away_are_refused(tmp_path):
+    workbook(tmp_path / "e.xlsx", lambda text: re.sub(r'(<row r="5".*?</row>)(<row r="6".*?</row>)', r"\2\1", text))
+    with pytest.raises(InputError, match=r"e\.xlsx: row 5 of 'Sheet' is out of order"):
+        tables.read_columns(tmp_path / "e.xlsx")
+    far = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+    workbook(tmp_path / "e.xlsx", lambda text: text.replace("</sheetData>", far))
+    with pytest.raises(InputError, match=r"e\.xlsx holds 17,179,869,184 cells or more; at most 20,000,000 .*--raise-"):
+        tables.read_columns(tmp_path / "e.xlsx")
+
+
+def test_a_small_file_with_very_many_cells_is_refused_before_it_is_read(tmp_path):
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    zeros = np.zeros(11_000_000, np.int8)
+    parquet.write_table(pa.table(dict.fromkeys(("source", "target"), zeros)), tmp_path / "e.parquet")
+    (tmp_path / "e.jsonl").write_text("".join(f'{{"source": 1, "k{i}": 1}}\n' for i in range(5000)))
+    for name, cells in (("e.parquet", "22,000,000"), ("e.jsonl", "25,005,000")):
+        with pytest.raises(InputError, match=rf"{name} holds {cells} cells or more; at most 20,000,000 .*--raise-"):
+            tables.read_columns(tmp_path / name)

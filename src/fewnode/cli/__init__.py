@@ -39,6 +39,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(parser=parser)  # completion describes the whole of it
     parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
+    parser.add_argument(
+        "--raise-limits",
+        metavar="N",
+        type=int,
+        help="read files that hold up to N times as much as usual for their size",
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_commands(commands)
     return parser
@@ -51,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     args = _parse(argv)
     use_free_cores()
+    if args.raise_limits:
+        os.environ["FEWNODE_RAISE_LIMITS"] = str(args.raise_limits)
     try:
         module, _, command = args.run.partition(".")
         code: int | None = getattr(import_module(f".{module}", __name__), command)(args)

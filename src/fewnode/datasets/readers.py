@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import check_unpacked, read_npz, readable, reading, unpacked_bound
+from ..files import check_bound, check_unpacked, read_npz, readable, reading
 from ..graph.arrays import checked_csr
 from ..graph.convert import graph_arguments
 from .mat import load_mat
@@ -137,25 +137,25 @@ def ogb(paths: Sequence[Path]) -> Arguments:
 def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
     if path.is_dir():
         alone = readable(path / member)
-        return _table(alone, alone.open("rb"), dtype, ",", unpacked_bound(alone))
+        return _table(alone, alone.open("rb"), dtype, ",", alone)
     check_unpacked(readable(path))
     with reading(path, REMEDY), zipfile.ZipFile(path) as archive:
         inside = next((name for name in archive.namelist() if f"/{name}".endswith(f"/{member}")), None)
         if inside is None:
             raise InputError(f"{path} has no {member}")
-        return _table(path / inside, archive.open(inside), dtype, ",", unpacked_bound(path))
+        return _table(path / inside, archive.open(inside), dtype, ",", path)
 
 
-def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, unpacked: int | None = None) -> np.ndarray:
-    """Numbers of a text file without a header, [rows, columns]; of a gzip file, which may unpack to so many bytes."""
+def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, packed: Path | None = None) -> np.ndarray:
+    """Numbers of a text file without a header, [rows, columns]; of a gzip file that is ``packed`` or in it."""
     with file:
         try:
             content = io.BytesIO()
-            stream: Any = file if unpacked is None else gzip.GzipFile(fileobj=file)
+            stream: Any = file if packed is None else gzip.GzipFile(fileobj=file)
             while part := stream.read(1 << 20):
                 content.write(part)
-                if unpacked is not None and content.tell() > unpacked:
-                    raise InputError(f"it unpacks to more than {unpacked:,} bytes")
+                if packed is not None:
+                    check_bound(packed, content.tell())
             content.seek(0)
             table = np.loadtxt(content, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
         except Exception as error:  # NumPy, gzip and zlib each have their own words for "damaged"

@@ -27,7 +27,7 @@ import duckdb
 import numpy as np
 
 from ..errors import InputError
-from ..files import PathLike, readable, unpacked_bound
+from ..files import PathLike, check_bound, check_unpacked, readable
 from .names import USUAL_NAMES
 
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".edges", ".edgelist")
@@ -39,6 +39,7 @@ NUMERIC = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*
 QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 
 csv.field_size_limit(1 << 30)  # texts may be long
+CELLS = "cells", 20_000_000, 20  # of a table: at most so many, or so many for each byte of its file
 Content = Literal["text", "number", "vectors"]
 Files = Any  # a path, a query, several of them, or a Table
 
@@ -350,6 +351,9 @@ def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "
     data."""
     with _reading(what, remedy):
         described = database.cursor().execute(f"describe select * from {source}").fetchall()
+        if path.exists():  # of a packed format
+            (rows,) = database.cursor().execute(f"select count(*) from {source}").fetchone()
+            check_bound(path, rows * len(described), *CELLS)
         table = _stored(database, path, [row[0] for row in described], source)
     for name in [name for name in table.columns if name.startswith("__index_level_")]:
         del table.columns[name]
@@ -450,8 +454,7 @@ def _plain_text(file: Path, folder: Path, utf8: bool = True, copy: bool = False)
             with plain.open("w", encoding="utf-8", newline="") as out:
                 while part := text.read(1 << 20):
                     out.write(part)
-                    if out.tell() > 3 * unpacked_bound(file):
-                        raise InputError(f"{file} unpacks to more than {out.tell():,} bytes, too much for its size")
+                    check_bound(file, out.tell())
     except InputError:
         raise
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
@@ -561,7 +564,13 @@ def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
     """One object in each line; a key that a line lacks is missing there."""
     plain, notes = _plain_text(file, folder)
     source = f"read_json({_literal(plain)}, format = 'newline_delimited', maximum_depth = 3, sample_size = -1)"
+    objects = f"read_ndjson_objects({_literal(plain)})"
+    keys = f"(select unnest(json_keys(json)) k from {objects})"
+    counts = f"select count(distinct k), (select count(*) from {objects}) from {keys}"
     try:
+        with _reading(f"{file} cannot be read"):
+            width, rows = database.cursor().execute(counts).fetchone()
+        check_bound(file, rows * width, *CELLS)
         table = _from_sql(database, file, source, f"{file} cannot be read")
     except InputError:
         _check_objects(file, plain)
@@ -588,21 +597,38 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
     """The first sheet with anything in it as CSV, and what to say about it."""
     try:
         import openpyxl
+        from openpyxl.worksheet._reader import WorkSheetParser
     except ImportError as error:
         raise InputError(
             f"{file}: Excel needs openpyxl, which is not installed: pip install 'fewnode[tables]', or save it as CSV"
         ) from error
+    check_unpacked(file, 64 << 20)  # strings that cells share are held in memory
+    cells, plain, full, width, last = folder / "cells", folder / "sheet", list[str](), 0, 0
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        sheets = {sheet.title: [row for row in sheet.iter_rows(values_only=True) if any(row)] for sheet in book}
+        formats = book.epoch, book._date_formats, book._timedelta_formats
+        for sheet in book:  # by its rows: the size that it declares may be wrong, and rows out of order would be lost
+            with sheet._get_source() as source, cells.open("a", encoding="utf-8", newline="") as out:
+                for number, found in WorkSheetParser(source, sheet._shared_strings, True, *formats).parse():
+                    given = [(cell["column"], as_text(cell["value"])) for cell in found if cell["value"] is not None]
+                    if given and full and full[0] != sheet.title:
+                        full.append(sheet.title)
+                        break
+                    if given:
+                        row = dict(given)
+                        if number <= last or len(row) < len(given):
+                            raise InputError(f"{file}: row {number} of {sheet.title!r} is out of order; save it again")
+                        full, last, width = [sheet.title], number, max(width, *row)
+                        check_bound(file, number * width, *CELLS)
+                        csv.writer(out).writerow([row.get(i, "") for i in range(1, width + 1)])
+    except InputError:
+        raise
     except Exception as error:  # zipfile, XML and openpyxl each have their own words for "damaged"
         raise InputError(f"{file} is not a readable .xlsx file ({error}); save it again") from error
-    full = [title for title, rows in sheets.items() if rows]
+    with cells.open(encoding="utf-8", newline="") as rows, plain.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows(row + [""] * (width - len(row)) for row in csv.reader(rows))
     if not full:
         raise InputError(f"{file} has no sheet with anything in it")
-    plain, rows = folder / "sheet", sheets[full[0]]
-    with plain.open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator="\n").writerows([as_text(cell) for cell in row] for row in rows)
     return plain, [f"{file.name}: only the first of {len(full)} sheets was read, {full[0]!r}"] if full[1:] else []
 
 
