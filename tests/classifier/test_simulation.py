@@ -96,6 +96,21 @@ def test_episodes_keep_the_examples_out_and_say_what_each_node_is(planted):
     assert convert(asdict(found), Simulated) == found
 
 
+def test_the_means_of_bands_are_those_of_their_rows():
+    p, hit = torch.tensor([0.85] * 30 + [0.95] * 10 + [1.0] * 15), torch.tensor([1.0] * 15 + [0.0] * 15 + [1.0] * 25)
+    weight = torch.ones(55)
+    weight[:15] = 3
+    found = simulation.band_means(hit, p, weight)
+    assert found[8:].tolist() == [0.75, 1.0] and bool(found[:8].isnan().all())
+    assert bool(simulation.band_means(hit[:19], p[:19], weight[:19]).isnan().all())  # too few rows
+
+
+def test_simulations_keep_the_truth_of_their_figures(planted):
+    found = planted.model.nearest(3)
+    assert len(found.truth["right"]) == len(found.gaps["right"]) == found.episodes
+    assert 0.5 < sum(found.truth["right"]) / found.episodes <= 1 and "band 9" in found.gaps
+
+
 def test_how_to_tell_other_is_learned_only_where_a_class_was_simulated_as_other():
     taught = NoveltyModel((1.0,) * 9, (2.0,) * 5, (0.8, 0.1, 0.03))
     blind = NoveltyModel((3.0,) * 9, (9.0,) * 5, (0.7, 0.2, 0.005))

@@ -312,9 +312,12 @@ def test_an_own_model_is_evaluated_on_classes_it_did_not_learn(run, home):
     words = ["evaluate", home / "m", "--tasks", 20, "--k-shot", 3, "--n-query", 5]
     code, out, _ = run(*words)
     assert code == 0 and "probe, your graph:" in out and "Tasks of validation classes: " in out
+    assert out.startswith("Open-set classification") and out.index("of all rows right") < out.index("Closed-set tasks")
     document = json.loads(run(*words, "--json")[1])
     assert document["kind"] == "validation" and len(document["classes"]) == document["n_way"] == 2
     assert 0.5 < document["accuracy"] <= 1 and len(document["per_task"]) == 20
+    told = document["open_set"]
+    assert told["simulations"] > 0 and told["right"]["low"] <= told["right"]["mean"] <= told["right"]["high"] <= 1
     code, _, err = run("evaluate", home / "m", "--n-query", 500)
     assert code == 2 and "Ask for fewer with --n-query" in err
     assert run("evaluate", home / "m", "--pool", "tasks.npz")[0] == 2

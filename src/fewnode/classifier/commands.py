@@ -23,7 +23,7 @@ from ..training.loop import Callback
 from .classifier import FewShotClassifier, check_folder
 from .inputs import TableSource, class_name, class_sizes, find_nodes, sorted_by_name
 from .predictions import UNKNOWN, Predictions
-from .simulation import Counts, Expectation, Progress
+from .simulation import Counts, Expectation, Progress, Simulated
 
 Say = Callable[[str], None]  # told in a line what is being done
 
@@ -225,9 +225,11 @@ def write_predictions(
 
 @dataclass(frozen=True)
 class EvaluatedTables:
-    """What ``evaluate_tables`` measured, and on tasks of which classes: ``unseen`` by the training or not."""
+    """What ``evaluate_tables`` measured, and on tasks of which classes: ``unseen`` by the training or not;
+    ``open_set`` is what simulations of open-set classification achieved."""
 
     classifier: FewShotClassifier
+    open_set: Simulated
     classes: tuple[str, ...]
     unseen: bool
     found: Evaluation
@@ -257,6 +259,7 @@ def evaluate_tables(
             f"tasks with {k_shot} examples and {n_query} queries of each class need two classes of {k_shot + n_query} "
             f"labelled nodes that the model did not learn from; there are {len(chosen)}. Ask for fewer with n_query="
         )
+    open_set = classifier.open_set_model().nearest(k_shot)
     n_way = n_way or min(shape["n_way"], len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)
-    return EvaluatedTables(classifier, tuple(large[c] for c in chosen), len(others) >= 2, found)
+    return EvaluatedTables(classifier, open_set, tuple(large[c] for c in chosen), len(others) >= 2, found)

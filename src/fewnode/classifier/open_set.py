@@ -23,7 +23,7 @@ from .inputs import KnownClasses, class_name, class_sizes
 from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot, shuffled
 from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
-from .simulation import Counts, Expectation, Progress, Simulated, collapsed, expectation, simulate
+from .simulation import Counts, Estimate, Expectation, Progress, Simulated, collapsed, estimate, expectation, simulate
 
 MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.safetensors"
 
@@ -345,6 +345,11 @@ class OpenSetTask:
         """The accuracy to expect of rows with such counts."""
         simulated = self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]))
         return expectation(tuple(self.examples), counts, simulated.gaps, simulated.episodes)
+
+    def band_accuracy(self, band: int, probability: float, rows: int) -> Estimate:
+        """The accuracy to expect of ``rows`` whose classes have a mean ``probability``, in a ``band`` of a tenth."""
+        simulated = self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]))
+        return estimate(probability, simulated.gaps.get(f"band {band}", ()), rows)
 
     def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
         """The accuracy to expect of rows with these probabilities, of which only the ``accepted`` get a label."""

@@ -6,7 +6,7 @@ the accuracy that probabilities imply missed the true one.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,9 @@ from .known_classes import HopFeatures, KnownClassModel, shuffled
 from .novelty import DEFAULT, Episode, Moments, NoveltyModel, Priors, class_features, node_features, propagated_mass
 
 Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
-Figures = dict[str, list[float]]  # right and known: one number each; precision and recall: one for each new class
+# right and known: one number each; precision and recall: one for each new class; band 0..9: share of right rows among
+# those whose class has a probability in this tenth
+Figures = dict[str, list[float]]
 
 
 # The accuracy to expect
@@ -170,12 +172,14 @@ def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequenc
 
 @dataclass(frozen=True)
 class Simulated:
-    """What ``episodes`` with classes shown by ``shots`` examples teach, and by how much figures missed the truth."""
+    """What ``episodes`` with classes shown by ``shots`` examples teach: the ``truth`` of their figures, and by how much
+    the implied ones missed it."""
 
     shots: int
     novelty: NoveltyModel
     gaps: dict[str, list[float]]
     episodes: int
+    truth: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,8 @@ def simulate(
         progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(shots)))
         episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random)]
         if episodes:
-            one = Simulated(shot, novelty.learn(episodes), _gaps(episodes), len(episodes))
+            gaps, truth = _gaps(episodes)
+            one = Simulated(shot, novelty.learn(episodes), gaps, len(episodes), truth)
             with_other = any(bool((e.truth > e.n_new).any()) for e in episodes)
             (found if with_other else without_other).append(one)
     return _completed(found, without_other)
@@ -366,19 +371,23 @@ def _episode(
     )
 
 
-def _gaps(episodes: Sequence[Episode]) -> Figures:
-    """By how much the figures of each episode missed the truth, with weights learned on the other simulations."""
-    found: Figures = {"right": [], "known": [], "precision": [], "recall": []}
+def _gaps(episodes: Sequence[Episode]) -> tuple[Figures, Figures]:
+    """By how much the figures of each episode missed the truth, with weights learned on the other simulations; and the
+    truth."""
+    found, truth = Figures(), Figures()
     for number in sorted({one.simulation for one in episodes}):
         others = [one for one in episodes if one.simulation != number]
         model = novelty.learn(others or episodes)
         for one in (one for one in episodes if one.simulation == number):
-            for name, gaps in _gap(model, one).items():
-                found[name] += gaps
-    return found
+            true, implied = _figures(model, one)
+            for name, gaps in differences(true, implied).items():
+                found.setdefault(name, []).extend(gaps)
+                truth.setdefault(name, []).extend(value for value in true[name] if not math.isnan(value))
+    return found, truth
 
 
-def _gap(model: NoveltyModel, one: Episode) -> Figures:
+def _figures(model: NoveltyModel, one: Episode) -> tuple[Figures, Figures]:
+    """The true figures of an episode, and those that probabilities imply."""
     utilities = model.utilities(one.nodes, one.classes)
     held = model.utilities(one.held_nodes, one.held_classes)
     pool = utilities[one.weight.cpu().multinomial(len(utilities), True, generator=torch.Generator().manual_seed(0))]
@@ -388,4 +397,16 @@ def _gap(model: NoveltyModel, one: Episode) -> Figures:
     best, groups = collapsed(joint, one.known.shape[1])
     implied = Counts.expected(best, groups, torch.ones_like(one.weight), one.weight)
     right = joint[:, : one.known.shape[1]].argmax(1) == one.y
-    return differences(Counts.achieved(best, one.truth, right, one.weight).figures(), implied.figures())
+    true, (sure, choice) = Counts.achieved(best, one.truth, right, one.weight).figures(), best.max(1)
+    hit = (choice == one.truth) & (right | (choice > 0))
+    by_band = (band_means(part.double(), sure, one.weight) for part in (hit, sure))
+    bands, told = ({f"band {i}": [mean] for i, mean in enumerate(means.tolist())} for means in by_band)
+    return true | bands, implied.figures() | told
+
+
+def band_means(values: Tensor, probability: Tensor, weight: Tensor, least: int = 20) -> Tensor:
+    """Means of ``values [n]`` over rows with a ``probability`` in each tenth, ``[10]``; nan where fewer than ``least``
+    rows are."""
+    band = (probability * 10).long().clamp(0, 9)
+    rows, total = (torch.bincount(band, part.double(), minlength=10) for part in (weight, values * weight))
+    return torch.where(torch.bincount(band, minlength=10) >= least, total / rows, torch.nan)

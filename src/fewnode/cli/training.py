@@ -5,6 +5,7 @@ import shlex
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -114,6 +115,12 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
         args.folder, **options.picked(args, *options.SHAPE), n_tasks=args.tasks, seed=args.seed, say=say
     )
     more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
+    truth = {name: figures for name, figures in done.open_set.truth.items() if "band" not in name}
+    more["open_set"] = {
+        "simulations": done.open_set.episodes,
+        "examples": done.open_set.shots,
+        **{name: {"mean": fmean(part), "low": min(part), "high": max(part)} for name, part in truth.items() if part},
+    }
     document = _evaluated(done.classifier.method, None, done.found, **more)
     emit(args, document, "evaluate", title=done.classifier.method, found=done.found)
 

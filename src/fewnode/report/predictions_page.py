@@ -10,6 +10,7 @@ from torch import Tensor
 from .. import __version__
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.inputs import node_name
+from ..classifier.open_set import OpenSetTask
 from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
 from ..files import PathLike, atomic_write
@@ -53,7 +54,7 @@ def write_predictions_page(
         sizes=class_sizes(classifier, answers),
         map=draw_map(classifier, answers),
         ranked=ranked(answers, about),
-        bins=confidence_bins(answers),
+        bins=confidence_bins(answers, classifier.question),
         next=to_label(answers, about),
     )
     with atomic_write(path) as file:
@@ -121,14 +122,17 @@ def ranked(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
     return parts
 
 
-def confidence_bins(answers: Answers) -> list[dict[str, Any]]:
-    """Rows by the probability of their class, in tenths. If probabilities are right, their mean is the accuracy."""
-    place = (answers.best * 10).long().clamp(0, 9)
-    rows, total = torch.bincount(place, minlength=10), torch.bincount(place, answers.best.double(), minlength=10)
-    return [
-        {"low": i / 10, "rows": int(rows[i]), "accuracy": float(total[i] / rows[i]) if rows[i] else None}
-        for i in range(int(place.min()), 10)
-    ]
+def confidence_bins(answers: Answers, question: OpenSetTask | None) -> list[dict[str, Any]]:
+    """Rows by the probability of their class, in tenths, with the accuracy to expect: the mean probability, corrected
+    by what it missed in simulations."""
+    place, found = (answers.best * 10).long().clamp(0, 9), list[dict[str, Any]]()
+    for i in range(int(place.min()), 10):
+        sure = answers.best[place == i]
+        value = float(sure.mean()) if len(sure) else None
+        if value is not None and question is not None:
+            value = question.band_accuracy(i, value, len(sure)).value
+        found.append({"low": i / 10, "rows": len(sure), "accuracy": value})
+    return found
 
 
 def to_label(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
