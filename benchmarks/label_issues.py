@@ -33,7 +33,6 @@ from sklearn.model_selection import StratifiedKFold
 
 from fewnode.classifier.known_classes import HopFeatures, KnownClassModel, ViewPCA
 from fewnode.classifier.label_issues import held_out_probabilities, label_doubt
-from fewnode.graph.edge_types import union
 from fewnode.graph.operators import normalized_adjacency
 from fewnode.nn.views import Views
 
@@ -81,16 +80,16 @@ def run_graph(name: str, draws: range) -> None:
         return
     graph = load(name)
     views = Views(graph.num_features).fit(graph)
-    seen, made, sources = union(views.use.seen(graph)), views(graph), views.sources(graph)
-    edges, x = normalized_adjacency(seen), ViewPCA.fit(made).coordinates(made, None)
-    hops = HopFeatures.of(seen, sources) if seen.has_features and seen.num_features > views.rank else None
+    seen, made, sources = views.use.seen(graph), views(graph), views.sources(graph)
+    edges, x = normalized_adjacency(seen), ViewPCA.fit(made, graph.ranks).coordinates(made, None)
+    hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
     words = tfidf(graph)
     for case, draw in todo:
         started = time.perf_counter()
         y, wrong = changed(graph.y.numpy(), x.numpy(), case, draw)
-        known, _ = KnownClassModel.fit(x, edges, torch.from_numpy(y), hops)
+        known, _ = KnownClassModel.fit(x, edges, torch.from_numpy(y), graph.ranks, hops)
         fitted = time.perf_counter()
-        nodes, p = held_out_probabilities(x, edges, torch.from_numpy(y), known, hops)
+        nodes, p = held_out_probabilities(x, edges, torch.from_numpy(y), graph.ranks, known, hops)
         judged = time.perf_counter()
         given, mistaken = y[nodes], wrong[nodes]
         baseline = cross_validated(words[nodes.numpy()], given)

@@ -175,7 +175,7 @@ def many(nodes: int) -> tuple[FewShotClassifier, np.ndarray, list[int]]:
     copies = -(-nodes // 20_000)
     graph, split = fewnode.planted(nodes // copies, 50, seed=0)
     view = fewnode.training_view(graph, split)
-    one = FewShotClassifier("probe").fit(view).learn_known()
+    one = FewShotClassifier("probe").fit(view)
     n, world = graph.num_nodes, one.open_set_model()
     edges = torch.stack([torch.repeat_interleave(torch.arange(n), graph.degree), graph.indices.long()])
     edges = torch.cat([edges + i * n for i in range(copies)], 1)

@@ -115,9 +115,13 @@ def steps(graph: fewnode.Graph, out: Path, watch: Peak) -> dict[str, list[float]
         before = [time.perf_counter(), time.process_time()]
 
     examples = {f"n{c}": [c + CLASSES * (3 + 7 * k) for k in range(5)] for c in range(CLASSES - NEW, CLASSES)}
-    classifier = fewnode.FewShotClassifier(steps=4, check_every=4).fit(graph)
-    done("views and fit")
-    classifier.learn_known(watch)
+
+    def progress(what: str, part: float) -> None:
+        if "views and fit" not in told:
+            done("views and fit")
+        watch(what, part)
+
+    classifier = fewnode.FewShotClassifier(steps=4, check_every=4).fit(graph, progress=progress)
     done("known classes")
     classifier.adapt(examples)
     done("adapt")

@@ -53,13 +53,11 @@ def main(out: Path) -> None:
     say(str(graph))
     say("Making six views of every node (the slowest part) ...")
     classifier = fewnode.FewShotClassifier("vantage", **SHAPE, **LIGHT)
-    classifier.fit(graph.with_labels(hidden_labels(graph)), split, callback=told)
+    classifier.fit(graph.with_labels(hidden_labels(graph)), split, callback=told, progress=stages())
     assert classifier.model is not None
     say("Testing on 500 tasks of unseen classes ...")
     accuracy = {"vantage": fewnode.evaluate(classifier.model, graph, split.novel, **SHAPE)}
     say(f"  vantage: {accuracy['vantage']}")
-    say("Learning the classes that have labels; playing new with some of them ...")
-    classifier.learn_known(stages())
     classifier.adapt(EXAMPLES)
     say("Five new classes, three examples each: every word without a label is asked what it is ...")
     found = classifier.predict_proba(classifier.unlabelled())

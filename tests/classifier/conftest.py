@@ -44,7 +44,7 @@ def planted_arrays(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def learned() -> FewShotClassifier:
-    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph()).learn_known()
+    return FewShotClassifier("probe", k_shot=3).fit(own_graph.graph())
 
 
 @pytest.fixture

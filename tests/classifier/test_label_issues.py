@@ -76,12 +76,12 @@ def test_the_only_node_of_a_class_is_not_judged(planted):
     assert bool(p.isfinite().all())
 
 
-def test_doubt_is_self_confidence_where_mistakes_are_alike_everywhere():
-    """With N_ji the same for all pairs, doubt is (1 - p_i) / p_i times a constant."""
+def test_doubt_where_mistakes_are_alike_everywhere():
+    """With N_ji the same for all pairs, doubt is the sum of the other p_j^3 / p_i times a constant."""
     p = torch.softmax(3 * torch.randn(200, 5, generator=torch.Generator().manual_seed(0)), 1)
     y = torch.arange(200) % 5
     doubt, own = label_doubt(p, y, smoothing=1e9), p.gather(1, y[:, None])[:, 0]
-    ratio = doubt * own / (1 - own)
+    ratio = doubt * own / p.scatter(1, y[:, None], 0).pow(3).sum(1)
     torch.testing.assert_close(ratio, ratio.mean().expand(200), rtol=1e-3, atol=0)
 
 
@@ -91,8 +91,8 @@ def test_doubt_of_a_pair_that_is_mixed_up():
     sure = torch.tensor([[0.9, 0.05, 0.05]]).repeat(100, 1)
     y = torch.zeros(100, dtype=torch.long)
     y[:10], y[99] = 1, 2
-    doubt = label_doubt(sure, y, sure=1.0)
-    assert float(doubt[0]) > 4 * float(doubt[99])
+    doubt = label_doubt(sure, y, sure=1.0, smoothing=20)
+    assert float(doubt[0]) > 3 * float(doubt[99])
 
 
 @pytest.mark.parametrize(("name", "value"), [("top", 0), ("folds", 1)])

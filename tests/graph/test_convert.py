@@ -56,6 +56,50 @@ def test_what_networkx_carries_and_cannot_be_used_is_said(change, message):
         Graph.of(source)
 
 
+@pytest.fixture
+def shelves():
+    """Books with a shelf and a number of pages; only the second has no shelf."""
+    source = networkx.Graph([("a", "b"), ("b", "c")])
+    for node, shelf, pages in (("a", "history", 90), ("b", None, 120), ("c", "travel", 300)):
+        source.add_node(node, pages=pages, **({} if shelf is None else {"shelf": shelf}))
+    return source
+
+
+def test_the_attribute_of_the_labels_can_be_named(shelves):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = Graph.of(shelves, label="shelf")
+    assert graph.y.tolist() == [0, -1, 1] and graph.class_names == ("history", "travel")
+    assert graph.feature_names == ("pages",)
+    with pytest.raises(InputError, match=r"label='shelves' is no attribute of the nodes; they have 'pages', 'shelf'"):
+        Graph.of(shelves, label="shelves")
+    with pytest.raises(InputError, match=r"label= names an attribute; .*ndarray.* has none"):
+        Graph.of(np.eye(3), label="shelf")
+
+
+def test_what_was_taken_for_labels_and_features_is_said_if_no_label_is_named(shelves):
+    with pytest.warns(
+        UserWarning, match=r"no attribute is y, label or class: no labels; features: 'pages'; not used: 'shelf'"
+    ):
+        assert not bool((Graph.of(shelves).y >= 0).any())
+    networkx.set_node_attributes(shelves, {"a": "u", "b": "v"}, "class")
+    with pytest.warns(UserWarning, match=r"the attribute 'class' holds the labels; .* Name the labels with label="):
+        assert Graph.from_networkx(shelves).class_names == ("u", "v")
+
+
+def test_igraph_and_pyg_take_the_name_of_the_labels_too():
+    igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+    source = igraph.Graph([(0, 1), (1, 2)])
+    source.vs["shelf"], source.vs["pages"] = ["u", None, "v"], [1, 2, 3]
+    assert Graph.of(source, label="shelf").class_names == ("u", "v")
+    pyg = pytest.importorskip("torch_geometric.data", reason="PyTorch Geometric is not installed")
+    data = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), shelf=torch.tensor([1, -1, 0]))
+    assert Graph.of(data, label="shelf").y.tolist() == [1, -1, 0]
+    assert Graph.from_pyg(data).y.tolist() == [-1, -1, -1]
+    with pytest.raises(InputError, match="label='kind' is no attribute of the nodes"):
+        Graph.from_pyg(data, label="kind")
+
+
 def test_igraph():
     igraph = pytest.importorskip("igraph", reason="igraph is not installed")
     source = igraph.Graph([(0, 1), (1, 2)], directed=True)

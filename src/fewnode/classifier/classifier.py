@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -157,10 +158,11 @@ class FewShotClassifier:
         source: TableSource | None = None,
         resume: PathLike | None = None,
         callback: Callback | None = None,
+        progress: Progress = lambda what, part: None,
         **columns: Any,
     ) -> Self:
-        """Train on the base classes of ``split``, by default chosen by size; without two such classes nothing is
-        trained and the method is ``probe``.
+        """Train on the base classes of ``split``, by default chosen by size, then learn all known classes from their
+        labels. Without two base classes nothing is trained and the method is ``probe``.
 
         Args:
             graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
@@ -169,7 +171,8 @@ class FewShotClassifier:
                 [2, E].
             nodes, x, y: beside edges, a table with a row for each node; or features [N, F] and labels [N].
             source, resume: the files the graph came from; a folder that keeps the state of the training.
-            callback: told a ``TrainingProgress`` after every step.
+            callback: told a ``TrainingProgress`` after every step of the training.
+            progress: told what is being learned of the known classes, and which part of it is done.
             columns: beside tables, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
         if not isinstance(split, ClassSplit | None):
@@ -199,7 +202,7 @@ class FewShotClassifier:
         self.known, self.source = KnownClasses.of(graph, split), source or inferred
         self._set_graph(ready, fitted=True)
         self.calibrations = usual_calibrations(self.model, ready, self.embedding(), self.known.split(ready))
-        return self
+        return self.learn_known(progress) if bool((graph.y >= 0).any()) else self
 
     def choose_split(self, graph: Graph) -> ClassSplit:
         """The base and validation classes that ``fit`` chooses by size."""
@@ -414,17 +417,18 @@ class FewShotClassifier:
         *,
         new_nodes: Any = None,
         new_edges: Any = None,
-    ) -> list[str]:
-        """The class of each node, by default of all, or of new nodes as in ``predict_proba``; "unknown" where its
-        probability is below the threshold."""
-        return self.predict_proba(nodes, new_nodes=new_nodes, new_edges=new_edges).labels(threshold, thresholds)
+    ) -> np.ndarray:
+        """The class of each node, by default of all, or of new nodes as in ``predict_proba``, as an array of text;
+        "unknown" where its probability is below the threshold."""
+        found = self.predict_proba(nodes, new_nodes=new_nodes, new_edges=new_edges)
+        return np.array(found.labels(threshold, thresholds), dtype=object)
 
     def score(self, nodes: Iterable[Any] | None, y: Iterable[Any]) -> float:
         """The share of nodes, by default of all, whose predicted class has the name that ``y`` gives."""
-        predicted, wanted = self.predict(nodes), [str(name) for name in y]
+        predicted, wanted = self.predict(nodes), np.array([str(name) for name in y], dtype=object)
         if len(predicted) != len(wanted):
             raise InputError(f"y has {len(wanted)} classes for {len(predicted)} nodes; give one for each node")
-        return sum(a == b for a, b in zip(predicted, wanted, strict=True)) / max(1, len(wanted))
+        return float((predicted == wanted).mean()) if len(wanted) else 0.0
 
     def _predict_new(self, nodes: Any, edges: Any) -> Predictions:
         task, graph = self._task(), self._graph()

@@ -3,7 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -71,8 +71,14 @@ def fit_tables(
     if understood is not None:
         understood(graph, split, source)
     work_folder(state)
-    with training or nullcontext() as callback:
-        classifier.fit(graph, split, source=source, resume=state, callback=callback)
+    with ExitStack() as stack:
+        callback = stack.enter_context(training or nullcontext())
+
+        def progress(what: str, part: float) -> None:
+            stack.close()  # the training is over
+            learning(what, part)
+
+        classifier.fit(graph, split, source=source, resume=state, callback=callback, progress=progress)
     classifier.save(out, force=force, data=data, progress=learning)
     if not classifier.interrupted:
         shutil.rmtree(state, ignore_errors=True)

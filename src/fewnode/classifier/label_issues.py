@@ -1,13 +1,14 @@
 """Labels that are probably wrong, found by confident learning (Northcutt, Jiang and Chuang 2021).
 
 Every labelled node is predicted by a model that was fitted without its label: ``p_j`` is the probability of class j.
-``N_ji`` is how often nodes of class j are labelled i, counted where the predictions are surest. The probability that
-the label i of a node is wrong is then::
+``N_ji`` is how often nodes of class j are labelled i, counted where the predictions are surest. How
+doubtful the label i of a node is follows from both::
 
-    doubt = sum_{j != i} N_ji p_j / p_i        (at most 1)
+    doubt = sum_{j != i} N_ji p_j^3 / p_i        (at most 1)
 
-With mistakes spread over all classes this ranks nodes by ``p_i``, cleanlab's self-confidence. Where two classes are
-mistaken for each other, the model learns the mistake and ``p_i`` is not small: ``N`` makes up for it.
+With mistakes spread over all classes this is nearly the order of ``p_i``, cleanlab's self-confidence. Where two classes
+are mistaken for each other, the model learns the mistake and ``p_i`` is not small: ``N`` makes up for it. The power of
+``p_j`` keeps nodes that the model is not sure of behind those that it is sure of.
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ def held_out_probabilities(
     return order, probabilities
 
 
-def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.5, smoothing: float = 20.0) -> Tensor:
+def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.5, smoothing: float = 200.0) -> Tensor:
     """How doubtful each label ``y [L]`` is, given held-out ``probabilities [L, C]``: the sum above, not cut at 1.
 
     ``N`` is counted on the surest predictions of each class, a share ``sure`` of them. ``smoothing`` is the number of
@@ -74,7 +75,7 @@ def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.5, smoothing: 
     rate = (counts.sum() - counts.diagonal().sum() + 1) / (counts.sum() + 1)
     usual = torch.full_like(counts, float(rate) / max(1, n_classes - 1)).fill_diagonal_(1 - float(rate))
     noise = (counts + smoothing * usual) / (counts.sum(1, keepdim=True) + smoothing)
-    mistaken = probabilities @ noise.fill_diagonal_(0)
+    mistaken = probabilities**3 @ noise.fill_diagonal_(0)
     return (mistaken / probabilities.clamp(min=1e-12)).gather(1, y[:, None])[:, 0]
 
 

@@ -21,6 +21,7 @@ from .arrays import checked_csr, checked_features, flat, to_numpy, to_scipy
 if TYPE_CHECKING:
     from .graph import Graph
 
+FEATURES = ("text", "category", "number", "date", "vectors")
 TAKEN = (
     "a Graph, DataFrames or files of edges (and nodes), a graph of NetworkX, igraph, PyTorch Geometric or DGL, a "
     "sparse or square adjacency, or edges [2, E]"
@@ -33,14 +34,17 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
         return frame_arguments(given, nodes, **options)
     if nodes is not None:
         raise InputError(f"nodes= belongs to a table of edges; {_type_of(given)} brings its own nodes")
+    attributes = {name: options.pop(name) for name in ("label", "weight", "edge_type") if name in options}
     if hasattr(given, "canonical_etypes"):
-        found = dgl_arguments(given)
+        found = dgl_arguments(given, **attributes)
     elif hasattr(given, "node_types") or hasattr(given, "edge_index"):
-        found = pyg_arguments(given)
+        found = pyg_arguments(given, **attributes)
     elif hasattr(given, "vs") and hasattr(given, "es"):
-        found = igraph_arguments(given)
+        found = igraph_arguments(given, **attributes)
     elif hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "is_directed"):
-        found = networkx_arguments(given)
+        found = networkx_arguments(given, **attributes)
+    elif attributes:
+        raise InputError(f"{next(iter(attributes))}= names an attribute; {_type_of(given)} has none")
     elif sp.issparse(given):
         found = scipy_arguments(given)
     elif isinstance(given, np.ndarray | torch.Tensor | list | tuple):
@@ -129,7 +133,8 @@ def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any
         for held in graph.nodes.values():
             del held["name"]
         graph = networkx.relabel_nodes(graph, names)
-    return networkx_arguments(graph, **{"y": "label", **attributes})
+    label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a place on a map
+    return networkx_arguments(graph, **{"label": label, **attributes})
 
 
 def _columns(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
@@ -145,26 +150,40 @@ def _attribute_arguments(
     carried: Mapping[str, Sequence[Any]],
     *,
     x: str | None = "x",
-    y: str | None = "y",
+    label: str | None = None,
     weight: str | None = "weight",
     edge_type: str | None = "edge_type",
 ) -> dict[str, Any]:
     """The arguments in a NetworkX or igraph graph: edges from the positions of their ``ends`` among the ``nodes``;
     names, features, labels, weights and types from the ``columns`` of nodes and what edges have ``carried``.
 
-    Features are the vector ``x``, or where there is none all other attributes, read as the columns of a table; none, if
-    ``x`` is None. An edge without a weight weighs one; either all edges have a type or none has.
+    Labels are the attribute ``label``; if it is not named, ``y``, ``label`` or ``class``. Features are the vector
+    ``x``, or where there is none all other attributes, read as the columns of a table; none, if ``x`` is None. A
+    warning says what was taken for what, unless the label is named. An edge without a weight weighs one; either all
+    edges have a type or none has.
     """
     found: dict[str, Any] = {"node_names": [str(node) for node in nodes], "directed": bool(graph.is_directed())}
     found["edge_index"] = np.array(ends, dtype=np.int64).reshape(-1, 2).T
-    label = next((name for name in ("y", "label", "class") if name in columns), None) if y == "y" else y
-    if label is not None and label in columns:
-        found["y"] = columns[label]
-    rest = {name: values for name, values in columns.items() if name != label}
+    given = next((name for name in ("y", "label", "class") if name in columns), "") if label is None else label
+    if given and given not in columns:
+        there = ", ".join(map(repr, columns)) or "no attributes"
+        raise InputError(f"label={given!r} is no attribute of the nodes; they have {there}")
+    if given:
+        found["y"] = columns[given]
+    rest, used = {name: values for name, values in columns.items() if name != given}, list[str]()
     if x is not None and x in columns:
-        found["x"] = _vectors(nodes, columns[x], x)
+        found["x"], used = _vectors(nodes, columns[x], x), [x]
     elif x is not None and rest and nodes:
-        found |= _table_features(found["node_names"], rest)
+        features = _table_features(found["node_names"], rest)
+        used = [role.column for role in features.roles if role.use in FEATURES]
+        found |= {name: features.arguments.get(name) for name in ("x", "feature_names", "node_titles")}
+    if label is None and rest and (not given or x not in columns):
+        labels = (
+            f"the attribute {given!r} holds the labels" if given else "no attribute is y, label or class: no labels"
+        )
+        parts = {"features": used, "not used": [name for name in rest if name not in used]}
+        told = [f"{part}: {', '.join(map(repr, some))}" for part, some in parts.items() if some]
+        warnings.warn(f"{'; '.join([labels, *told])}. Name the labels with label=", stacklevel=2)
     weights, types = (carried.get(name or "", ()) for name in (weight, edge_type))
     for (a, b), value in zip(ends, weights, strict=False):
         if value is not None and not isinstance(value, int | float | np.number):
@@ -191,14 +210,13 @@ def _vectors(nodes: Sequence[Any], rows: Sequence[Any], name: str) -> np.ndarray
     return matrix[:, None] if matrix.ndim == 1 else matrix
 
 
-def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> tables.GraphTables:
     """Attributes read as a table of nodes would be: numbers, categories and texts."""
     held = {name: _column(values) for name, values in columns.items()}
     nodes = Table.of("the node attributes", {"id": np.array(ids, dtype=object), **held})
     ends = np.array([ids[0], ids[0]], dtype=object)
     edges = Table.of("the edges", {"source": ends[:1], "target": ends[1:]})
-    known = tables.graph_tables(edges, nodes, id_column="id", label_column="")
-    return {name: known[name] for name in ("x", "feature_names")}
+    return tables.read_graph(edges, nodes, id_column="id", label_column="")
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
@@ -265,25 +283,30 @@ def _written(value: Any) -> Any:
 # --- PyTorch Geometric and DGL: graphs of one type of node and edge, or of several.
 
 
-def pyg_arguments(data: Any) -> dict[str, Any]:
-    """The arguments in a ``Data`` or ``HeteroData``."""
+def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
+    """The arguments in a ``Data`` or ``HeteroData``; ``label`` is the attribute of the labels, by default ``y``."""
     if not hasattr(data, "node_types"):
-        return _typed_arguments({"": (data.num_nodes, data)}, {("", "", ""): (_first(data, "edge_index"), data)})
+        edges = {("", "", ""): (_first(data, "edge_index"), data)}
+        return _typed_arguments({"": (data.num_nodes, data)}, edges, label)
     return _typed_arguments(
         {name: (data[name].num_nodes, data[name]) for name in data.node_types},
         {ends: (_first(data[ends], "edge_index"), data[ends]) for ends in data.edge_types},
+        label,
     )
 
 
-def dgl_arguments(graph: Any) -> dict[str, Any]:
-    """The arguments in a DGL graph."""
+def dgl_arguments(graph: Any, label: str | None = None) -> dict[str, Any]:
+    """The arguments in a DGL graph; ``label`` as in ``pyg_arguments``."""
     return _typed_arguments(
         {name: (graph.num_nodes(name), graph.nodes[name].data) for name in graph.ntypes},
         {ends: (torch.stack(graph.edges(etype=ends)), graph.edges[ends].data) for ends in graph.canonical_etypes},
+        label,
     )
 
 
-def _typed_arguments(nodes: Mapping[str, Any], edges: Mapping[tuple[str, str, str], Any]) -> dict[str, Any]:
+def _typed_arguments(
+    nodes: Mapping[str, Any], edges: Mapping[tuple[str, str, str], Any], label: str | None
+) -> dict[str, Any]:
     """One graph of all types of ``nodes`` (their number and what they hold) and ``edges`` (their ends and what they
     hold). Edges keep their types; the type of a node is a category among its features, and the features of the types
     stand side by side."""
@@ -291,7 +314,9 @@ def _typed_arguments(nodes: Mapping[str, Any], edges: Mapping[tuple[str, str, st
         raise InputError("a type of nodes does not tell how many there are; set num_nodes")
     sizes = {name: int(size) for name, (size, _) in nodes.items()}
     features = {name: _first(held, "x", "feat", "feature", "features") for name, (_, held) in nodes.items()}
-    given = {name: _first(held, "y", "label", "labels") for name, (_, held) in nodes.items()}
+    given = {name: _first(held, *([label] if label else ("y", "label", "labels"))) for name, (_, held) in nodes.items()}
+    if label and all(y is None for y in given.values()):
+        raise InputError(f"label={label!r} is no attribute of the nodes")
     labels = {name: None if y is None else flat(y) for name, y in given.items()}
     indices = {ends: _edge_index(ends, index) for ends, (index, _) in edges.items()}
     weights = {ends: _weight(held, ends) for ends, (_, held) in edges.items()}

@@ -333,7 +333,7 @@ class Graph:
             given: the graph, or the edges.
             nodes: a table of nodes beside one of edges.
             options: those of ``from_files`` for tables, else those of ``from_edges``, such as ``x``, ``y`` and
-                ``directed``.
+                ``directed``. ``label`` names the attribute of the labels in a graph of another library.
         """
         if isinstance(given, Graph) and nodes is None and not options:
             return given
@@ -345,19 +345,19 @@ class Graph:
         return cls.from_edges(**convert.frame_arguments(edges, nodes, **options))
 
     @classmethod
-    def from_pyg(cls, data: "Data | HeteroData", *, directed: bool = False) -> "Graph":
-        """A graph from a PyTorch Geometric ``Data`` or ``HeteroData``.
+    def from_pyg(cls, data: "Data | HeteroData", *, label: str | None = None, directed: bool = False) -> "Graph":
+        """A graph from a PyTorch Geometric ``Data`` or ``HeteroData``; ``label`` names the attribute of the labels.
 
         ``edge_weight`` (or an ``edge_attr`` of one positive number) are weights, ``edge_type`` are edge types; a
         warning names other edge attributes, which are left out. Several types of nodes become one graph: edge types
         are kept, and the type of a node is a feature beside those of its type.
         """
-        return cls.from_edges(**convert.pyg_arguments(data), directed=directed)
+        return cls.from_edges(**convert.pyg_arguments(data, label), directed=directed)
 
     @classmethod
-    def from_dgl(cls, graph: Any, *, directed: bool = False) -> "Graph":
+    def from_dgl(cls, graph: Any, *, label: str | None = None, directed: bool = False) -> "Graph":
         """A graph from DGL, as ``from_pyg``: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges."""
-        return cls.from_edges(**convert.dgl_arguments(graph), directed=directed)
+        return cls.from_edges(**convert.dgl_arguments(graph, label), directed=directed)
 
     @classmethod
     def from_networkx(cls, graph: "networkx.Graph", **attributes: str | None) -> "Graph":
@@ -366,7 +366,7 @@ class Graph:
         Args:
             graph: the graph.
             attributes: which attributes are read. ``x``: of nodes, features, on all nodes; without it all others are
-                features; None: none. ``y``: of nodes, labels, on some nodes; by default also ``label`` or ``class``.
+                features; None: none. ``label``: of nodes, on some of them; by default ``y``, ``label`` or ``class``.
                 ``weight``: of edges; an edge without one weighs one. ``edge_type``: of edges.
         """
         return cls.from_edges(**convert.networkx_arguments(graph, **attributes))
