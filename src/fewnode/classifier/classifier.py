@@ -190,7 +190,7 @@ class FewShotClassifier:
             if stored:
                 raise InputError(f"{few} on. Label more nodes, or ask for fewer with min_size=")
             self.notes.append(f"{few} {method} on: the training-free probe is used instead")
-            warnings.warn(self.notes[0], stacklevel=2)
+            warnings.warn(self.notes[0], stacklevel=3)  # past the decorator of the class
             method, options = "probe", {}
         if stored:
             _check_memory(graph)
