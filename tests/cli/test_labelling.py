@@ -65,11 +65,16 @@ def test_a_folder_without_a_model_and_a_damaged_journal(run, folder, tmp_path):
 
 
 def test_other_machines_are_let_in_only_when_it_is_said(run, folder):
-    code, err, session = run(folder, "--host", "0.0.0.0")
-    assert code == 2 and "--allow-remote" in err and session is None
-    code, err, _ = run(folder, "--host", "0.0.0.0", "--allow-remote")
+    code, err, _ = run(folder, "--host", "0.0.0.0")
     assert code == 0 and "plain HTTP" in err
     assert "plain HTTP" not in run(folder)[1]
+
+
+def test_people_have_names_that_differ(run, folder):
+    assert run(folder, "--people", "ann,bob", "--twice", "0.5")[2].twice == 0.5
+    for words in (("--people", "ann,ann"), ("--twice", "2")):
+        code, err, session = run(folder, *words)
+        assert code == 2 and "names that differ" in err and session is None
 
 
 def test_a_port_that_is_taken(run, folder):

@@ -4,7 +4,7 @@ import pytest
 
 from fewnode.errors import InputError
 from fewnode.files import convert
-from fewnode.labelling.labels import Labels, Step
+from fewnode.labelling.labels import SETTLED, Answer, Labels, Step
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_nodes_are_given_to_classes_and_taken_back(labels):
     do(labels, "skip", nodes=["f", "a"])  # what has a class keeps it
     assert labels.classes == ("mule", "phisher")
     assert labels.examples() == {"mule": ["a", "b"], "phisher": ["c"], "baker": ["d"], "other": ["e"]}
-    assert labels.marks["f"] == "" and labels.answers() == 4
+    assert labels.marks["f"] == "" and labels.count_answers() == 4
     do(labels, "take", nodes=["b"])
     do(labels, "label", nodes=["a"], **{"class": "phisher"})  # another class after all
     assert labels.examples() == {"phisher": ["a", "c"], "baker": ["d"], "other": ["e"]}
@@ -105,4 +105,55 @@ def test_a_class_with_too_few_labels_is_given_no_more():
     labels = Labels(known=("baker", "barber"), small=("barber",))
     with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to learn from"):
         labels.change(Step("label", ["n1"], label="barber"))
-    assert labels.change(Step("label", ["n1"], label="baker")).marks == {"n1": "baker"}
+    assert labels.change(Step("label", ["n1"], label="baker")).answers == {("n1", ""): Answer("baker")}
+
+
+def test_people_answer_apart_and_the_majority_counts(labels):
+    for who, name in (("ann", "mule"), ("bob", "phisher")):
+        do(labels, "label", nodes=["a"], who=who, **{"class": name})
+    assert labels.marks == {"a": None} and labels.examples() == {}  # they differ
+    do(labels, "label", nodes=["a"], who="cid", **{"class": "mule"})
+    assert labels.marks == {"a": "mule"}
+    do(labels, "label", nodes=["a"], who="bob", settle=True, **{"class": "phisher"})
+    assert labels.marks == {"a": "phisher"} and labels.answers["a"][SETTLED] == Answer("phisher")
+    do(labels, "take", nodes=["a"], who="cid")  # takes the decision back as well
+    assert labels.marks == {"a": None}
+
+
+def test_an_unsure_answer_waits_and_a_comment_stays(labels):
+    do(labels, "label", nodes=["a"], unsure=True, text="looks odd", **{"class": "mule"})
+    assert labels.marks == {"a": None} and labels.examples() == {}
+    do(labels, "label", nodes=["a"], **{"class": "mule"})
+    assert labels.answers["a"][""] == Answer("mule", False, "looks odd") and labels.marks == {"a": "mule"}
+    do(labels, "label", nodes=["a"], text="", **{"class": "mule"})
+    assert labels.answers["a"][""].text == ""
+
+
+def test_everybody_undoes_their_own_steps(labels):
+    do(labels, "label", nodes=["a"], who="ann", **{"class": "mule"})
+    do(labels, "label", nodes=["b"], who="bob", **{"class": "mule"})
+    do(labels, "undo", who="ann")
+    assert labels.examples() == {"mule": ["b"]} and labels.classes == ("mule",)  # bob uses the class
+    with pytest.raises(InputError, match="nothing to undo"):
+        do(labels, "undo", who="ann")
+    do(labels, "redo", who="ann")
+    assert labels.examples() == {"mule": ["b", "a"]}
+    do(labels, "rename", name="mule", to="donkey", who="bob")
+    with pytest.raises(InputError, match=r"others have worked since \(rename mule to donkey"):
+        do(labels, "undo", who="ann")
+    do(labels, "undo", who="bob")
+    do(labels, "undo", who="bob")
+    assert labels.examples() == {"mule": ["a"]}
+
+
+def test_classes_have_descriptions_that_follow_them(labels):
+    do(labels, "class", name="mule", text="moves money")
+    do(labels, "describe", name="baker", text="bakes")
+    do(labels, "rename", name="mule", to="donkey")
+    assert labels.about == {"donkey": "moves money", "baker": "bakes"}
+    do(labels, "remove", name="donkey")
+    assert labels.about == {"baker": "bakes"}
+    do(labels, "undo")
+    assert labels.about["donkey"] == "moves money"
+    with pytest.raises(InputError, match="at most 4,000"):
+        do(labels, "describe", name="baker", text="x" * 4001)

@@ -6,12 +6,15 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
 import warnings
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,8 @@ import own_graph
 from fewnode.classifier.commands import fit_tables, predict_tables
 from fewnode.classifier.inputs import TableSource
 from fewnode.errors import InputError
-from fewnode.labelling.server import label
+from fewnode.labelling import server as server_module
+from fewnode.labelling.server import Guard, label
 from labelling_data import members
 
 SRC = Path(__file__).parents[2] / "src"
@@ -71,17 +75,26 @@ class Process:
 class Thread:
     """``fewnode label`` as a thread: another process would take seconds to import torch."""
 
-    def __init__(self, folder: Path) -> None:
-        self.said, self.servers = [], []
-        run = functools.partial(label, folder, browser=False, say=self.said.append)
+    def __init__(self, folder: Path, **options) -> None:
+        self.said, self.servers, self.guards = [], [], []
+        run = functools.partial(label, folder, browser=False, say=self.said.append, **options)
         self.thread = threading.Thread(target=run, daemon=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(uvicorn, "Server", self._server)
+            patch.setattr(server_module, "Guard", self._guard)
             self.thread.start()
             while not self.servers and self.thread.is_alive():
                 time.sleep(0.01)
         assert self.servers, self.said
-        self.url = next(found[0] for line in self.said if (found := re.search(r"http://\S+", line)))
+
+    @property
+    def url(self) -> str:
+        """A link of the first person; each works once."""
+        return self.guards[0].link(self.guards[0].people[0])
+
+    def _guard(self, *args):
+        self.guards.append(Guard(*args))
+        return self.guards[-1]
 
     def _server(self, config, kind=uvicorn.Server):
         self.servers.append(kind(config))
@@ -106,8 +119,8 @@ def browser():
 def serve():
     servers = []
 
-    def start(folder, kind=Thread):
-        servers.append(kind(folder))
+    def start(folder, kind=Thread, **options):
+        servers.append(kind(folder, **options))
         return servers[-1]
 
     yield start
@@ -119,7 +132,7 @@ def serve():
 def served(home, tmp_path_factory):
     """Where a page is served, for tests that label nothing."""
     server = Thread(Path(shutil.copytree(home / "m", tmp_path_factory.mktemp("served") / "model")))
-    yield server.url
+    yield server
     server.stop()
 
 
@@ -244,7 +257,7 @@ def test_two_windows_see_each_other_and_a_class_is_renamed_merged_and_removed(wi
 
 
 def test_the_mouse_lasso_and_more_like_this(window, served):
-    page = window(served)
+    page = window(served.url)
     box = page.locator("#points").bounding_box()
     node = page.evaluate("async (name) => (await (await fetch('/api/search?q=' + name)).json())[0].id", members(0)[0])
     at = page.evaluate("i => fewnode.map.toScreen(fewnode.map.placeOf(fewnode.map.ids.indexOf(i)))", node)
@@ -299,10 +312,10 @@ def test_hostile_ids_and_texts_stay_text(window, serve, tmp_path):
 
 
 def test_a_wrong_token_and_a_foreign_page_get_nothing(window, served, tmp_path):
-    base = served.partition("?")[0]
+    base = served.url.partition("?")[0]
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(base)
-    page = window(served)
+    page = window(served.url)
     foreign = page.context.new_page()
     (tmp_path / "evil.html").write_text("<title>evil</title>")
     foreign.goto(f"file://{tmp_path}/evil.html")
@@ -317,7 +330,7 @@ def test_a_wrong_token_and_a_foreign_page_get_nothing(window, served, tmp_path):
 
 @pytest.mark.parametrize(("scheme", "width", "height"), [("dark", 1280, 720), ("light", 820, 1180)])
 def test_dark_and_light_and_a_tablet(window, served, scheme, width, height):
-    page = window(served, color_scheme=scheme)
+    page = window(served.url, color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": height})
     find(page, members(0)[0])
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -346,8 +359,156 @@ def test_what_is_typed_wins_over_a_class_it_is_a_part_of(window, serve, folder):
 
 
 def test_no_stray_words_where_several_nodes_are_selected(window, served):
-    page = window(served)
+    page = window(served.url)
     find(page, members(0)[0])
     page.keyboard.press("m")
     page.wait_for_function("() => fewnode.rows.length > 1")
     assert "false" not in page.locator("body").inner_text()
+
+
+def picture() -> bytes:
+    """A picture of one pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0\xff\0\0")) + chunk(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def titled(tmp_path_factory):
+    """A model of nodes with titles, towns, links and pictures; the pictures are served by a server of their own."""
+    folder, asked = tmp_path_factory.mktemp("titled"), []
+
+    class Pictures(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "image/png")
+            self.end_headers()
+            self.wfile.write(picture())
+
+        def log_message(self, *args):
+            pass
+
+    pictures = ThreadingHTTPServer(("127.0.0.1", 0), Pictures)
+    threading.Thread(target=pictures.serve_forever, daemon=True).start()
+    own_graph.write_tables(folder)
+    first, *lines = (folder / "nodes.csv").read_text().splitlines()
+    here = f"http://127.0.0.1:{pictures.server_port}"
+    more = [
+        f"Mx {i} Doe,{'Ulm' if i % 3 else 'Bonn'},https://example.org/{i},{here}/{i}.png" for i in range(len(lines))
+    ]
+    rows = [f"{line},{rest}" for line, rest in zip(lines, more, strict=True)]
+    own_graph.write(folder / "nodes.csv", [f"{first},name,town,home,photo", *rows])
+    options = {"category_column": ["town"], "ignore_column": ["home", "photo"]}
+    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv", **options)
+    fit_tables(source, folder / "model", method="probe", settings={"k_shot": 3})
+    yield folder / "model", asked
+    pictures.shutdown()
+
+
+@pytest.fixture
+def with_titles(titled, tmp_path):
+    return Path(shutil.copytree(titled[0], tmp_path / "titled"))
+
+
+def test_titles_links_and_pictures_are_shown(window, serve, with_titles, titled):
+    page = window(serve(with_titles).url)
+    page.keyboard.press("/")
+    page.locator("#words").fill("Mx 6 Doe")
+    page.wait_for_function("() => document.querySelector('#hit0 .user')?.textContent === 'Mx 6 Doe'")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => fewnode.rows[0]?.name === 'n6'")
+    assert page.locator("#node h3").inner_text() == "Mx 6 Doe"
+    link = page.locator("#node td a").first
+    assert link.get_attribute("href") == "https://example.org/6" and "noopener" in link.get_attribute("rel")
+    page.wait_for_function("() => document.querySelector('#node td img')?.naturalWidth === 1")
+    assert "/6.png" in titled[1] and page.problems == []
+    name_class(page, "mule")
+    page.wait_for_selector("#why h4")
+    assert re.search(r"Mx \d+ Doe", page.locator("#why").inner_text())
+    page.locator("#points").hover()
+    page.locator("li[data-class=mule] .name").click()
+    assert "Mx 6 Doe" in page.locator("dialog").inner_text()
+
+
+def test_classes_are_described_answers_reviewed_and_undo_says_what_it_undid(window, serve, folder):
+    page = window(serve(folder).url)
+    find(page, members(0)[0])
+    name_class(page, "mule")
+    page.locator("li[data-class=mule] .name").click()
+    page.get_by_label("Description of the class").fill("moves money <b>for others</b>")
+    page.get_by_role("button", name="Save the description").click()
+    after_fit(page)
+    find(page, members(0)[1])
+    page.wait_for_selector("#node .hint:has-text('moves money <b>for others</b>')")
+    page.keyboard.press("u")
+    page.get_by_label("Comment on the answer").fill("or a courier?")
+    page.keyboard.press("Enter")
+    page.keyboard.press("1")
+    assert examples(page) == {"mule": 1} and page.evaluate("fewnode.state.unsettled") == 1  # unsure: it waits
+    page.keyboard.press("Escape")
+    page.keyboard.press("r")
+    rows = page.locator("table.review tr[data-node]")
+    rows.first.wait_for()
+    assert rows.count() == 2 and "(not sure)" in rows.first.inner_text() and "or a courier?" in rows.first.inner_text()
+    page.get_by_role("button", name="not sure (1)").click()
+    page.wait_for_function("() => document.querySelectorAll('table.review tr[data-node]').length === 1")
+    rows.first.get_by_role("combobox").select_option("baker")
+    after_fit(page)
+    page.wait_for_function("() => fewnode.state.undo?.endsWith('as baker')")
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("z")
+    page.wait_for_selector(f"#toast:has-text('Undone: label {members(0)[1]} as baker')")
+    assert page.problems == []
+
+
+def test_known_classes_are_searched_and_questions_filtered(window, serve, with_titles):
+    page = window(serve(with_titles).url)
+    page.evaluate("document.getElementById('knownwords').hidden = false")
+    page.locator("#knownwords").fill("bar")
+    page.wait_for_function("() => document.querySelectorAll('#known li').length === 1")
+    page.locator("#column").select_option("town")
+    page.locator("#value").select_option("Bonn")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_function("() => fewnode.rows.length === 80")
+    page.locator("#points").focus()
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    page.wait_for_selector(".question, #node h3")
+    page.wait_for_function("() => fewnode.rows.length === 1")
+    assert page.evaluate("Number(fewnode.rows[0].name.slice(1)) % 3") == 0 and page.problems == []
+
+
+def test_two_people_disagree_and_a_third_settles_it(window, serve, folder):
+    server = serve(folder, people=["ann", "bob", "cid"], twice=1.0)
+    ann, bob, cid = (window(server.guards[0].link(who)) for who in ("ann", "bob", "cid"))
+    for page, name in ((ann, "mule"), (bob, "phisher")):
+        find(page, members(0)[0])
+        name_class(page, name)
+    find(ann, members(0)[1])
+    name_class(ann, "mule")
+    assert ann.evaluate("fewnode.state.who") == "ann" and examples(ann) == {"mule": 1}
+    cid.wait_for_function("() => fewnode.state.unsettled === 1")
+    cid.locator("#by").select_option("open")
+    cid.wait_for_function("name => fewnode.rows[0]?.name === name", arg=members(0)[0])
+    assert re.search(r"bob:\s+phisher", cid.locator("#node").inner_text())
+    cid.keyboard.press("1")
+    assert examples(cid) == {"mule": 2} and cid.evaluate("fewnode.state.unsettled") == 0
+    bob.keyboard.press("Escape")
+    bob.keyboard.press("a")  # what ann has answered is asked of bob too
+    bob.wait_for_function("name => fewnode.rows[0]?.name === name", arg=members(0)[1])
+    bob.keyboard.press("1")
+    after_fit(bob)
+    bob.keyboard.press("Escape")
+    bob.keyboard.press("r")
+    bob.wait_for_selector("dialog:has-text('Cohen')")
+    told = bob.locator("dialog").inner_text()
+    assert "ann and bob" in told and "2 nodes, 50 % alike" in told and "You are bob" in told
+    bob.get_by_role("button", name="New link").click()
+    bob.wait_for_selector("dialog .user:has-text('?token=')")
+    assert ann.problems == bob.problems == cid.problems == []
+    lines = (folder / "labels.jsonl").read_text()
+    assert all(f'"who": "{who}"' in lines for who in ("ann", "bob", "cid"))

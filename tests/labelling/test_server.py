@@ -26,7 +26,7 @@ ORIGIN = "http://127.0.0.1:8000"
 
 @pytest.fixture
 def guard():
-    return Guard("127.0.0.1", 8000, "secret")
+    return Guard("127.0.0.1", 8000, ("ann", "bob"), tokens={"secret": "ann", "hidden": "bob"})
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_the_conversation(client, served):
     assert [row["name"] for row in client.get(f"/api/rows?ids={seven},{three}").json()] == ["n7", "n3"]
     found = [row["name"] for row in client.get("/api/search?q=N23").json()]
     assert found[0] == "n23" and set(found[1:]) == {f"n23{i}" for i in range(10)}
-    assert step(client, do="undo").json()["redo"].startswith("label 2 nodes")
+    assert step(client, do="undo").json()["redo"] == "label 2 nodes as mule"
     assert step(client, do="redo").json()["undo"].endswith("mule")
 
 
@@ -162,16 +162,73 @@ def test_a_full_disk_is_said_and_nothing_is_changed(client, served, monkeypatch)
 def test_only_the_token_opens_the_page(stranger):
     for path in ("/", "/api/state", "/page/main.js", "/?token=wrong", "/api/state?token=wrong"):
         answer = stranger.get(path)
-        assert answer.status_code == 401 and "with its token" in answer.text
+        assert answer.status_code == 401 and "It works once" in answer.text
     assert step(stranger, do="undo").status_code == 401
     opened = stranger.get("/?token=secret")
     assert opened.headers["location"] == "/" and "httponly" in opened.headers["set-cookie"].lower()
     assert "samesite=strict" in opened.headers["set-cookie"].lower() and stranger.get("/").status_code == 200
+    cookie = opened.headers["set-cookie"].partition(";")[0]
+    assert cookie.startswith("fewnode-label-8000=") and "secret" not in cookie
+    assert stranger.get("/?token=secret").headers["location"] == "/"  # the same browser, once more
+    stranger.cookies.clear()
+    assert stranger.get("/?token=secret").status_code == 401  # used
 
 
-def test_the_token_leads_nowhere_else(stranger):
-    for path in ("//evil.example/?token=secret", "/%2Fevil.example/?token=secret", "/nowhere?token=secret"):
-        assert stranger.get(f"{ORIGIN}{path}").headers["location"] == "/"
+def test_a_new_link_lets_the_same_person_in_once(client, served):
+    path = client.get("/api/link").json()["url"].removeprefix(ORIGIN)
+    client.cookies.clear()
+    assert client.get(path).status_code == 303 and client.get("/api/state").json()["who"] == "ann"
+
+
+def test_the_token_leads_nowhere_else(stranger, served):
+    for path in ("//evil.example/?", "/%2Fevil.example/?", "/nowhere?"):
+        token = served.guard.link("ann").rpartition("token=")[2]
+        assert stranger.get(f"{ORIGIN}{path}token={token}").headers["location"] == "/"
+
+
+def test_people_see_who_said_what_and_how_far_they_agree(stranger, served):
+    mules = ids(served, members(0)[:4])
+    said = {"secret": ("mule", "mule", "mule", "phisher"), "hidden": ("mule", "phisher", "mule", "phisher")}
+    for token, names in said.items():
+        stranger.cookies.clear()
+        stranger.get(f"/?token={token}")
+        for node, name in zip(mules, names, strict=True):
+            answer = step(stranger, do="label", ids=[node], text=f"by {token}", **{"class": name, "who": "mallory"})
+            assert answer.status_code == 200
+    found = stranger.get("/api/answers").json()
+    assert [row["name"] for row in found["rows"]] == members(0)[3::-1]
+    differ = found["rows"][2]
+    assert not differ["marked"] and differ["people"]["ann"] == {"label": "mule", "unsure": False, "text": "by secret"}
+    assert set(differ["people"]) == {"ann", "bob"}  # the page does not say who one is
+    (pair,) = found["agreement"]["pairs"]
+    assert pair["people"] == ["ann", "bob"] and pair["nodes"] == 4 and pair["cohen"] == pytest.approx(0.5)
+    assert [row["id"] for row in stranger.get("/api/suggest?by=open").json()] == [mules[1]]
+    assert step(stranger, do="label", ids=[mules[1]], settle=True, **{"class": "mule"}).json()["unsettled"] == 0
+    assert stranger.get("/api/state").json()["undo"] == f"label {members(0)[1]} as mule"
+
+
+def test_questions_are_filtered_by_a_column(client, served):
+    served.browser.columns["town"] = ["Ulm" if i % 3 else "Bonn" for i in range(240)]
+    assert client.get("/api/columns").json()["town"] == [["Ulm", 160], ["Bonn", 80]]
+    asked = client.get("/api/suggest?n=20&by=random&column=town&value=Bonn").json()
+    assert len(asked) > 5 and all(row["id"] % 3 == 0 for row in asked)
+    assert "there is no column 'x'" in client.get("/api/suggest?column=x").json()["error"]
+
+
+def test_only_pictures_of_the_users_data_are_allowed(opened, guard, monkeypatch):
+    columns = {
+        "photo": ["https://pics.example/a.png", "http://127.0.0.1:81/b.JPG?x=1", "", "https://a b/c.png"],
+        "text": ["see https://other.example/x.png", "javascript:alert(1).png", "https://evil;script-src/*.png", "x"],
+    }
+    monkeypatch.setattr(server_module.Browser, "values", lambda self: {})
+    session = opened()
+    served = LabelServer(session, layout(session.classifier.coordinates()), guard)
+    served.browser.columns = columns
+    assert served.browser.image_hosts() == ("http://127.0.0.1:81", "https://pics.example")
+    guard.images = served.browser.image_hosts()
+    client = TestClient(served.app(), base_url=ORIGIN)
+    policy = client.get("/").headers["content-security-policy"]
+    assert policy.endswith("img-src 'self' http://127.0.0.1:81 https://pics.example")
 
 
 def test_a_request_that_is_half_sent_does_not_wait_for_ever(served, monkeypatch):
@@ -227,7 +284,7 @@ def test_which_names_are_this_machine():
     remote = Guard("0.0.0.0", 8000)
     assert remote.knows_host("192.168.1.5:8000") and not remote.knows_host("evil.example:8000")
     assert (
-        Guard("::1", 8000, "t").url() == "http://[::1]:8000/?token=t" and remote.url(False) == "http://127.0.0.1:8000/"
+        Guard("::1", 8000).link().startswith("http://[::1]:8000/?token=") and remote.url() == "http://127.0.0.1:8000/"
     )
 
 

@@ -152,7 +152,7 @@ def test_labels_of_nodes_that_are_gone_stay_in_the_journal(opened, folder):
     again.journal.append({"do": "rename", "name": "nobody", "to": "x"})
     again.journal.append({"do": "label", "nodes": ["n1"], "class": "mule"})  # labelled in the graph by now
     third = opened()
-    assert "no longer fits" in third.notes[0] and "(gone, n1)" in third.notes[1]
+    assert "no longer fits" in third.notes[0] and "(gone)" in third.notes[1]
     assert third.examples() == {"mule": members(0)[:2]}
     entries = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
     assert sum(entry.get("do") == "label" for entry in entries) == 3
@@ -168,3 +168,36 @@ def test_a_table_of_examples_is_understood_as_by_predict(opened, folder, tmp_pat
     }
     done = predict_tables(folder, suspects, tmp_path / "p.csv")
     assert done.classifier.support.classes[:2] == tuple(examples)
+
+
+def test_a_label_of_the_graph_is_corrected_in_the_table_of_labels(opened):
+    session = opened()
+    give(session, ["n1"], "baker", settle=True)  # a barber in the graph
+    give(session, members(0)[:1], "mule")
+    give(session, [members(1)[0]], "other")
+    table = dict(zip(*session.labels_table().values(), strict=True))
+    assert table["n1"] == "baker" and table[members(0)[0]] == "mule" and members(1)[0] not in table
+    assert len(table) == 120 + 1 and list(table)[:2] == ["n1", "n2"]
+    assert session.examples() == {"mule": members(0)[:1], "other": [members(1)[0]]}  # predictions do not use it
+
+
+def test_questions_are_handed_out_once_and_a_share_twice(opened):
+    session = opened(twice=1.0)
+    give(session, members(0)[:2], "mule", who="ann")
+    first = session.questions(5, who="ann")
+    second = session.questions(5, who="bob")
+    assert second[:2] == members(0)[:2] and not set(first) & set(second)  # bob checks what ann said
+    give(session, members(0)[:1], "phisher", who="bob")
+    assert session.questions(5, "open", who="cid") == members(0)[:1]
+    assert session.questions(5, "open", who="ann") == []  # cid has it
+    once = opened(twice=0.0)
+    assert not set(once.questions(5, who="bob")) & set(members(0)[:2])
+
+
+def test_doubtful_labels_are_a_queue(opened):
+    session = opened()
+    asked = session.questions(50, "issues")
+    assert asked == session.issues()[:50] == session.classifier.find_label_issues().names[:50]
+    if asked:
+        give(session, asked[:1], "baker", settle=True)
+        assert asked[0] not in session.questions(50, "issues")

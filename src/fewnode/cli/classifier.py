@@ -229,5 +229,5 @@ def find_label_issues(args: argparse.Namespace) -> None:
 def label_nodes(args: argparse.Namespace) -> None:
     from ..labelling.server import label
 
-    given = options.picked(args, "support", "host", "port", "allow_remote")
+    given = options.picked(args, "support", "host", "port", "people", "twice")
     label(args.folder, **given, browser=not args.no_browser, memory=options.given_memory(args), say=say)

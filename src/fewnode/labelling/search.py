@@ -1,10 +1,15 @@
 """What is shown of a node, and how it is found: the columns of its row, its text, its neighbours."""
 
+import re
+from collections import Counter
 from functools import cached_property
 
 import numpy as np
 
+from ..errors import InputError
 from ..report.nodes import NodeRows
+
+IMAGE = re.compile(r"(https?://[A-Za-z0-9.-]+(?::[0-9]+)?)/\S+\.(?:png|jpe?g|gif|webp)(?:\?\S*)?", re.IGNORECASE)
 
 
 class Browser(NodeRows):
@@ -17,13 +22,14 @@ class Browser(NodeRows):
         return found
 
     def search(self, words: str, most: int = 30) -> list[int]:
-        """Nodes whose name, else whose row, holds all the words; the exact name first, then names that begin so."""
+        """Nodes whose name or title, else whose row, holds all the words: the same first, then those that begin so."""
         whole, wanted = words.casefold().strip(), words.casefold().split()
         if not wanted:
             return []
         longest = max(wanted, key=len)  # a quick test that few lines pass
-        hits = [node for node, name in enumerate(self._names) if whole in name]
-        hits.sort(key=lambda node: (self._names[node] != whole, not self._names[node].startswith(whole)))
+        names = [(name, self.title(node).casefold()) for node, name in enumerate(self._names)]
+        hits = [node for node, (name, title) in enumerate(names) if whole in name or whole in title]
+        hits.sort(key=lambda node: (whole not in names[node], not any(one.startswith(whole) for one in names[node])))
         more = (
             node
             for lines in (self._names, self._lines)
@@ -34,6 +40,23 @@ class Browser(NodeRows):
         while len(found) < most and (node := next(more, None)) is not None:
             found[node] = None
         return list(found)
+
+    def values(self, most: int = 200) -> dict[str, list[tuple[str, int]]]:
+        """The commonest values of each column that repeats some, and how often they occur."""
+        counted = {name: Counter(filter(None, values)) for name, values in self.columns.items()}
+        return {name: found.most_common(most) for name, found in counted.items() if 2 * len(found) <= found.total()}
+
+    def matching(self, column: str, value: str) -> list[int]:
+        """The nodes with a value in a column."""
+        if column not in self.columns:
+            raise InputError(f"there is no column {column!r:.80}; there are {', '.join(self.columns)}")
+        return [node for node, cell in enumerate(self.columns[column]) if cell == value]
+
+    def image_hosts(self, most: int = 20) -> tuple[str, ...]:
+        """Where the pictures are that cells give the address of: the page may load these and no others."""
+        cells = (cell for values in self.columns.values() for cell in values)
+        found = {host[1] for cell in cells if (host := IMAGE.fullmatch(cell.strip()))}
+        return tuple(sorted(found)[:most])
 
     @cached_property
     def _names(self) -> list[str]:

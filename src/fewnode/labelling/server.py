@@ -1,14 +1,13 @@
 """The server of the page: who may ask, the addresses, and ``label``."""
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import secrets
 import socket
 import tempfile
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
+import torch
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say, load_attached
-from ..classifier.inputs import find_nodes
-from ..errors import InputError
+from ..classifier.inputs import find_nodes, name_index, node_name
+from ..errors import InputError, one_of
 from ..files import PathLike, parse_json
 from ..graph import Graph
 from ..store import format_bytes
 from ..tables import write_columns
+from . import exchange
+from .agreement import agreement
 from .journal import Journal
-from .labels import Change, Step
+from .labels import Step
 from .layout import kept_layout
 from .search import Browser
 from .session import LabelSession
@@ -49,8 +51,8 @@ except ImportError as error:
 Query = Mapping[str, str]
 LARGEST = 8 << 20  # bytes of a step
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'none'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; img-src 'self'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -78,11 +80,18 @@ def is_loopback(host: str) -> bool:
 
 @dataclass
 class Guard:
-    """The secret of a session, and the names under which it may be asked for."""
+    """Who may ask, and under which names of the server.
+
+    A person is let in by a link with a token that works once, and from then on has a cookie of their own. ``people``
+    are their names; ``images`` are the hosts of pictures in the user's data.
+    """
 
     host: str
     port: int
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    people: tuple[str, ...] = ("",)
+    images: tuple[str, ...] = ()
+    tokens: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
 
     @property
     def cookie(self) -> str:
@@ -92,9 +101,15 @@ class Guard:
     def any_address(self) -> bool:
         return self.host in ("0.0.0.0", "::", "")
 
-    def url(self, with_token: bool = True) -> str:
+    def url(self) -> str:
         shown = "127.0.0.1" if self.any_address else f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{shown}:{self.port}/" + (f"?token={self.token}" if with_token else "")
+        return f"http://{shown}:{self.port}/"
+
+    def link(self, who: str = "") -> str:
+        """An address that lets a person in once."""
+        token = secrets.token_urlsafe(24)
+        self.tokens[token] = one_of("person", who, self.people)
+        return f"{self.url()}?token={token}"
 
     def protect(self, app: ASGIApp) -> ASGIApp:
         """The application behind the guard: strangers are refused, and every answer gets the headers."""
@@ -102,7 +117,8 @@ class Guard:
         async def protected(scope: Scope, receive: Receive, send: Send) -> None:
             async def send_with_headers(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    MutableHeaders(scope=message).update(HEADERS)
+                    policy = " ".join([POLICY, *self.images])
+                    MutableHeaders(scope=message).update({**HEADERS, "Content-Security-Policy": policy})
                 await send(message)
 
             answer = self._answer(Request(scope)) if scope["type"] == "http" else None
@@ -117,15 +133,19 @@ class Guard:
         if not self.knows_origin(request):
             return PlainTextResponse("Only the page of this server may ask that.\n", 403)
         token = request.query_params.get("token")
-        if self.knows_token(token):  # exchanged for a cookie, so that it does not stay in the address bar
-            entry = RedirectResponse("/", 303)
-            entry.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
+        if token in self.tokens:  # exchanged for a cookie: it may be seen in the list of processes or in a history
+            entry, session = RedirectResponse("/", 303), secrets.token_urlsafe(24)
+            self.sessions[session] = self.tokens.pop(token)
+            entry.set_cookie(self.cookie, session, httponly=True, samesite="strict")
             return entry
-        if token is None and self.knows_token(request.cookies.get(self.cookie)):
-            return None
-        return PlainTextResponse(
-            "Open the address that `fewnode label` printed, with its token; this one is missing or old.\n", 401
-        )
+        if (who := self.sessions.get(request.cookies.get(self.cookie, ""))) is None:
+            return PlainTextResponse(
+                "Open the address that `fewnode label` printed. It works once: for another browser, take a new link "
+                "from *People* on the page, or start `fewnode label` again.\n",
+                401,
+            )
+        request.scope["who"] = who
+        return None if token is None else RedirectResponse("/", 303)  # a link that has been used by this browser
 
     def knows_host(self, header: str | None) -> bool:
         """Any other name for this address comes from a page elsewhere that had its own name resolved to here."""
@@ -144,9 +164,6 @@ class Guard:
             return request.method in ("GET", "HEAD") and site in (None, "same-origin", "none")
         return origin == f"http://{request.headers.get('host')}"
 
-    def knows_token(self, given: str | None) -> bool:
-        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
-
 
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 PAGE = Path(__file__).parent / "page"
@@ -163,6 +180,7 @@ class LabelServer:
     ) -> None:
         self.session, self.places, self.guard, self.title = session, places, guard, title
         self.browser = Browser(session.classifier)
+        guard.images = self.browser.image_hosts()
         self.shown = self._sample(most_points)
 
     def _sample(self, most: int) -> np.ndarray:
@@ -178,7 +196,20 @@ class LabelServer:
         return order.astype(np.uint32)
 
     def app(self) -> ASGIApp:
-        api = ("state", "map", "scores", "search", "rows", "node", "why", "suggest", "more")
+        api = (
+            "state",
+            "map",
+            "scores",
+            "search",
+            "rows",
+            "node",
+            "why",
+            "suggest",
+            "more",
+            "answers",
+            "columns",
+            "link",
+        )
         routes = [
             *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in api),
             Route("/api/events", lambda _: StreamingResponse(self._versions(), media_type="text/event-stream")),
@@ -202,10 +233,13 @@ class LabelServer:
                 "shown": len(self.shown),
                 "open": session.open,
                 "classes": [self._class(one) for one in session.counts()],
-                "answers": session.labels.answers(),
+                "answers": session.labels.count_answers(),
                 "skipped": session.skipped(),
-                "undo": _last_step(session.labels.done),
-                "redo": _last_step(session.labels.undone),
+                "undo": _last_step([change.step for change in session.labels.done], query["who"]),
+                "redo": _last_step(session.labels.undone, query["who"]),
+                "who": query["who"],
+                "people": self.guard.people,
+                "unsettled": sum(mark is None for mark in session.labels.marks.values()),
                 "points": [asdict(point) for point in session.points],
                 "settled": session.settled(),
                 "checked": session.checked(),
@@ -217,8 +251,10 @@ class LabelServer:
         """A class with the places of its latest 500 examples."""
         names = one["examples"]
         ids = find_nodes(self.session.graph, names[-500:], "examples").tolist()
-        shown = [{"id": i, "name": self.browser.name(i), "place": self.places[i].tolist()} for i in ids]
-        return {**one, "count": len(names), "examples": shown}
+        parts = self.browser.name, self.browser.title
+        shown = [{"id": i, "name": parts[0](i), "title": parts[1](i), "place": self.places[i].tolist()} for i in ids]
+        about = self.session.labels.about.get(one["name"], "")
+        return {**one, "count": len(names), "examples": shown, "about": about}
 
     def map(self, query: Query) -> bytes:
         """Little-endian: how many points, their nodes (uint32), then their places (two float32 each)."""
@@ -254,29 +290,40 @@ class LabelServer:
             body += part
             if len(body) > LARGEST:
                 raise InputError("this step names too many nodes at once; do it in parts")
-        return json_response(await run_in_threadpool(self.step, bytes(body)))
+        return json_response(await run_in_threadpool(self.step, bytes(body), request.scope["who"]))
 
-    def step(self, body: bytes) -> dict[str, Any]:
-        """Do the step in a JSON text; the state after it."""
+    def step(self, body: bytes, who: str) -> dict[str, Any]:
+        """Do the step of a person in a JSON text; the state after it."""
         step = parse_json(body, Step, "the step")
-        if step.ids:  # a lasso: points by number
-            step = msgspec.structs.replace(step, ids=[], nodes=[self.browser.name(i) for i in self._checked(step.ids)])
-        self.session.do(step)
-        return self.state({})
+        nodes = [self.browser.name(i) for i in self._checked(step.ids)]  # a lasso: points by number
+        self.session.do(msgspec.structs.replace(step, ids=[], nodes=[*step.nodes, *nodes], who=who))
+        return self.state({"who": who})
 
     def _file(self, request: Request) -> Response:
-        """The support or the predictions, written by the function that the command line uses."""
-        name = request.path_params["name"]
+        """Tables, written by the function that the command line uses, or the answers as other programs read them."""
+        name, session = request.path_params["name"], self.session
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        if name in exchange.FORMATS:
+            place = name_index(session.graph, list(session.labels.answers))
+            answers = {node: people for node, people in session.labels.answers.items() if node in place}
+            about = {node: self.browser.about(place[node]) for node in answers}
+            return Response(exchange.write(name, answers, about), media_type="application/json", headers=headers)
         what, _, kind = name.partition(".")
-        if what not in ("support", "predictions") or kind not in TABLES:
-            raise InputError(f"there is no file {name!r}; there are support.csv, predictions.csv, predictions.parquet")
-        columns = self.session.support_table() if what == "support" else self.session.predictions_table()
+        made = {
+            "support": session.support_table,
+            "predictions": session.predictions_table,
+            "labels": session.labels_table,
+        }
+        if what not in made or kind not in TABLES:
+            raise InputError(
+                f"there is no file {name!r}; there are {', '.join(made)} (.csv, .parquet), {exchange.FORMATS}"
+            )
+        columns = made[what]()
         if not columns["id"]:
             raise InputError("there is no example yet: give a node to a class first")
         with tempfile.TemporaryDirectory() as folder:
             write_columns(Path(folder) / name, columns)
             data = (Path(folder) / name).read_bytes()
-        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(data, media_type=TABLES[kind], headers=headers)
 
     # --- single nodes -----------------------------------------------------------------------------------
@@ -296,27 +343,48 @@ class LabelServer:
 
     def _rows(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """A few words about each node."""
-        session = self.session
+        session, answers = self.session, self.session.labels.answers
         with session.lock:
             return [
                 {
                     "id": node,
                     "name": self.browser.name(node),
-                    "about": self.browser.summary(node),
+                    "title": self.browser.title(node),
+                    "about": self.browser.summary(node, int(session.choice[node])),
                     "class": int(session.choice[node]),
                     "confidence": round(float(session.confidence[node]), 4),
                     "given": int(session.given[node]) >= 0,
                     "marked": bool(session.marked[node]),
+                    "people": {who: one._asdict() for who, one in answers.get(self.browser.name(node), {}).items()},
                     "place": self.places[node].tolist(),
                 }
                 for node in nodes
             ]
 
     def rows(self, query: Query) -> list[dict[str, Any]]:
+        """Nodes by their numbers, or the first 100 with a value in a column."""
+        if column := query.get("column"):
+            return self._rows(self.browser.matching(column, query.get("value", ""))[:100])
         return self._rows(self._numbers(query.get("ids")))
 
     def search(self, query: Query) -> list[dict[str, Any]]:
         return self._rows(self.browser.search(query.get("q", "")[:500]))
+
+    def columns(self, query: Query) -> dict[str, list[tuple[str, int]]]:
+        """The columns by which nodes can be filtered, each with its commonest values and how often they occur."""
+        return self.browser.values()
+
+    def answers(self, query: Query) -> dict[str, Any]:
+        """The latest 2,000 nodes that somebody answered about, and how far people agree."""
+        with self.session.lock:
+            answers = self.session.labels.answers
+            place = name_index(self.session.graph, list(answers))
+            nodes = [place[node] for node in answers if node in place]
+            return {"rows": self._rows(nodes[:-2001:-1]), "agreement": agreement(answers.values())}
+
+    def link(self, query: Query) -> dict[str, str]:
+        """A link that lets the person in with another browser, once."""
+        return {"url": self.guard.link(query["who"])}
 
     def node(self, query: Query) -> dict[str, Any]:
         """All about one node."""
@@ -344,8 +412,10 @@ class LabelServer:
         given = query.get("n", "10")
         if given not in map(str, range(1, 201)):
             raise InputError(f"{given!r:.80} suggestions; ask for 1 to 200")
-        found = self.session.suggest(int(given), query.get("by", "teach"), query.get("class"))
-        return self._rows(found.nodes.tolist())
+        among = self.browser.matching(query["column"], query.get("value", "")) if query.get("column") else None
+        ways = query.get("by", "teach"), query.get("class"), query["who"]
+        names = self.session.questions(int(given), *ways, None if among is None else torch.tensor(among))
+        return self._rows(find_nodes(self.session.graph, names, "nodes").tolist())
 
     def more(self, query: Query) -> list[dict[str, Any]]:
         """More nodes of a class, or more like some nodes."""
@@ -360,7 +430,7 @@ def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
     """An endpoint that answers with what a method returns; Starlette calls it in a thread."""
 
     def endpoint(request: Request) -> Response:
-        found = method(request.query_params)
+        found = method({**request.query_params, "who": request.scope["who"]})
         return (
             Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else json_response(found)
         )
@@ -373,9 +443,9 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
-def _last_step(changes: list[Change]) -> str | None:
-    """The step that undo or redo would turn, in a few words."""
-    return str(changes[-1].step) if changes else None
+def _last_step(steps: list[Step], who: str) -> str | None:
+    """The step of a person that undo or redo would turn, in a few words."""
+    return next((str(step) for step in reversed(steps) if step.who == who), None)
 
 
 def _failed(request: Request, error: Exception) -> Response:
@@ -389,18 +459,26 @@ def open_session(
     support: PathLike | None = None,
     say: Say = lambda _: None,
     memory: int | None = None,
+    twice: float = 0.1,
 ) -> LabelSession:
     """A session with a classifier, or with the one in a folder; its steps are kept in the classifier's folder, if there
-    is one. A new session starts from the examples of ``support``; ``memory`` bounds the work on a store."""
+    is one. A new session starts from the examples or answers of the file ``support``; ``memory`` bounds the work on a
+    store, ``twice`` is that of ``LabelSession``."""
     if not isinstance(classifier, FewShotClassifier):
         classifier = load_attached(classifier, say=say, memory=memory)
     if classifier.graph is None:
         raise InputError("no graph is attached: call attach(graph) first")
     check_memory(classifier.graph)
-    examples = None if support is None else classifier.read_examples(support)
+    steps: list[Step] = []
+    if support is not None and Path(support).suffix.lower() in (".json", ".jsonl"):
+        steps = exchange.read(support, classifier.graph)
+    elif support is not None:
+        for name, given in classifier.read_examples(support).items():
+            ids = find_nodes(classifier.graph, given, f"{support}, class {name!r}").tolist()
+            steps.append(Step("label", [node_name(classifier.graph, i) for i in ids], label=name))
     journal = None if classifier.folder is None else Journal(classifier.folder, classifier.graph.fingerprint)
     try:
-        return LabelSession(classifier, journal, examples)
+        return LabelSession(classifier, journal, steps, twice)
     except BaseException as error:
         if journal is not None:
             journal.close()
@@ -427,7 +505,8 @@ def label(
     support: PathLike | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
-    allow_remote: bool = False,
+    people: Sequence[str] = (),
+    twice: float = 0.1,
     browser: bool = True,
     memory: int | None = None,
     say: Say = lambda _: None,
@@ -436,10 +515,11 @@ def label(
 
     Args:
         classifier: a fitted one with its graph, or the folder of a saved one, which then keeps the labels.
-        support: a table of examples to start from.
-        host: the address to listen on; any other than this machine's own needs ``allow_remote``.
+        support: a table of examples to start from, or answers that Label Studio, doccano or Argilla have written.
+        host: the address to listen on; any other than this machine's own lets other machines reach the page.
         port: 0 takes a free one.
-        allow_remote: let other machines reach the page; whoever has its address with the token can use it.
+        people: the names of those who label together; each gets a link of their own, which works once.
+        twice: the share of questions that two people are asked.
         browser: open the page in a browser.
         memory: bytes that the program may take, if the graph is a store.
         say: told in a line what is being done, and the address.
@@ -451,16 +531,16 @@ def label(
         ...
         fewnode.errors.InputError: ...
     """
-    if not is_loopback(host) and not allow_remote:
-        raise InputError(
-            f"host={host!r} lets other machines in; say so with allow_remote=True, or leave it out to stay on this one"
-        )
+    if not 0 <= twice <= 1 or len(set(people)) < len(people) or not all(name.isprintable() and name for name in people):
+        raise InputError(f"people are names that differ, and twice is from 0 to 1; not {people!r:.200} and {twice}")
     if not is_loopback(host):
-        say("note: the page is served over plain HTTP: whoever can read the network between can read it and its token")
+        say(
+            "note: the page is served over plain HTTP: whoever can read the network between can read it and its cookies"
+        )
     listening = listening_at(host, port)
     try:
-        session = open_session(classifier, support, say, memory)
-        guard = Guard(host, listening.getsockname()[1])
+        session = open_session(classifier, support, say, memory, twice)
+        guard = Guard(host, listening.getsockname()[1], tuple(people) or ("",))
         _serve(session, guard, listening, browser, say)
     finally:
         listening.close()
@@ -483,18 +563,19 @@ class Connection(H11Protocol):
             self.loop.call_later(self.patience, self._close_half_sent)
 
 
-def _serve(session: LabelSession, guard: Any, listening: socket.socket, browser: bool, say: Say) -> None:
+def _serve(session: LabelSession, guard: Guard, listening: socket.socket, browser: bool, say: Say) -> None:
     folder = session.classifier.folder
     places = kept_layout(session.classifier.coordinates(), folder, say)
     app = LabelServer(session, places, guard, "" if folder is None else folder.name).app()
     if session.journal is not None:
-        session.journal.announce(guard.url(with_token=False))
+        session.journal.announce(guard.url())
     for note in session.notes:
         say(f"note: {note}")
-    say(f"Labelling at {guard.url()}")
-    say("Every step is kept; stop with Ctrl-C.")
+    for who in guard.people:
+        say(f"{who}{': l' if who else 'L'}abelling at {guard.link(who)}")
+    say("Each address works once, for one browser. Every step is kept; stop with Ctrl-C.")
     if browser:
-        webbrowser.open(guard.url())
+        webbrowser.open(guard.link(guard.people[0]))
     config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, server_header=False)
     config.timeout_graceful_shutdown = 1
     try:

@@ -2,7 +2,9 @@
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,13 +16,13 @@ from torch import Tensor
 from ..classifier import open_set as opening
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.explain import Explanation
-from ..classifier.inputs import Examples, find_nodes, node_name, sorted_by_name
+from ..classifier.inputs import find_nodes, name_index, natural_order, node_name, sorted_by_name
 from ..classifier.predictions import OTHER, Predictions
 from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError
 from ..files import convert
 from .journal import Journal
-from .labels import SKIPPED, Change, Labels, Step
+from .labels import SKIPPED, Change, Labels, Step, agreed
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,10 @@ class LabelSession:
     Args:
         classifier: fitted, with a graph attached.
         journal: keeps every step before it counts; the steps in it are done again first.
-        examples: ``{class: [nodes]}`` to start from, if there are no steps yet.
+        steps: to start from, if there are none yet.
+        twice: the share of questions that two people are asked, so that their agreement can be measured.
 
-    ``notes`` says what had to be left out of the journal, ``lost`` are labelled nodes that the graph no longer has.
+    ``notes`` says what had to be left out of the journal.
 
     Example:
         >>> import fewnode
@@ -61,7 +64,11 @@ class LabelSession:
     """
 
     def __init__(
-        self, classifier: FewShotClassifier, journal: Journal | None = None, examples: Examples | None = None
+        self,
+        classifier: FewShotClassifier,
+        journal: Journal | None = None,
+        steps: Sequence[Step] = (),
+        twice: float = 0.1,
     ) -> None:
         if classifier.graph is None:
             raise InputError("no graph is attached: call attach(graph) first")
@@ -76,11 +83,13 @@ class LabelSession:
         self.labels = Labels(known, opening.other_name(known) if self.open else OTHER, small)
         self.notes = [] if journal is None else list(journal.notes)
         self.points: list[Point] = []
-        self.version, self.lock = 0, threading.RLock()
+        self.version, self.lock, self.twice = 0, threading.RLock(), twice
+        self.handed: dict[str, tuple[float, list[str]]] = {}  # the questions of each person, and when they were asked
+        self._issues: list[str] | None = None
         self._listeners: list[Callable[[int], object]] = []
         self._replay()
-        if examples:
-            self._start_from(examples)
+        if steps:
+            self._start_from(steps)
         self._learn()
 
     def _replay(self) -> None:
@@ -93,39 +102,23 @@ class LabelSession:
                     self.labels.apply(self.labels.change(step), step.do)
             except (InputError, TypeError) as error:  # an empty step in its place: undo must meet the right ones
                 self.notes.append(f"a step of the journal no longer fits and is left out ({error})")
-                self.labels.apply(Change(Step("none"), self.labels.classes, {}))
-        gone = [node for node in self.labels.marks if not self._unlabelled(node)]
-        if gone:
+                self.labels.apply(Change(Step("none"), self.labels.classes, self.labels.about, {}))
+        place = name_index(self.graph, list(self.labels.answers))
+        if gone := [node for node in self.labels.answers if node not in place]:
             self.notes.append(
-                f"{len(gone)} nodes that were labelled by hand are no longer in the graph, or have a label there now "
+                f"{len(gone)} nodes that were labelled by hand are no longer in the graph "
                 f"({', '.join(gone[:3])}{', ...' if gone[3:] else ''}): they stay in the journal but are not used"
             )
-        self.lost = frozenset(gone)
 
-    def _unlabelled(self, node: str) -> bool:
-        """Whether a node is in the graph and has no label of a known class there."""
-        try:
-            self._check_given([node])
-        except InputError:
-            return False
-        return True
+    def _unlabelled(self, nodes: Iterable[str]) -> list[str]:
+        """Those of the nodes that are in the graph and have no label of a known class there."""
+        place = name_index(self.graph, given := list(nodes))
+        return [node for node in given if node in place and self.known_y[place[node]] < 0]
 
-    def _check_given(self, nodes: list[str]) -> None:
-        """Refuse unknown nodes, and those that the graph labels with a known class."""
-        ids = find_nodes(self.graph, nodes, "nodes").cpu()
-        labelled = ids[self.known_y[ids] >= 0]
-        if len(labelled):
-            name, given = node_name(self.graph, int(labelled[0])), self.labels.known[int(self.known_y[labelled[0]])]
-            raise InputError(f"node {name!r} is labelled {given!r} in the graph; correct it there if it is wrong")
-
-    def _start_from(self, examples: Examples) -> None:
+    def _start_from(self, steps: Sequence[Step]) -> None:
         if self.labels.done or self.labels.undone:
             self.notes.append("the labels given before are taken up; the support table is not read again")
             return
-        steps = []
-        for name, given in examples.items():
-            nodes = [node_name(self.graph, i) for i in find_nodes(self.graph, given, f"class {name!r}").tolist()]
-            steps.append(Step("label", nodes, label=name))
         trial = copy.deepcopy(self.labels)
         for step in steps:  # all of it or nothing: half a table in the journal would hide the other half
             trial.apply(self._checked(step, trial))
@@ -140,8 +133,9 @@ class LabelSession:
 
         Steps are ``{"do": "class", "name"}``, ``{"do": "label", "nodes", "class"}``, ``{"do": "take", "nodes"}``,
         ``{"do": "skip", "nodes"}``, ``{"do": "rename", "name", "to"}``, ``{"do": "merge", "name", "into"}``,
-        ``{"do": "remove", "name"}``, ``{"do": "undo"}`` and ``{"do": "redo"}``; nodes are given by name. ``asked`` says
-        which question a step answers.
+        ``{"do": "remove", "name"}``, ``{"do": "describe", "name", "text"}``, ``{"do": "undo"}`` and ``{"do": "redo"}``;
+        nodes are given by name, ``who`` is the person. A label can be ``unsure``, have a comment ``text``, or
+        ``settle`` what others disagree about, or what the graph says; ``asked`` says which question it answers.
         """
         step = convert(given, Step, "the step")
         with self.lock:
@@ -163,8 +157,11 @@ class LabelSession:
     def _checked(self, step: Step, labels: Labels) -> Change:
         change = labels.change(step)
         if step.do not in ("undo", "redo"):
-            find_nodes(self.graph, list(change.marks), "nodes")  # refuses unknown ones
-            self._check_given([node for node, mark in change.marks.items() if mark])
+            ids = find_nodes(self.graph, [node for node, _ in change.answers], "nodes").cpu()  # refuses unknown ones
+            labelled = ids[self.known_y[ids] >= 0]
+            if step.do == "label" and not step.settle and len(labelled):
+                name, given = node_name(self.graph, int(labelled[0])), self.labels.known[int(self.known_y[labelled[0]])]
+                raise InputError(f"node {name!r} is labelled {given!r} in the graph; to correct that, say settle")
         return change
 
     def _write(self, step: Step) -> None:
@@ -181,8 +178,7 @@ class LabelSession:
     def examples(self) -> dict[str, list[str]]:
         """The nodes of every class that has some, as ``adapt`` and a support table take them."""
         with self.lock:
-            found = self.labels.examples()
-            kept = {name: [node for node in nodes if node not in self.lost] for name, nodes in found.items()}
+            kept = {name: self._unlabelled(nodes) for name, nodes in self.labels.examples().items()}
             return {name: nodes for name, nodes in kept.items() if nodes}
 
     def skipped(self) -> int:
@@ -197,6 +193,16 @@ class LabelSession:
                 n, right = found.get(name, (0, 0))
                 found[name] = (n + 1, right + (change.step.label == name))
         return found
+
+    def labels_table(self) -> dict[str, list[str]]:
+        """The columns id and label of all labels: those of the graph, corrected and added to by the answers."""
+        with self.lock:
+            y, known, answers = self.known_y, self.labels.known, self.labels.examples().items()
+            found = {node_name(self.graph, i): known[int(y[i])] for i in (y >= 0).nonzero().flatten().tolist()}
+            found |= {node: name for name, nodes in answers if name != self.labels.other for node in nodes}
+            ids = list(found)
+            ids = [ids[i] for i in natural_order(ids)]
+            return {"id": ids, "label": [found[node] for node in ids]}
 
     def support_table(self) -> dict[str, list[str]]:
         """The columns id and label of a support table that leads to the same predictions."""
@@ -247,7 +253,7 @@ class LabelSession:
         p = self.confidence[free]
         right = (self.classifier.expect(found).right.value if self.open else None) or float(p.mean())
         changed = 1.0 if before is None else float((before != self.choice)[free].float().mean())
-        point = Point(self.labels.answers(), right, float((p >= SURE).float().mean()), changed)
+        point = Point(self.labels.count_answers(), right, float((p >= SURE).float().mean()), changed)
         there = bool(self.points) and self.points[-1].answers == point.answers
         if before is None and there:
             return  # opened again: the journal has it
@@ -255,9 +261,11 @@ class LabelSession:
             self.journal.append(asdict(point), sync=False)
         self._keep_point(point)
 
-    def _free(self) -> tuple[Tensor, Predictions | None]:
-        """The nodes without a label, and their predictions, if there are any: without names, which take long."""
+    def _free(self, among: Tensor | None = None) -> tuple[Tensor, Predictions | None]:
+        """The nodes without a label (``among`` some), and their predictions, if there are any: without names, which
+        take long."""
         free, found = ((self.given < 0) & self.graph.listed.cpu()).nonzero().flatten(), self.found
+        free = free if among is None else free[torch.isin(free, among)]
         if found is not None:
             found = Predictions(free, [""] * len(free), found.classes, found.probabilities[free], found.kinds)
         return free, found
@@ -267,7 +275,7 @@ class LabelSession:
 
     def settled(self, patience: int = 10, flat: float = 0.005) -> bool:
         """Whether the last ``patience`` answers changed expected accuracy and classes by less than ``flat``."""
-        late = [one for one in self.points if one.answers > self.labels.answers() - patience]
+        late = [one for one in self.points if one.answers > self.labels.count_answers() - patience]
         if len(late) < patience:
             return False
         gain = abs(late[-1].expected - late[0].expected)
@@ -304,15 +312,53 @@ class LabelSession:
 
     # --- questions --------------------------------------------------------------------------------------
 
-    def suggest(self, n: int = 10, by: str = "teach", label: str | None = None) -> Suggestions:
+    def suggest(
+        self,
+        n: int = 10,
+        by: str = "teach",
+        label: str | None = None,
+        *,
+        among: Tensor | None = None,
+        told: Iterable[str] = (),
+    ) -> Suggestions:
         """The nodes worth a look next, as by ``FewShotClassifier.suggest``; skipped ones do not come again."""
         with self.lock:
-            free, found = self._free()
-            told = [node for node in self.labels.marks if node not in self.lost]
+            free, found = self._free(among)
+            done = self._unlabelled({*self.labels.answers, *told})
             shots = {name: len(nodes) for name, nodes in self.examples().items()}
             x = self.classifier.coordinates()
             chooser = Suggester(self.graph, x, free.to(self.graph.device), found, shots)
-        return chooser.suggest(n, by, label, told, seed=self.version)
+        return chooser.suggest(n, by, label, done, seed=self.version)
+
+    def questions(
+        self, n: int = 10, by: str = "teach", label: str | None = None, who: str = "", among: Tensor | None = None
+    ) -> list[str]:
+        """The nodes to ask a person about next; nobody else is asked about them for ten minutes.
+
+        ``by`` is that of ``suggest``, or "open" (people differ or are unsure) or "issues" (the label in the graph is
+        doubtful). A share ``twice`` of the nodes is asked of two people.
+        """
+        with self.lock:
+            answers, now = self.labels.answers, time.monotonic()
+            recent = [(other, nodes) for other, (then, nodes) in self.handed.items() if now - then < 600]
+            taken = {node for other, nodes in recent for node in nodes if who != other not in answers.get(node, {})}
+            if by == "open":
+                found = [node for node, people in answers.items() if agreed(people) is None]
+            elif by == "issues":
+                found = [node for node in self.issues() if node not in answers]
+            else:
+                once = [node for node, people in answers.items() if len(people) == 1 and who not in people]
+                found = [node for node in self._unlabelled(once) if zlib.crc32(node.encode()) < self.twice * 2**32]
+                found += self.suggest(n, by, label, among=among, told=taken).names
+            found = [node for node in found if node not in taken][:n]
+            self.handed[who] = now, found
+            return found
+
+    def issues(self) -> list[str]:
+        """Nodes whose label in the graph is probably wrong, the most doubtful first; found once."""
+        if self._issues is None:
+            self._issues = self.classifier.find_label_issues().names if self.open else []
+        return self._issues
 
     def why(self, node: str) -> Explanation | None:
         """Why the node gets its class; None before anything is predicted."""

@@ -1,5 +1,6 @@
 """What a person can recognise a node by: the columns of its row, its text, or its most telling features."""
 
+import re
 from collections.abc import Collection
 from functools import cached_property
 
@@ -7,7 +8,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..classifier.classifier import FewShotClassifier
-from ..classifier.inputs import node_name
+from ..classifier.inputs import node_name, node_title
 from ..graph.arrays import to_scipy
 
 
@@ -18,12 +19,16 @@ class NodeRows:
         assert classifier.graph is not None
         self.classifier, self.graph = classifier, classifier.graph
         self.columns: dict[str, list[str]] = {}
+        self._telling: np.ndarray | None = None
         if classifier.source is not None and (columns is None or columns):
             names = [self.name(i) for i in range(self.graph.num_nodes)]
             self.columns = classifier.source.node_columns(names, columns or ())
 
     def name(self, node: int) -> str:
         return node_name(self.graph, node)
+
+    def title(self, node: int) -> str:
+        return node_title(self.graph, node)
 
     def row(self, node: int) -> list[tuple[str, str]]:
         """Names and values of what is known of a node; long values and long lists are cut."""
@@ -51,10 +56,37 @@ class NodeRows:
         words = to_scipy(self.graph.features)[:, : next(iter(self.graph.blocks.values()), None)]
         return words, np.log(words.shape[0] / words.getnnz(axis=0).clip(1))
 
-    def summary(self, node: int) -> str:
-        """The longest value, or the first three features, in one line."""
+    def tell(self, choice: np.ndarray) -> None:
+        """Find the words that set the nodes of each class apart, given the class of each node (-1: none): of long texts
+        ``summary`` then shows the part that holds most of them."""
+        self._telling = None
+        if self._words is None or self.graph.feature_names is None or choice.max() < 0:
+            return
+        (words, rarity), chosen = self._words, np.flatnonzero(choice >= 0)
+        place = (np.ones(len(chosen)), (choice[chosen], chosen)), (int(choice.max()) + 1, len(choice))
+        if place[1][0] * words.shape[1] < 1 << 25:
+            counts = sp.csr_matrix(place[0], shape=place[1]) @ (words > 0)
+            share = counts.toarray() / np.bincount(choice[chosen], minlength=place[1][0])[:, None].clip(1)
+            self._telling = (share - (words > 0).mean(0).A1) * rarity
+
+    def about(self, node: int) -> dict[str, str]:
+        """Title, text and columns of a node, as other programs show them."""
+        row, title = dict(self.row(node)), self.title(node)
+        return {**row, "title": title, "text": row.get("text") or max(row.values(), key=len, default=title)}
+
+    def summary(self, node: int, label: int = -1) -> str:
+        """The longest value, or the first three features, in one line: of a long text the part with the words that
+        tell the class ``label``."""
         row = self.row(node)
         texts = [value for _, value in row]
         if not self.columns and len(row) > 1:
             texts = [", ".join(f"{name} {value}" for name, value in row[:3])]
-        return " ".join(max(texts, key=len, default="").split())[:160]
+        text = " ".join(max(texts, key=len, default="").split())
+        if len(text) <= 160 or self._telling is None or self._words is None or label < 0:
+            return text[:160]
+        names, worth = self.graph.feature_names or (), self._telling[label]
+        told = {names[i].casefold(): worth[i] for i in self._words[0][node].indices if worth[i] > 0}
+        found = [(word.start(), told.get(word[0].casefold(), 0.0)) for word in re.finditer(r"\w+", text)]
+        sums = [sum(w for at, w in found if start <= at < start + 150) for start, _ in found]
+        start = found[int(np.argmax(sums))][0] if any(sums) else 0
+        return text[:160] if start + 160 <= 160 else f"… {text[start : start + 158]}"

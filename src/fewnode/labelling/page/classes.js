@@ -29,7 +29,10 @@ export function drawClasses(state, map, { open, changed }) {
   const of = (kind) => classes.map((one, index) => [one, index]).filter(([one]) => one.kind === kind);
   byId("own").replaceChildren(...of("new").map(([, index]) => row(index)));
   byId("none").replaceChildren(...of("other").map(([, index]) => row(index)));
-  byId("known").replaceChildren(...of("known").sort(([a], [b]) => b.predicted - a.predicted).map(([, index]) => row(index)));
+  const words = byId("knownwords").value.trim().toLowerCase();
+  byId("knownwords").oninput = changed;
+  byId("knownwords").hidden = of("known").length < 9;
+  byId("known").replaceChildren(...of("known").filter(([one]) => one.name.toLowerCase().includes(words)).sort(([a], [b]) => b.predicted - a.predicted).map(([, index]) => row(index)));
   byId("rest").hidden = !of("known").length;
   byId("restcount").textContent = `(${of("known").length})`;
   byId("empty").hidden = of("new").length > 0;

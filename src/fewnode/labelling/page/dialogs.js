@@ -1,7 +1,8 @@
 // The few dialogs: choosing a class, what to do with one, files, keys.
 import { byId, count, el, percent, user } from "./dom.js";
 import { colourOf } from "./colours.js";
-import { download } from "./api.js";
+import { download, get } from "./api.js";
+import { said } from "./panel.js";
 import { toast } from "./dom.js";
 
 const place = () => byId("dialog");
@@ -46,16 +47,21 @@ export function chooseClass(state, title, chosen) { // any class by typing; a na
 
 export function nameClass(step) {
   const input = el("input", { type: "text", maxlength: "200", placeholder: "What are they called?", "aria-label": "Name of the class", autocomplete: "off" });
-  const made = (event) => { event.preventDefault(); close(); step({ do: "class", name: input.value }); };
-  show(el("h2", {}, "A new class"), el("form", { onsubmit: made }, input, el("button", { class: "main" }, "Add")));
+  const about = guidelines("");
+  const made = (event) => { event.preventDefault(); close(); step({ do: "class", name: input.value, text: about.value.trim() }); };
+  show(el("h2", {}, "A new class"), el("form", { onsubmit: made }, input, about, el("button", { class: "main" }, "Add")));
 }
+
+const guidelines = (text) => el("textarea", { rows: "3", maxlength: "4000", placeholder: "What belongs to it, and what does not (optional)", "aria-label": "Description of the class" }, text);
 
 export function classMenu(state, index, { step, ask, more, pick }) {
   const one = state.classes[index], own = one.kind === "new", then = (action) => () => { close(); action(); };
   const rename = el("input", { type: "text", value: one.name, maxlength: "200", "aria-label": "New name" });
   const into = el("select", { "aria-label": "Class to merge into" }, state.classes.filter((_, i) => i !== index).map((other) => el("option", { value: other.name }, other.name)));
+  const about = guidelines(one.about);
   show(
     el("h2", {}, user(one.name)),
+    el("form", { onsubmit: (event) => { event.preventDefault(); close(); step({ do: "describe", name: one.name, text: about.value.trim() }); } }, about, el("button", {}, "Save the description")),
     el("p", {}, `${count(one.predicted)} nodes are predicted so, ${count(one.sure)} of them surely (${percent(0.9)} or more). `,
       one.labelled ? `${count(one.labelled)} are labelled so in the graph. ` : "", `${count(one.count)} were shown by you.`),
     el("div", { class: "line" },
@@ -66,7 +72,7 @@ export function classMenu(state, index, { step, ask, more, pick }) {
     own && el("div", { class: "line" }, "Merge into", into, el("button", { onclick: then(() => step({ do: "merge", name: one.name, into: into.value })) }, "Merge")),
     own && el("div", { class: "line" }, el("button", { onclick: then(() => step({ do: "remove", name: one.name })) }, "Remove the class"), el("span", { class: "quiet" }, "Undo brings it back.")),
     one.examples.length > 0 && el("div", {}, el("h2", {}, "Shown by you"), el("ul", { class: "list" }, one.examples.slice(0, 60).map((row) =>
-      el("li", {}, el("button", { class: "plain", onclick: then(() => pick(row.id)) }, user(row.name)), el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: then(() => step({ do: "take", ids: [row.id] })) }, "take back"))))));
+      el("li", {}, el("button", { class: "plain", onclick: then(() => pick(row.id)) }, user(row.title || row.name)), el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: then(() => step({ do: "take", ids: [row.id] })) }, "take back"))))));
 }
 
 export function filesMenu() {
@@ -75,12 +81,39 @@ export function filesMenu() {
   };
   show(el("h2", {}, "Save files"),
     el("p", {}, "The same tables as the command line writes: fewnode predict with this support.csv gives these predictions, to the last digit."),
-    el("div", { class: "line" }, el("button", { class: "main", onclick: save("support.csv") }, "support.csv"), el("button", { onclick: save("predictions.csv") }, "predictions.csv"), el("button", { onclick: save("predictions.parquet") }, "predictions.parquet")));
+    el("div", { class: "line" }, el("button", { class: "main", onclick: save("support.csv") }, "support.csv"), el("button", { onclick: save("predictions.csv") }, "predictions.csv"), el("button", { onclick: save("predictions.parquet") }, "predictions.parquet")),
+    el("p", {}, "All labels, corrected ones too, for fewnode fit --labels:"),
+    el("div", { class: "line" }, el("button", { onclick: save("labels.csv") }, "labels.csv")),
+    el("p", {}, "What everybody said, for Label Studio and Argilla; what they agree on, for doccano:"),
+    el("div", { class: "line" }, ["label-studio.json", "argilla.jsonl", "doccano.jsonl"].map((name) => el("button", { onclick: save(name) }, name))));
+}
+
+const kappa = (value) => (value === null ? "–" : value.toFixed(2));
+export async function reviewMenu(state, { step, pick }, which = "all") { // every answer: to look at, change, comment or take back
+  const found = await get("/api/answers"), differ = (row) => new Set(Object.values(row.people).map((one) => one.label)).size > 1;
+  const kinds = { all: () => true, "mine": (row) => row.people[state.who], differ, "not sure": (row) => Object.values(row.people).some((one) => one.unsure), corrections: (row) => row.given && !row.marked, comments: (row) => Object.values(row.people).some((one) => one.text) };
+  const again = async (body) => { await step(body); reviewMenu(state, { step, pick }, which); };
+  const line = (row) => {
+    const mine = row.people[state.who], label = el("select", { "aria-label": `Class of ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: label.value, unsure: mine?.unsure ?? false, settle: !mine }) },
+      mine ? "" : el("option", { value: "" }, "settle…"), state.classes.map((one) => el("option", { value: one.name, selected: mine?.label === one.name }, one.name)));
+    const text = el("input", { type: "text", maxlength: "4000", value: mine?.text ?? "", placeholder: "comment", "aria-label": `Comment on ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: mine.unsure, text: text.value.trim() }) });
+    return el("tr", { "data-node": row.name }, el("td", {}, el("button", { class: "plain user", title: row.name, onclick: () => { close(); pick(row.id); } }, row.title || row.name)),
+      el("td", {}, el("ul", { class: "list" }, said(row.people))), el("td", {}, label), el("td", {}, mine?.label ? text : ""),
+      el("td", {}, mine?.label ? el("button", { class: "plain", "aria-pressed": String(mine.unsure), onclick: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: !mine.unsure }) }, "not sure") : "",
+        mine || row.people["\n"] ? el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: () => again({ do: "take", ids: [row.id] }) }, "take back") : ""));
+  };
+  const { agreement } = found, rows = found.rows.filter(kinds[which]);
+  show(el("h2", {}, "Answers"),
+    el("div", { class: "line" }, Object.keys(kinds).map((kind) => el("button", { "aria-pressed": String(kind === which), onclick: () => reviewMenu(state, { step, pick }, kind) }, `${kind} (${found.rows.filter(kinds[kind]).length})`))),
+    rows.length ? el("div", { class: "scroll" }, el("table", { class: "review" }, rows.slice(0, 500).map(line))) : el("p", { class: "hint" }, "Nothing here."),
+    agreement.nodes > 0 && el("p", {}, `${agreement.nodes} nodes were answered by several people. Fleiss' kappa: ${kappa(agreement.fleiss)}`, Object.entries(agreement.classes).map(([name, value]) => [", ", user(name), ` ${kappa(value)}`])),
+    agreement.pairs.length > 0 && el("table", { class: "review" }, agreement.pairs.map((pair) => el("tr", {}, el("td", {}, user(pair.people.map((who) => who || "(no name)").join(" and "))), el("td", {}, `${pair.nodes} nodes, ${percent(pair.share)} alike`), el("td", {}, `Cohen's kappa ${kappa(pair.cohen)}`), el("td", {}, Object.entries(pair.classes).map(([name, value]) => [user(name), ` ${kappa(value)} `]))))),
+    el("p", { class: "quiet" }, state.people.length > 1 ? `You are ${state.who}. People: ${state.people.join(", ")}. ` : "", "To go on in another browser: ", el("button", { onclick: async (event) => event.target.replaceWith(user((await get("/api/link")).url), " (works once)") }, "New link")));
 }
 
 const KEYS = [
   ["A", "ask me: the next node worth a look"], ["Enter", "yes, the predicted class is right"], ["1 – 9", "give to your class with this number"],
-  ["0", "none of these"], ["C", "another class, by typing its name; a new name makes a class"], ["S", "skip"],
+  ["0", "none of these"], ["C", "another class, by typing its name; a new name makes a class"], ["S", "skip"], ["U", "not sure: the next answer waits for review"], ["R", "all answers: review, change, comment"],
   ["N", "name a class"], ["T or Delete", "take an example back"], ["M", "more like this, all at once"], ["Z, Shift+Z", "undo, redo"],
   ["/", "find a node"], ["L", "lasso (or Shift and drag)"], ["F", "whole map"], ["Arrows, + −", "move and zoom (map focused); Enter selects the node in the middle"],
   ["Esc", "nothing selected, no question"], ["?", "this list"],

@@ -5,13 +5,14 @@ import { PointMap } from "./map.js";
 import { handle } from "./hands.js";
 import { drawClasses, verdict } from "./classes.js";
 import { drawChart } from "./chart.js";
-import { drawPanel, drawWhy } from "./panel.js";
+import { comment, drawPanel, drawWhy } from "./panel.js";
 import { startSearch } from "./search.js";
-import { chooseClass, classMenu, filesMenu, isOpen, keysHelp, nameClass } from "./dialogs.js";
+import { chooseClass, classMenu, filesMenu, isOpen, keysHelp, nameClass, reviewMenu } from "./dialogs.js";
 
 const map = new PointMap(byId("points"), byId("marks"));
 let state = { version: 0, classes: [], points: [], notes: [] };
-let rows = [], node = null, asking = null, lassoing = false, pending = Promise.resolve(), busy = 0, whyTimer = 0;
+let rows = [], node = null, asking = null, lassoing = false, pending = Promise.resolve(), busy = 0, whyTimer = 0, tipTimer = 0;
+let unsure = false, columns = {};
 window.fewnode = { map, get state() { return state; }, get rows() { return rows; }, get busy() { return busy; } }; // for tests and the curious
 
 // --- from the server ------------------------------------------------------------------------------------
@@ -46,9 +47,10 @@ function drawAll() {
 function step(body) { // one after the other, however fast the keys are
   busy++;
   pending = pending.then(async () => {
-    const started = performance.now();
+    const started = performance.now(), turned = state[body.do];
     try {
       await refresh(await post(body));
+      if (turned) toast(`${body.do === "undo" ? "Undone" : "Done again"}: ${turned}`);
       byId("status").textContent = state.learning ? `Learned from it: all ${count(state.nodes)} nodes are up to date after ${((performance.now() - started) / 1000).toFixed(2)} s.` : "Kept. Learning starts with the second class.";
       byId("banner").hidden = true;
       await renew();
@@ -101,11 +103,12 @@ async function named() { // points of a lasso have numbers only: their names com
 function clear() { asking = null; rows = []; node = null; map.overlay.hits = []; drawSide(); }
 
 // --- questions ------------------------------------------------------------------------------------------
-const TITLES = { teach: "what teaches most", margin: "least sure", other: "none of these?", typical: "typical nodes", random: "at random" };
+const filter = () => (byId("value").value ? `&column=${encodeURIComponent(byId("column").value)}&value=${encodeURIComponent(byId("value").value)}` : "");
+const TITLES = { teach: "what teaches most", margin: "least sure", other: "none of these?", typical: "typical nodes", random: "at random", open: "answers that differ or are unsure", issues: "labels worth doubting" };
 
 function drawQueues() {
   const by = byId("by"), before = by.value, open = state.classes.filter((one) => one.kind !== "other");
-  const options = Object.entries(TITLES).map(([value, title]) => el("option", { value }, title));
+  const options = Object.entries(TITLES).map(([value, title]) => el("option", { value }, value === "open" && state.unsettled ? `${title} (${state.unsettled})` : title));
   const own = open.filter((one) => one.kind === "new");
   for (const one of own) options.push(el("option", { value: `doubtful ${one.name}` }, `doubtful ${one.name}`), el("option", { value: `sure ${one.name}` }, `sure ${one.name}, to check`));
   by.replaceChildren(...options);
@@ -124,7 +127,8 @@ function ask(by, label) {
 async function nextQuestions() {
   const mine = asking, label = mine.label ? `&class=${encodeURIComponent(mine.label)}` : "";
   try {
-    const queue = await get(`/api/suggest?n=12&by=${mine.by}${label}`);
+    if (mine.by === "issues" && !mine.queue.length) toast("Comparing the labels of the graph with held-out predictions; this may take a while the first time.");
+    const queue = await get(`/api/suggest?n=12&by=${mine.by}${label}${filter()}`);
     if (asking !== mine) return;
     mine.queue = queue;
     const now = rows.length === 1 && queue.find((row) => row.id === rows[0].id) ? null : queue[0];
@@ -134,8 +138,9 @@ async function nextQuestions() {
   } catch (error) { asking = null; drawSide(); toast(error.message, true); }
 }
 
-function answered(body) {
-  const asked = asking?.tag;
+function answered(given) {
+  const asked = asking?.tag, body = given.do === "label" ? { ...given, unsure, text: comment(), settle: asking?.by === "open" || (rows.length === 1 && rows[0].given && !rows[0].marked) } : given;
+  unsure = false;
   if (asking) { // the next question is there at once; the queue is made anew when the answer is learned
     const next = asking.queue.find((row) => row.id !== rows[0].id && !rows.includes(row));
     asking.queue = asking.queue.filter((row) => row.id !== rows[0].id);
@@ -154,6 +159,9 @@ const acts = {
   skip() { if (rows.length) return answered({ do: "skip", ids: rows.map((row) => row.id) }); },
   take() { if (rows.length) return step({ do: "take", ids: rows.map((row) => row.id) }); },
   other() { if (rows.length) chooseClass(state, "Which class?", (name) => acts.give(name)); else toast("Choose a node first."); },
+  unsure() { unsure = !unsure; drawSide(); },
+  isUnsure: () => unsure,
+  comment: () => rows[0]?.people?.[state.who]?.text ?? "",
   drop(id) { select(rows.filter((row) => row.id !== id)); },
   async like() { if (rows.length) await many(get(`/api/more?like=${rows[0].id}`), rows.slice(0, 1)); },
 };
@@ -168,6 +176,22 @@ async function many(wanted, also = []) {
 
 function openClass(index) {
   classMenu(state, index, { step, ask, more: (name) => many(get(`/api/more?class=${encodeURIComponent(name)}`)), pick: look });
+}
+
+const review = () => reviewMenu(state, { step, pick: look }).catch((error) => toast(error.message, true));
+
+function drawFilter() {
+  byId("filter").hidden = !Object.keys(columns).length;
+  const option = (value, text) => el("option", { value }, text);
+  byId("column").replaceChildren(option("", "any column"), ...Object.keys(columns).map((name) => option(name, name)));
+  byId("column").onchange = () => {
+    const values = columns[byId("column").value] ?? [];
+    byId("value").replaceChildren(option("", "any value"), ...values.map(([value, n]) => option(value, `${value} (${count(n)})`)));
+    byId("value").disabled = !values.length;
+    byId("value").onchange();
+  };
+  byId("value").onchange = () => { byId("matching").disabled = !filter(); if (asking) ask(); };
+  byId("matching").onclick = async () => select(await get(`/api/rows?${filter()}`));
 }
 
 // --- hands and keys -------------------------------------------------------------------------------------
@@ -185,6 +209,11 @@ function hover(i, at) {
   if (i < 0) return;
   const one = state.classes[map.kind[i]];
   tip.textContent = `${one ? one.name : "nothing predicted yet"}${map.label[i] ? ", labelled" : one ? `, ${Math.round((100 * map.sure[i]) / 255)} %` : ""}`;
+  clearTimeout(tipTimer);
+  tipTimer = setTimeout(async () => { // what it is called, if one stays on it
+    const [row] = await get(`/api/rows?ids=${map.ids[i]}`);
+    if (row && !tip.hidden) tip.textContent = `${row.title || row.name}: ${tip.textContent}`;
+  }, 120);
   tip.style.left = `${Math.min(at[0] + 14, map.width - 200)}px`;
   tip.style.top = `${at[1] + 14}px`;
 }
@@ -211,7 +240,7 @@ handle(map, {
 
 const KEYS = {
   a: () => ask(), c: acts.other, s: acts.skip, t: acts.take, Delete: acts.take, Backspace: acts.take, m: acts.like,
-  n: () => nameClass(step), l: () => setLasso(!lassoing), f: () => map.fit(), "?": keysHelp, "/": () => byId("words").focus(),
+  u: acts.unsure, r: () => review(), n: () => nameClass(step), l: () => setLasso(!lassoing), f: () => map.fit(), "?": keysHelp, "/": () => byId("words").focus(),
   Escape: () => { if (lassoing) setLasso(false); else clear(); },
   Enter: () => { const name = rows.length === 1 && !rows[0].given ? state.classes[rows[0].class]?.name : null; if (name) acts.give(name); },
   "0": () => { const other = state.classes.find((one) => one.kind === "other"); if (other) acts.give(other.name); },
@@ -240,6 +269,7 @@ click("undo", () => step({ do: "undo" }));
 click("redo", () => step({ do: "redo" }));
 click("add", () => nameClass(step));
 click("files", filesMenu);
+click("review", review);
 click("help", keysHelp);
 click("fit", () => map.fit());
 click("lasso", () => setLasso(!lassoing));
@@ -252,6 +282,8 @@ async function start() {
   map.setPoints(new Uint32Array(bytes, 4, n), new Float32Array(bytes, 4 + 4 * n, 2 * n));
   startSearch({ choose: (row) => { map.overlay.hits = []; look(row.id); }, found: (found) => { map.overlay.hits = found.map((row) => row.place); map.draw(); } });
   await refresh();
+  columns = await get("/api/columns");
+  drawFilter();
   listen((version) => {
     byId("banner").hidden = true;
     if (version !== state.version && !busy) refresh().then(() => (asking ? null : renew())).catch(() => {});

@@ -1,5 +1,5 @@
 // The node, or nodes, that are looked at: what is known, what is predicted, why, and the answers.
-import { count, el, percent, svg, user } from "./dom.js";
+import { byId, count, el, percent, svg, user } from "./dom.js";
 import { colourOf } from "./colours.js";
 import { keyOf } from "./classes.js";
 import { get } from "./api.js";
@@ -29,6 +29,19 @@ function emptyQueue(state, asking) {
   return state.skipped ? `Every node without a label was answered or skipped (${state.skipped} skipped; undo brings them back).` : "Every node has a label already, so there is nothing to ask.";
 }
 
+// Addresses in the user's data can be followed; pictures are shown if the server allows their host.
+const IMAGE = /\.(png|jpe?g|gif|webp)(\?|$)/i;
+function cell(value) {
+  return value.split(/(https?:\/\/[^\s<>"]+)/).map((part, i) => (i % 2 === 0 ? part
+    : el("a", { href: part, target: "_blank", rel: "noopener noreferrer" }, part === value && IMAGE.test(part) ? el("img", { src: part, alt: part, loading: "lazy" }) : part)));
+}
+
+export const headline = (row) => row.title || row.name;
+export function said(people) { // who said what
+  return Object.entries(people).map(([who, one]) => el("li", { class: "said" }, who === "\n" ? "settled: " : who ? el("b", { class: "user" }, `${who}: `) : "",
+    user(one.label || "skipped"), one.unsure ? " (not sure)" : "", one.text ? el("span", { class: "about user", title: one.text }, one.text) : ""));
+}
+
 function answers(state, acts, predicted, marked, like = null) {
   const buttons = [];
   state.classes.forEach((one, index) => {
@@ -40,23 +53,32 @@ function answers(state, acts, predicted, marked, like = null) {
     predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(state.classes.some((one) => one.kind === "other" && one.name === predicted) ? "none of these" : predicted), el("kbd", {}, "Enter")),
     ...buttons,
     el("button", { onclick: acts.other }, "Another class… ", el("kbd", {}, "C")),
+    el("button", { id: "unsure", "aria-pressed": String(acts.isUnsure()), onclick: acts.unsure, title: "Keep the next answer for review; it is not learned from" }, "Not sure ", el("kbd", {}, "U")),
     marked ? el("button", { onclick: acts.take }, "Take back ", el("kbd", {}, "T")) : el("button", { onclick: acts.skip }, "Skip ", el("kbd", {}, "S")),
-    like);
+    like,
+    el("input", { id: "comment", type: "text", maxlength: "4000", placeholder: "Comment on the answer (optional)", "aria-label": "Comment on the answer", autocomplete: "off", value: acts.comment(), onkeydown: (event) => { if (event.key === "Enter") event.target.blur(); } }));
 }
+
+export const comment = () => byId("comment")?.value.trim() || undefined;
 
 function single(state, row, node, asking, acts) {
   const name = state.classes[row.class]?.name, parts = [];
   const like = el("button", { onclick: acts.like }, "More like this ", el("kbd", {}, "M"));
-  const text = row.marked ? el("p", { class: "given" }, "You gave it to ", user(name), ".")
+  const mine = row.people?.[state.who], told = state.classes[row.class]?.about, correct = asking?.by === "issues" || row.people?.["\n"];
+  const text = row.marked ? el("p", { class: "given" }, mine?.label === name ? "You gave it to " : "It was given to ", user(name), ".")
+    : asking?.by === "open" ? el("p", { class: "question" }, "What is it? Your answer settles it.")
     : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph.")
     : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(name === "other" && asking ? "none of these" : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
     : el("p", { class: asking ? "question" : "hint" }, asking ? "What is this?" : "Nothing is predicted yet.");
   if (asking) parts.push(el("p", { class: "quiet" }, asking.title));
-  parts.push(text, el("h3", { class: "user" }, row.name));
-  if (!row.given || row.marked) parts.push(answers(state, acts, name && !row.marked ? name : null, row.marked, like));
-  if (row.given && !row.marked) parts.push(el("div", { class: "answers" }, like));
+  if (asking?.by === "issues") parts.push(el("p", { class: "question" }, "Is this label right?"));
+  parts.push(text, el("h3", { class: "user" }, headline(row)), row.title && el("p", { class: "quiet user" }, row.name));
+  if (told) parts.push(el("p", { class: "hint user" }, `${name}: ${told}`));
+  if (Object.keys(row.people ?? {}).length) parts.push(el("ul", { class: "list" }, said(row.people)));
+  if (!row.given || row.marked || correct) parts.push(answers(state, acts, name && !row.marked ? name : null, row.marked || mine || row.people?.["\n"], like));
+  else parts.push(el("div", { class: "answers" }, like, el("button", { onclick: acts.other }, "Correct the label… ", el("kbd", {}, "C"))));
   if (!node) return [...parts, el("p", { class: "hint" }, "…")];
-  if (node.columns.length) parts.push(el("table", { class: "facts" }, node.columns.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, value)))));
+  if (node.columns.length) parts.push(el("table", { class: "facts" }, node.columns.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, cell(value))))));
   if (node.probabilities.length) parts.push(el("h4", {}, "Probabilities"), ...node.probabilities.slice(0, 6).map(([label, p]) => bar(state, label, p)));
   parts.push(el("div", { id: "why" }));
   parts.push(el("h4", {}, `Neighbours (${count(node.degree)})`), rowsList(state, node.neighbours, acts));
@@ -72,7 +94,7 @@ function bar(state, label, p) {
 export function rowsList(state, rows, acts, drop) {
   return el("ul", { class: "list" }, rows.map((row) => el("li", {},
     el("span", { class: "swatch", color: colourOf(state.classes, row.class), title: state.classes[row.class]?.name ?? "nothing predicted" }),
-    el("button", { class: "plain user", onclick: () => acts.pick(row.id) }, row.name),
+    el("button", { class: "plain user", title: row.name, onclick: () => acts.pick(row.id) }, headline(row)),
     el("span", { class: "about user" }, row.about),
     drop && el("button", { class: "plain", "aria-label": `Leave ${row.name} out`, onclick: () => drop(row.id) }, "✕"))));
 }
@@ -92,8 +114,8 @@ export async function drawWhy(place, id, pick) {
   if (!found || !place.isConnected) return;
   const signed = (v) => (v === null ? "" : `${v >= 0 ? "for it" : "against"} ${Math.abs(v).toFixed(2)}`);
   const lines = (title, rows) => (rows.length ? [el("h4", {}, title), el("ul", { class: "list" }, rows)] : []);
-  const alike = found.examples.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), ` · ${percent(Math.max(one.similarity, 0))} alike`)));
-  const around = found.neighbours.slice(0, 4).map((one) => el("li", {}, user(one.node), el("span", { class: "about" }, user(one.label), one.labelled ? " (labelled)" : "", one.evidence === null ? "" : ` · ${signed(one.evidence)}`)));
+  const alike = found.examples.slice(0, 4).map((one) => el("li", {}, user(one.title || one.node), el("span", { class: "about" }, user(one.label), ` · ${percent(Math.max(one.similarity, 0))} alike`)));
+  const around = found.neighbours.slice(0, 4).map((one) => el("li", {}, user(one.title || one.node), el("span", { class: "about" }, user(one.label), one.labelled ? " (labelled)" : "", one.evidence === null ? "" : ` · ${signed(one.evidence)}`)));
   const columns = [...found.columns].sort((a, b) => Math.abs(b.evidence) - Math.abs(a.evidence)).slice(0, 5).map((one) => el("li", {}, user(one.name), el("span", { class: "about" }, `${one.more ? "more" : "less"} than usual · ${signed(one.evidence)}`)));
   const changes = found.changes.map((one) => el("li", {}, `Without ${one.what === "edges" ? "the edge to" : one.what === "examples" ? "the example" : "the column"} `, user(one.without.join(", ")), " it would be ", user(one.label)));
   place.replaceChildren(...lines("Why: examples it is like", alike), ...lines("Why: its neighbours say", around), ...lines("Why: words and columns", columns), ...lines("What would change it", changes));

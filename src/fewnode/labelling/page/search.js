@@ -21,7 +21,7 @@ export function startSearch({ choose, found }) {
   };
   const draw = () => {
     const items = rows.map((row, i) => el("li", { id: `hit${i}`, role: "option", "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); take(i); } },
-      user(row.name), el("span", { class: "about user" }, row.about)));
+      user(row.title || row.name), row.title ? el("span", { class: "quiet user" }, ` ${row.name}`) : "", el("span", { class: "about user" }, row.about)));
     list.replaceChildren(...(items.length ? items : [el("li", { class: "quiet" }, "Nothing found. Try fewer letters: ids and all columns are searched.")]));
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
