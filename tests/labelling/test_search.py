@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import sparse as sp
 
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph import Graph
 from fewnode.labelling.search import Browser
+from fewnode.report.nodes import NodeRows
 
 
 @pytest.fixture
@@ -50,3 +52,22 @@ def test_without_a_table_the_features_are_shown():
     assert Browser(classifier).row(0) == [("tall", "1.5"), ("old", "0")]
     classifier.graph = Graph.from_edges(edges, np.ones((2, 1), np.float32))
     assert Browser(classifier).row(0) == [] and Browser(classifier).search("1") == [1]
+
+
+def test_a_long_text_is_cut_at_the_words_that_tell_its_class():
+    filler = "this manual page describes the options and arguments of a program in the usual way and order " * 4
+    trades = "cuts hair with scissors", "bakes bread with an oven"
+    texts = [f"{filler} it {trades[i % 2]} {filler}" for i in range(40)]
+    names = sorted({word for text in texts for word in text.split()})
+    counts = [[text.split().count(word) for word in names] for text in texts]
+    graph = Graph.from_edges(
+        [range(39), range(1, 40)], sp.csr_matrix(counts, dtype=float), np.arange(40) % 2, feature_names=names
+    )
+    rows = NodeRows(FewShotClassifier("probe", k_shot=3, min_size=5).fit(graph), [])
+    rows.columns = {"text": texts}
+    assert rows.summary(1, 1) == texts[1][:160]  # nothing is known of classes yet
+    rows.tell(np.arange(40) % 2)
+    for node in (0, 1, 7):
+        told = rows.summary(node, node % 2)
+        assert ("bakes bread" if node % 2 else "cuts hair") in told and told.startswith("… ") and len(told) <= 160
+    assert rows.summary(1, -1) == texts[1][:160]

@@ -346,3 +346,12 @@ def test_predict_writes_the_page_and_asks_for_its_place_first(tmp_path, monkeypa
     assert cli.main(predict.split()) != 0 and "page.html exists already" in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
     assert cli.main([*predict.split(), "--force"]) == 0
+
+
+def test_titles_stand_before_ids(tmp_path):
+    graph = own_graph.graph()
+    titled = replace(graph, node_titles=[f"Mx {name} Doe" for name in graph.node_names])
+    classifier = FewShotClassifier("probe", k_shot=3).fit(titled).adapt(own_graph.examples())
+    page = page_of((classifier, classifier.predict_proba(classifier.unlabelled())), tmp_path)
+    example = own_graph.examples()["mule"][0]
+    assert f"Mx {example} Doe, Mx" in page.text and re.search(r"Mx n(\d+) Doe n\1 ", page.text)

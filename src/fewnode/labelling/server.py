@@ -180,6 +180,7 @@ class LabelServer:
     ) -> None:
         self.session, self.places, self.guard, self.title = session, places, guard, title
         self.browser = Browser(session.classifier)
+        self._told = -1  # the version whose classes the browser knows words of
         guard.images = self.browser.image_hosts()
         self.shown = self._sample(most_points)
 
@@ -345,6 +346,9 @@ class LabelServer:
         """A few words about each node."""
         session, answers = self.session, self.session.labels.answers
         with session.lock:
+            if self._told != session.version:
+                self._told = session.version
+                self.browser.tell(session.choice.numpy())
             return [
                 {
                     "id": node,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import __version__
 from ..classifier.classifier import FewShotClassifier
-from ..classifier.inputs import node_name
+from ..classifier.inputs import node_name, node_title
 from ..classifier.open_set import OpenSetTask
 from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
@@ -37,6 +37,9 @@ def write_predictions_page(
         raise InputError("a page needs an adapted classifier: call attach(graph) and adapt({class: [nodes]}) first")
     text = None if classifier.source is None or not classifier.on_fitted_graph else classifier.source.text_column
     answers, about = Answers(found, threshold, thresholds), NodeRows(classifier, [text] if text else [])
+    choice = torch.full((graph.num_nodes,), -1)
+    choice[found.nodes] = answers.choice
+    about.tell(choice.numpy())
     labelled = (graph.y.cpu() >= 0).index_fill(0, support.nodes.cpu(), True)
     examples = support.examples().items()
     page = render(
@@ -50,7 +53,9 @@ def write_predictions_page(
         kinds=set(answers.kinds),
         expected=None if found.kinds is None else classifier.expect(found, threshold, thresholds),
         calibration=classifier.calibration,
-        examples={name: [node_name(graph, node) for node in nodes.tolist()] for name, nodes in examples},
+        examples={
+            name: [(node_name(graph, i), node_title(graph, i)) for i in nodes.tolist()] for name, nodes in examples
+        },
         sizes=class_sizes(classifier, answers),
         map=draw_map(classifier, answers),
         ranked=ranked(answers, about),
@@ -82,7 +87,8 @@ class Answers:
         """Rows of the table to show, each with what its node can be recognised by."""
         nodes = self.found.nodes[chosen].tolist()
         rows = [{key: values[row] for key, values in self.table.items()} for row in chosen.tolist()]
-        return [row | {"about": about.summary(node)} for row, node in zip(rows, nodes, strict=True)]
+        told = zip(rows, nodes, self.choice[chosen].tolist(), strict=True)
+        return [row | {"about": about.summary(node, c)} for row, node, c in told]
 
 
 def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[str, Any]]:
@@ -175,7 +181,13 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
         for k in range(4 + len(new))
     ]
     marks = [
-        {"x": x, "y": y, "name": node_name(graph, node), "label": support.classes[c], "place": c}
+        {
+            "x": x,
+            "y": y,
+            "name": node_title(graph, node) or node_name(graph, node),
+            "label": support.classes[c],
+            "place": c,
+        }
         for (x, y), node, c in zip(points.tolist(), examples.tolist(), support.y.tolist(), strict=False)
     ]
     total = int((layer >= 0).sum()) + len(marks)
