@@ -14,7 +14,7 @@ Rows are appended as they finish; what is there already is not run again. Needs 
     python benchmarks/label_issues.py [--draws 2]
     python benchmarks/label_issues.py --table
 
-The settings of ``label_doubt`` were chosen on draw 0 of Email-EU and LastFM-Asia; rows are of draws from 1000.
+The settings of ``label_doubt`` were chosen on draw 0 of all graphs but macports; rows are of draws from 1000.
 """
 
 import argparse
@@ -25,9 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from cleanlab.filter import find_label_issues
-from cleanlab.rank import get_label_quality_scores
-from open_world import load, tfidf
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
@@ -74,6 +71,10 @@ def cross_validated(x: Any, y: np.ndarray) -> np.ndarray:
 
 
 def run_graph(name: str, draws: range) -> None:
+    from cleanlab.filter import find_label_issues
+    from cleanlab.rank import get_label_quality_scores
+    from open_world import load, tfidf
+
     done = {(row["graph"], row["case"], row["draw"]) for row in read()}
     todo = [(case, draw) for draw in draws for case in CASES if (name, case, draw) not in done]
     if not todo:

@@ -1,4 +1,4 @@
-"""Write the tables of docs/ that come from benchmark rows; ``--check`` only compares.
+"""Write the tables of README.md and docs/ that come from benchmark rows; ``--check`` only compares.
 
 A generated part stands between ``<!-- benchmark:begin NAME.FUNCTION -->`` and ``<!-- benchmark:end -->``: what that
 function of ``benchmarks/NAME.py`` returns.
@@ -28,7 +28,7 @@ def table(benchmark: str, function: str) -> str:
 def outdated(write: bool = False) -> list[str]:
     """The pages whose tables disagree with the rows; with ``write`` they are brought up to date."""
     changed = []
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in (*ROOT.glob("README.md"), *sorted((ROOT / "docs").glob("*.md"))):
         text = page.read_text(encoding="utf-8")
         fresh = PART.sub(lambda part: f"{part[1]}\n{table(part[2], part[3])}\n{part[4]}", text)
         if fresh != text:
