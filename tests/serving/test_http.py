@@ -50,18 +50,19 @@ def test_the_conversation(client):
     assert "mule" not in {one["name"] for one in left["classes"]}
 
 
-def test_new_nodes(client, service):
+def test_new_nodes(client):
     for name, nodes in EXAMPLES.items():
         client.post("/v1/classes", json={"name": name, "examples": nodes})
     new = [{"id": f"x{i}", **ATTRIBUTES} for i in range(2)]
-    edges = [{"source": "x0", "target": "n6"}, {"source": "x1", "target": "x0"}]
+    edges = [["x0", "n6"], {"source": "x1", "target": "x0"}]
     body = {"new_nodes": new, "new_edges": edges, "all_probabilities": True}
     answers = [client.post("/v1/predict", json=body).json() for _ in range(2)]
     assert answers[0] == answers[1], "the nodes of one request are gone when the next one comes"
     rows = answers[0]["predictions"]
     assert [row["id"] for row in rows] == ["x0", "x1"] and [row["label"] for row in rows] == ["mule", "mule"]
     assert abs(sum(rows[0]["probabilities"].values()) - 1) < 1e-4
-    assert service.current().classifier.new_nodes is None
+    alone = client.post("/v1/predict", json={"new_nodes": new}).json()["predictions"]
+    assert [row["id"] for row in alone] == ["x0", "x1"], "nodes need no edges"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,9 @@ def of_schema(schema, components):
         fields = {name: of_schema(one, components) for name, one in schema["properties"].items()}
         return st.fixed_dictionaries({}, optional=fields)
     if kind == "object":
-        return st.dictionaries(st.one_of(WORDS, st.text(max_size=8)), VALUES, max_size=8)
+        row = st.fixed_dictionaries({"id": st.one_of(WORDS, VALUES)}, optional=dict.fromkeys(own_graph.COLUMNS, VALUES))
+        edge = st.fixed_dictionaries({"source": WORDS, "target": WORDS}, optional={"weight": VALUES})
+        return st.one_of(row, edge, st.dictionaries(st.one_of(WORDS, st.text(max_size=8)), VALUES, max_size=8))
     if kind == "array":
         return st.lists(of_schema(schema["items"], components), max_size=4)
     made = {"string": st.one_of(WORDS, st.text(max_size=30)), "integer": st.integers(), "number": st.floats()}

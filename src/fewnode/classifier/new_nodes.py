@@ -381,7 +381,8 @@ def _pair(edge: Mapping[str, Any], columns: Sequence[str]) -> list[Any]:
 def _table(given: Any, what: str) -> tables.Table:
     """A table in any of its forms: also records, dictionaries with the same keys."""
     if _are_records(given):
-        keys = dict.fromkeys(key for row in given for key in row)
+        if not (keys := dict.fromkeys(key for row in given for key in row)):
+            raise InputError(f"{what} has no rows with columns; name those of the table that the model was fitted on")
         columns = ([row.get(key) for row in given] for key in keys)
         return tables.Table.of(what, {str(key): cells_of(cells) for key, cells in zip(keys, columns, strict=True)})
     return table_of(given, what) if is_frame(given) else tables.read_columns(given)

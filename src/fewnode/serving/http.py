@@ -62,7 +62,9 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
     nodes: list[Text | int] = Field([], description="ids of nodes of the graph")
     new_nodes: list[dict[Text, Cell]] = Field([], description="rows with the columns of the node table: id, attributes")
-    new_edges: list[dict[Text, Cell]] = Field([], description="rows with the columns of the edge table")
+    new_edges: list[list[Cell] | dict[Text, Cell]] = Field(
+        [], description="pairs of ids (and a weight), or rows with the columns of the edge table"
+    )
     threshold: float = Field(0.0, ge=0, le=1, description="nodes below this probability are called unknown")
     all_probabilities: bool = Field(False, description="add the probability of every class")
 
@@ -148,7 +150,7 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
         if asked.nodes:
             found = served.classifier.predict_proba([str(node) for node in asked.nodes])
         else:
-            found = service.predict_new(served, asked.new_nodes, asked.new_edges)
+            found = served.classifier.predict_proba(new_nodes=asked.new_nodes, new_edges=asked.new_edges)
         count.nodes.labels("known" if asked.nodes else "new").inc(n)
         return json_response({"model": served.model, "predictions": _rows(found, asked)})
 

@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,11 @@ from typing import Any
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say, load_attached
-from ..classifier.predictions import Predictions
 from ..errors import InputError
 from ..files import NAME, PathLike
 from ..labelling.journal import JOURNAL, Journal
 from ..labelling.server import check_memory
 from ..labelling.session import LabelSession
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -107,10 +103,6 @@ class Service:
             finally:
                 journal.close()
             return self.served
-
-    def predict_new(self, served: Served, nodes: Sequence[Row], edges: Sequence[Row]) -> Predictions:
-        """Predictions of nodes that are not in the graph: rows of tables like those of the fit."""
-        return served.classifier.predict_proba(new_nodes=nodes, new_edges=edges)
 
     def _session(self, classifier: FewShotClassifier) -> LabelSession:
         assert classifier.graph is not None
