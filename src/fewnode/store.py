@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from inspect import isfunction, isgeneratorfunction
 from itertools import islice, pairwise
 from pathlib import Path
@@ -25,7 +25,7 @@ from weakref import ref
 import msgspec
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from .errors import InputError
@@ -93,6 +93,13 @@ def full_disk(folder: Path, needed: int) -> Iterator[None]:
 # Threads
 
 
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    """The libraries with threads of their own. To look for them takes milliseconds, so it is only done again when more
+    ``modules`` have been imported."""
+    return ThreadpoolController()
+
+
 class OneThread(ContextDecorator, local):
     """A context, or decorator, in which numbers do not depend on how many threads there are: sums and factorisations,
     which round differently with every number of threads, are done by one. ``with one_thread.all()`` has all threads
@@ -102,7 +109,7 @@ class OneThread(ContextDecorator, local):
 
     def __enter__(self) -> Self:
         if self.depth == 0:
-            self.threads, self.limits = torch.get_num_threads(), threadpool_limits(1)
+            self.threads, self.limits = torch.get_num_threads(), _thread_pools(len(sys.modules)).limit(limits=1)
             torch.set_num_threads(1)
         self.depth += 1
         return self

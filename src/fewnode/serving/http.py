@@ -384,7 +384,7 @@ def _answer(service: Service, limits: Limits, token: str | None, listening: Any)
     server = uvicorn.Server(config)
 
     def watch() -> None:
-        service.watch(stop)
+        service.watch(stop, loaded=_import_encoders)
         server.should_exit = True  # the first model could not be loaded
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -397,6 +397,11 @@ def _answer(service: Service, limits: Limits, token: str | None, listening: Any)
         stop.set()
     if service.served is None and service.error is not None:
         raise service.error
+
+
+def _import_encoders() -> None:
+    """Import what encodes the attributes of new nodes: it takes a second or two, and known nodes do without."""
+    import sklearn.feature_extraction.text  # noqa: F401
 
 
 def _work(*given: Any) -> None:
@@ -415,6 +420,7 @@ def _work(*given: Any) -> None:
 
 def _supervise(n: int, given: tuple[Any, ...], say: Say) -> None:
     """Keep ``n`` processes that answer. They are copies of this one, which has the libraries but no thread yet."""
+    _import_encoders()  # once for all
     context = multiprocessing.get_context("fork")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     workers: list[Any] = []

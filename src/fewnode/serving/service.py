@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +61,9 @@ class Service:
         for note in self.served.session.notes:
             self.say(f"note: {note}")
 
-    def watch(self, stop: threading.Event, seconds: float = 1.0) -> None:
-        """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone."""
+    def watch(self, stop: threading.Event, seconds: float = 1.0, loaded: Callable[[], object] = lambda: None) -> None:
+        """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone.
+        ``loaded`` is called after each."""
         tried = None if self.served is None else self.served.model
         while not stop.is_set():
             try:
@@ -70,6 +72,7 @@ class Service:
                     self.load()
                     self.say(f"Serving model {there}")
                     self.error = None
+                    loaded()
             except (InputError, OSError) as error:
                 self.error = error
                 if self.served is None:
