@@ -38,6 +38,8 @@ from .inputs import (
     TableSource,
     changed_examples,
     choose_split,
+    class_name,
+    class_sizes,
     find_nodes,
     graph_of,
     node_name,
@@ -78,6 +80,16 @@ class Comparison(NamedTuple):
 
 
 @methods_in_one_thread
+class Growth(NamedTuple):
+    """What ``grow`` did: how many nodes have a label now, and how many another one; classes that are known now, and
+    those that have too few labels yet, with their numbers of labels."""
+
+    added: int
+    changed: int
+    promoted: dict[str, int]
+    waiting: dict[str, int]
+
+
 class FewShotClassifier:
     """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
 
@@ -134,6 +146,7 @@ class FewShotClassifier:
         self.on_fitted_graph = False
         self._embedding: Any = None
         self._open_set_model: OpenSetModel | None = None
+        self._same_labels = False  # as those the model was saved with
         # what adapt learns
         self.support: Support | None = None
         self.task: OpenSetTask | ClosedSetTask | None = None
@@ -247,11 +260,55 @@ class FewShotClassifier:
         self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
         self.support = self.task = None
         self._embedding = self._open_set_model = None
+        self._same_labels = False
 
     def relabel(self, y: Tensor) -> Self:
         """The same nodes with other labels ``y [N]``; examples given before are dropped."""
         self._set_graph(self._graph().with_labels(y), self.on_fitted_graph)
         return self
+
+    def grow(self, labels: Any, *, progress: Progress = lambda what, part: None) -> Growth:
+        """Learn from labels that have come in since, without training and making the views again.
+
+        Known classes are learned on with all their labels, new classes with enough of them (``min_size``) become known,
+        and probabilities are calibrated again. Examples given before are dropped.
+
+        Args:
+            labels: ``{class: [nodes]}``, or a table of nodes and classes, as in ``adapt``; a node that has a label gets
+                the new one.
+            progress: told what is being done, as in ``learn_known``.
+        """
+        graph, least = self._graph(), self._least_size()
+        if not self.on_fitted_graph or not self.named_classes:
+            raise InputError("only the graph that a model was fitted on can grow: load the model without another graph")
+        columns = {} if self.source is None else self.source.columns
+        given = read_examples(labels, graph=graph, columns=columns)
+        names, y = [class_name(graph, c) for c in range(graph.num_classes)], graph.y.clone()
+        known, waiting, told = set(self.known_labels()[1]), dict[str, int](), dict[int, str]()
+        for name, nodes in ((str(name).strip(), nodes) for name, nodes in given.items()):
+            ids = find_nodes(graph, nodes, f"class {name!r}").unique()
+            if name == opening.other_name(names):  # which is no class
+                continue
+            if twice := [node for node in ids.tolist() if told.setdefault(node, name) != name]:
+                raise InputError(f"node {node_name(graph, twice[0])!r} is labelled {told[twice[0]]!r} and {name!r}")
+            if name not in known and len(ids) < least:
+                waiting[name] = len(ids)
+                continue
+            names += [] if name in names else [name]
+            y[ids] = names.index(name)
+        added, changed = ((y != graph.y) & part for part in (graph.y < 0, graph.y >= 0))
+        if not bool((added | changed).any()):
+            raise InputError("there is no new label" + (f": a new class needs {least} nodes" if waiting else ""))
+        grown, model = replace(graph.with_labels(y), class_names=tuple(names)), None
+        if graph.space is None:
+            known_y, classes = opening.known_labels(grown, None)
+            model = self.open_set_model(inductive=True).grown(grown, known_y, classes, progress)
+        sizes = dict(zip(names, class_sizes(grown).tolist(), strict=True))
+        promoted = {name: n for name, n in sizes.items() if n >= least and name not in self.known.names()}
+        self.known = replace(self.known, base=(*self.known.base, *promoted))
+        self._set_graph(grown, fitted=True)
+        self._open_set_model = model
+        return Growth(int(added.sum()), int(changed.sum()), promoted, waiting)
 
     def known_labels(self) -> tuple[Tensor, tuple[str, ...]]:
         """Labels ``y [N]`` of known classes (-1: none), and the names of these classes."""
@@ -285,10 +342,11 @@ class FewShotClassifier:
             y, classes = self.known_labels()
             if graph.space is None and saved is not None:
                 found = opening.load(*saved, y, classes)
+                self._same_labels = found is not None
             if found is None:
                 found = opening.fit_open_set(model, graph, y, classes, progress)
         if inductive and found.cached is None:
-            cached = None if saved is None else opening.load_cached(*saved, found.x.device)
+            cached = None if saved is None or not self._same_labels else opening.load_cached(*saved, found.x.device)
             found = replace(found, cached=cached or found.cached_state(graph, opening.views_of(model, graph)))
         self._open_set_model = found
         return found

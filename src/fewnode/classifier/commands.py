@@ -13,14 +13,14 @@ import torch
 from ..errors import InputError
 from ..files import PathLike, readable, work_folder
 from ..graph import Graph
-from ..store import Engine
+from ..store import STORE, Engine
 from ..tables import check_writable, find_id, read_columns
 from ..tables.write import writing_columns
 from ..tasks import ClassSplit
 from ..training import checkpoint
 from ..training.evaluate import Evaluation, NodeProgress, evaluate
 from ..training.loop import Callback
-from .classifier import FewShotClassifier, check_folder
+from .classifier import FewShotClassifier, Growth, check_folder
 from .inputs import TableSource, class_name, class_sizes, find_nodes, sorted_by_name
 from .predictions import UNKNOWN, Predictions
 from .simulation import Counts, Expectation, Progress, Simulated
@@ -139,6 +139,26 @@ def load_adapted(
         return classifier.adapt(examples, **how, progress=progress)
     except InputError as error:
         raise InputError(f"{support}: {error}") from error
+
+
+def grow_model(
+    folder: PathLike,
+    labels: Callable[[FewShotClassifier], Any],
+    out: PathLike | None = None,
+    *,
+    learning: Progress,
+    say: Say = lambda _: None,
+    **where: Any,
+) -> Growth:
+    """Let the model in ``folder`` grow by the ``labels`` that a function of it gives; save it in its place or in the
+    new folder ``out``. ``where`` is as in ``load_attached``."""
+    if out is not None:
+        check_folder(out, force=False)
+    classifier = load_attached(folder, say=say, **where)
+    found = classifier.grow(labels(classifier), progress=learning)
+    kept = classifier.manifest is not None and STORE in classifier.manifest
+    classifier.save(out or folder, force=out is None, data=kept, progress=learning)
+    return found
 
 
 @dataclass(frozen=True)

@@ -145,15 +145,24 @@ class HopFeatures:
             found.append(mass)
         return torch.cat([*found, bias])
 
-    def fit(self, y: Tensor, nodes: Tensor, n_classes: int, steps: int = 25, penalty: float = 0.1) -> Tensor:
+    def fit(
+        self,
+        y: Tensor,
+        nodes: Tensor,
+        n_classes: int,
+        steps: int = 25,
+        penalty: float = 0.1,
+        start: Tensor | None = None,
+    ) -> Tensor:
         """Weights ``[3 F + 1, C]`` of logistic regressions, each class against the others, on the ``nodes``.
 
         A rare word needs larger weights than a common one: they are measured in units in which the loss is about
         equally curved along all of them; the sums of squares come from random projections.
         """
         n, target = len(nodes), one_hot(y[nodes], n_classes)
-        start = torch.zeros(3 * len(self.idf) + 1, n_classes, device=y.device)
-        start[-1] = -3  # a class is rare
+        if start is None:
+            start = torch.zeros(3 * len(self.idf) + 1, n_classes, device=y.device)
+            start[-1] = -3  # a class is rare
         signs = torch.zeros(len(y), 32, device=y.device)
         signs[nodes] = torch.randint(2, (n, 32), generator=torch.Generator().manual_seed(0)).to(y.device) * 2.0 - 1
         decay = torch.full_like(start[:, :1], penalty / n)
@@ -226,6 +235,38 @@ class KnownClassModel:
         hop = start[:0] if features is None else features.fit(y, labelled, n_classes)
         held_out = [(nodes, replace(m, mix=mix)) for (nodes, _), m in zip(folds, models, strict=True)]
         return cls(whole, hop, scales, mix, penalty).scaled(scales), held_out
+
+    def grown(
+        self,
+        fold: "KnownClassModel",
+        held: Tensor,
+        columns: Tensor,
+        x: Tensor,
+        edges: Operator,
+        y: Tensor,
+        features: HopFeatures | None,
+    ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
+        """This model, and the one that was fitted without the nodes ``held``, for labels that have come in since.
+
+        The regressions go on from their weights, which takes a few steps; no weight has seen the labels it is tested
+        on. The mix is learned again, penalty and scales stay. ``columns [C]`` says where classes were, -1 for new ones.
+        """
+        labelled = (y >= 0).nonzero().flatten()
+
+        def continued(model: KnownClassModel, nodes: Tensor) -> KnownClassModel:
+            old, hop = (
+                F.pad(part / scale.clamp(min=1e-6), (0, 1))[:, columns]
+                for part, scale in zip((model.weights, model.hops), model.scales, strict=True)
+            )
+            weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=12)
+            if features is not None:
+                hop[-1, columns < 0] = -3
+                hop = features.fit(y, nodes, len(columns), steps=8, start=hop)
+            return replace(model, weights=weights, hops=hop).scaled(model.scales)
+
+        whole, fold = continued(self, labelled), continued(fold, labelled[~torch.isin(labelled, held)])
+        mix = _learn_mix(fold._terms_at(held, x, edges, y.index_fill(0, held, -1), features), y[held])
+        return replace(whole, mix=mix), [(held, replace(fold, mix=mix))]
 
     def scaled(self, scales: Tensor) -> "KnownClassModel":
         """The regressions on coordinates and on features, each times its scale."""

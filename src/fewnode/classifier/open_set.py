@@ -41,12 +41,15 @@ class Pipeline:
 @dataclass(frozen=True)
 class Reference:
     """Labelled nodes that were held out, and a sample of the unlabelled ``nodes``, as a model without the labels of the
-    former sees them: coordinates ``x`` and ``features`` of the held-out nodes, then of the others."""
+    former sees them: coordinates ``x`` and ``features`` of the held-out nodes, then of the others. ``fold`` is that
+    model, and ``held`` the nodes it has not seen; None where there are several, because labels are few."""
 
     x: Tensor
     features: Tensor
     nodes: Tensor
     moments: Moments
+    held: Tensor
+    fold: KnownClassModel | None
 
     @classmethod
     @torch.no_grad()
@@ -77,7 +80,8 @@ class Reference:
                 [made[: len(held)], *features, made[len(held) :]],
             )
         assert first is not None
-        return cls(torch.cat(rows).half().float(), torch.cat(features), pool, first)
+        held, fold = folds[0] if len(folds) == 1 else (pool[:0], None)
+        return cls(torch.cat(rows).half().float(), torch.cat(features), pool, first, held, fold)
 
 
 @dataclass(frozen=True)
@@ -136,16 +140,66 @@ class OpenSetModel:
         made, sources = views(graph), views.sources(graph)
         pca = ViewPCA.fit(made, ranks, space)
         x = pca.coordinates(made, space)
-        moments = Moments.of(x, y, ranks)
         if space is not None:
             space.release()
         progress("learning the known classes", 0.0)
         # the views lose nothing of narrower features
         hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
         known, folds = KnownClassModel.fit(x, edges, y, ranks, hops, seed)
-        logits, alone = known.logits(x, edges, y, features=hops)
         simulated = simulate(x, edges, y, ranks, known, hops, float((y < 0).float().mean()), progress, seed)
-        pool = ((y < 0) & graph.listed).nonzero().flatten()
+        learned = Pipeline(sources, pca, known), folds, tuple(simulated)
+        found = cls._of(x, edges, y, ranks, graph.listed, classes, hops, views.use, space, *learned)
+        progress("done", 1.0)
+        return found
+
+    @torch.no_grad()
+    def grown(
+        self,
+        graph: Graph,
+        y: Tensor,
+        classes: tuple[str, ...],
+        progress: Progress = lambda what, part: None,
+    ) -> "OpenSetModel":
+        """The model for labels that have come in since, also of further classes: views, coordinates and what was
+        simulated stay, known classes and the share of known nodes are learned again. The graph is in memory."""
+        x, edges, before, ranks, known, hops = self.known_parts(graph)
+        reference = self.reference
+        progress("learning the known classes", 0.0)
+        if reference is None or reference.fold is None:  # few labels are learned quickly
+            known, folds = KnownClassModel.fit(x, edges, y, ranks, hops)
+        else:
+            place = {name: at for at, name in enumerate(self.classes)}
+            columns = torch.tensor([place.get(name, -1) for name in classes], device=y.device)
+            came = shuffled(((y >= 0) & (before < 0)).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))
+            held = torch.cat([came[: len(came) // 5], reference.held[y[reference.held] >= 0]])[:4_000]
+            known, folds = known.grown(reference.fold, held, columns, x, edges, y, hops)
+        progress("learning the known classes", 0.7)
+        assert self.pipeline is not None
+        learned = replace(self.pipeline, known=known), folds, self.simulated
+        found = self._of(x, edges, y, ranks, graph.listed, classes, hops, self.use, None, *learned)
+        progress("done", 1.0)
+        return found if self.cached is None else replace(found, cached=self.cached | found._label_state(graph))
+
+    @classmethod
+    def _of(
+        cls,
+        x: Tensor,
+        edges: Operator,
+        y: Tensor,
+        ranks: Tensor,
+        listed: Tensor,
+        classes: tuple[str, ...],
+        hops: HopFeatures | None,
+        use: EdgeUse,
+        space: Space | None,
+        pipeline: Pipeline,
+        folds: Sequence[tuple[Tensor, KnownClassModel]],
+        simulated: tuple[Simulated, ...],
+    ) -> "OpenSetModel":
+        """The rows of all nodes, from what was learned."""
+        moments = Moments.of(x, y, ranks)
+        logits, alone = pipeline.known.logits(x, edges, y, features=hops)
+        pool = ((y < 0) & listed).nonzero().flatten()
         enough = len(pool) >= 20 and sum(len(held) for held, _ in folds) >= 20
         reference = Reference.of(x, edges, y, pool, ranks, folds, hops) if enough else None
         masses = [novelty.propagated_mass(edges, part.float()) for part in (y >= 0, torch.ones_like(y))]
@@ -163,10 +217,8 @@ class OpenSetModel:
         shape = (len(y), len(classes))
         log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
         predictions = by_rows("predictions", shape, torch.half, predictions_of)
-        progress("done", 1.0)
         rows = x, y, ranks, log_known, predictions, features
-        pipeline = Pipeline(sources, pca, known)
-        return cls(classes, *rows, moments, tuple(simulated), reference, pipeline, use=views.use)
+        return cls(classes, *rows, moments, simulated, reference, pipeline, use=use)
 
     def adapt(
         self,
@@ -199,21 +251,25 @@ class OpenSetModel:
         mass of all nodes ``[N, 2 C + 1]`` propagated far and near."""
         assert self.pipeline is not None
         made, sources, graph = views(graph), views.sources(graph), self.use.seen(graph)
-        edges, mean = normalized_adjacency(graph), mean_adjacency(graph)
         raw = sources.raw(made)
         words, _, words_near, words_far, _, links_near = raw
-        links, predictions = neighbour_lists(graph) @ sources.links, self.predictions.float()
-        given = [one_hot(self.y, len(self.classes)), predictions, torch.ones_like(predictions[:, :1])]
-        far, near = (ppr_smooth(edges, torch.cat(given, 1), steps, restart) for restart, steps in PROPAGATION)
+        links, mean = neighbour_lists(graph) @ sources.links, mean_adjacency(graph)
         cached = {
             "words": words, "words_mean": mean @ words, "words_near": words_near, "words_far": words_far,
             "links": links, "links_mean": mean @ links, "links_near": links_near,
-            "labels_far": far, "labels_near": near,
         }  # fmt: skip
-        if len(self.pipeline.known.hops):
-            hops = HopFeatures.of(graph, sources)
-            _, one, two = (hops.times(weights) for weights in hops.hops(self.pipeline.known.hops))
-            cached |= {"hop_one": one, "hop_two": two, "hop_two_mean": mean @ two}
+        return {name: part.half() for name, part in cached.items()} | self._label_state(graph)
+
+    def _label_state(self, graph: Graph) -> dict[str, Tensor]:
+        """Those rows that depend on labels."""
+        _, edges, y, _, known, hops = self.known_parts(graph)
+        predictions = self.predictions.float()
+        given = [one_hot(y, len(self.classes)), predictions, torch.ones_like(predictions[:, :1])]
+        far, near = (ppr_smooth(edges, torch.cat(given, 1), steps, restart) for restart, steps in PROPAGATION)
+        cached = {"labels_far": far, "labels_near": near}
+        if hops is not None:
+            _, one, two = (hops.times(weights) for weights in hops.hops(known.hops))
+            cached |= {"hop_one": one, "hop_two": two, "hop_two_mean": mean_adjacency(hops.graph) @ two}
         return {name: part.half() for name, part in cached.items()}
 
     def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, Tensor, KnownClassModel, HopFeatures | None]:
@@ -434,7 +490,9 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
     parts |= {"known.hops": known.hops, "known.scales": known.scales}
     if (reference := model.reference) is not None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
-        parts |= {"reference.nodes": reference.nodes}
+        parts |= {"reference.nodes": reference.nodes, "reference.held": reference.held}
+        if reference.fold is not None:
+            parts |= {"fold.weights": reference.fold.weights, "fold.hops": reference.fold.hops}
         parts |= {f"reference.{part.name}": getattr(reference.moments, part.name) for part in fields(Moments)}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
     if space is None:
@@ -483,8 +541,12 @@ def load(
     pipeline = Pipeline(sources, pca, KnownClassModel(**learned, penalty=float(parts["known.penalty"])))
     moments, reference = _moments(parts, "moments"), None
     if "reference.x" in parts:
-        rows = parts["reference.x"].float(), parts["reference.features"], parts["reference.nodes"]
-        reference = Reference(*rows, _moments(parts, "reference"))
+        rows, known = (parts["reference.x"].float(), parts["reference.features"]), pipeline.known
+        fold = None
+        if "fold.weights" in parts:  # whose penalty, scales and mix are those of the whole model
+            fold = replace(known, weights=parts["fold.weights"], hops=parts["fold.hops"])
+        moments_then = _moments(parts, "reference")
+        reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
     x = parts["x"].float() if space is None else parts["x"]
     made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
     return OpenSetModel(classes, *made, moments, document.simulated, reference, pipeline, use=document.edges)

@@ -197,6 +197,28 @@ def find_nodes(args: argparse.Namespace) -> None:
     emit(args, document, "find")
 
 
+def grow_model(args: argparse.Namespace) -> None:
+    from ..classifier import commands
+
+    started = time.perf_counter()
+
+    def labels(classifier: "FewShotClassifier") -> Any:
+        if args.labels is not None:
+            return args.labels
+        from ..labelling.journal import Journal
+        from ..labelling.session import LabelSession
+
+        assert classifier.graph is not None
+        journal = Journal(args.folder, classifier.graph.fingerprint, read_only=True)
+        return LabelSession(classifier, journal).examples()
+
+    where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    with StageBar() as learning:
+        found = commands.grow_model(args.folder, labels, args.out, learning=learning, say=say, **where)
+    document = {"folder": args.out or args.folder, **found._asdict()}
+    emit(args, document | {"seconds": round(time.perf_counter() - started, 3)}, "grow")
+
+
 def explain_node(args: argparse.Namespace) -> None:
     from ..classifier.commands import load_adapted
 
