@@ -1,14 +1,14 @@
 """Labels that come in after the fit: is a model that grows as good as one that is fitted again, and how much faster?
 
 Of each graph two large classes are new, and half of the other labels are missing. The model is fitted; then a tenth of
-all labels of known classes come in, and 200 of each new class. Compared are ``load``, ``grow`` and ``save`` with a fit on
-all these labels and ``save``: seconds of the processor, and the share of right labels among the nodes that still have
-none. A third class is named by nobody: it is *other*.
+all labels of known classes come in, and 200 of each new class. Compared are ``load``, ``grow`` and ``save`` with a fit
+on all these labels and ``save``: seconds of the processor, and the share of right labels among the nodes that still
+have none. A third class is named by nobody: it is *other*.
 
     python benchmarks/grow.py [graph ...] [--draws 2]     # rows are appended; what is there already is not run again
     python benchmarks/grow.py --table
 
-``arxiv`` are the first 60,000 nodes of arxiv_cs40_coauthors; all graphs are tables in the folder that FEWNODE_DATA names.
+``arxiv`` are the first 60,000 nodes of arxiv_cs40_coauthors. The tables are in the folder that FEWNODE_DATA names.
 """
 
 import argparse

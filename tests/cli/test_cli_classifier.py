@@ -4,12 +4,16 @@ import csv
 import errno
 import json
 import re
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import own_graph
 from fewnode import FewShotClassifier
+from fewnode.labelling.journal import Journal
+from fewnode.labelling.session import LabelSession
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -406,3 +410,30 @@ def test_titles_reach_predictions_candidates_and_explanations(run, tmp_path):
     new = ["--out", "later.csv", "--new-nodes", "new.csv", "--new-edges", "joined.csv"]
     assert run("predict", *with_support, *new)[0] == 0
     assert [(row["id"], row["title"]) for row in rows(Path("later.csv"))] == [("z1", "Zoe")]
+
+
+def test_a_model_grows_by_a_table_or_by_what_was_labelled_on_the_page(run, home, tmp_path):
+    shutil.copytree(home / "m", tmp_path / "m")
+    y = own_graph.arrays()[2]
+    mules, phishers = ([f"n{i}" for i in np.flatnonzero(y == c)] for c in (6, 7))
+    lines = [*(f"{node},mule" for node in mules[:12]), f"{phishers[0]},phisher"]
+    own_graph.write(tmp_path / "more.csv", ["id,label", *lines])
+    code, out, _ = run("grow", "m", "--labels", "more.csv", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["added"] == 12
+    assert found["promoted"] == {"mule": 12} and found["waiting"] == {"phisher": 1}
+    own_graph.write(tmp_path / "shown.csv", ["id,label", f"{phishers[0]},phisher", f"{phishers[1]},phisher"])
+    code, out, _ = run("predict", "m", "--support", "shown.csv", "--out", "p.csv", "--json")
+    assert code == 0 and json.loads(out)["kinds"]["mule"] == "known"
+    labels = {row["id"]: row["label"] for row in rows(tmp_path / "p.csv")}
+    assert sum(labels[node] == "mule" for node in mules[12:]) > 10
+    code, _, err = run("grow", "m", "--labels", "more.csv")
+    assert code == 2 and "there is no new label" in err
+    classifier = FewShotClassifier.load("m")
+    session = LabelSession(classifier, Journal(Path("m"), classifier.graph.fingerprint))
+    session.do({"do": "label", "nodes": phishers[:12], "class": "phisher"})
+    session.journal.close()
+    code, out, _ = run("grow", "m", "--out", "grown")
+    assert code == 0 and "phisher is a known class now (12 labels)." in out
+    known = [FewShotClassifier.load(folder).known.names() for folder in ("grown", "m")]
+    assert "phisher" in known[0] and "phisher" not in known[1]

@@ -209,7 +209,7 @@ def grow_model(args: argparse.Namespace) -> None:
         from ..labelling.session import LabelSession
 
         assert classifier.graph is not None
-        journal = Journal(args.folder, classifier.graph.fingerprint, read_only=True)
+        journal = Journal(Path(args.folder), classifier.graph.fingerprint, read_only=True)
         return LabelSession(classifier, journal).examples()
 
     where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
