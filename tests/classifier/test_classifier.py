@@ -345,6 +345,7 @@ def test_nothing_that_is_given_is_changed(tmp_path):
         "embedding": lambda: classifier.embedding(),
         "embeddings": lambda: classifier.embeddings(),
         "save": lambda: classifier.save(tmp_path / "m"),
+        "grow": lambda: FewShotClassifier.load(tmp_path / "m").grow({"mule": [f"n{i}" for i in range(6, 240, 8)]}),
         "load": lambda: FewShotClassifier.load(tmp_path / "m").attach(graph),
     }
     public = {name for name, part in vars(FewShotClassifier).items() if not name.startswith("_")}

@@ -191,7 +191,7 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
     one = classifier.predict_proba(new_nodes=records[1:], new_edges=pairs[1:])  # as when they come one by one
     torch.testing.assert_close(one.probabilities, found.probabilities[1:], atol=1e-3, rtol=1e-2)
     alone = classifier.predict(new_nodes=records)  # nobody knows them yet
-    assert len(alone) == 2 and alone == classifier.predict(new_nodes=later, new_edges=[])
+    assert len(alone) == 2 and list(alone) == list(classifier.predict(new_nodes=later, new_edges=[]))
     among = classifier.predict_proba(new_nodes=records, new_edges=[("late0", "late3")])
     assert not torch.equal(among.probabilities, classifier.predict_proba(new_nodes=records).probabilities)
     later.assign(key=["more0", "more3"]).to_csv(tmp_path / "n.csv", index=False)
