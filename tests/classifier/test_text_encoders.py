@@ -73,7 +73,7 @@ def test_new_nodes_are_encoded_too(place, model, tmp_path):
     model.adapt(text_graph.examples(3))
     (tmp_path / "n.csv").write_text("id,text\nx1,mining3 mining5 mining9\nx2,weaving1 weaving7 weaving8\n")
     (tmp_path / "e.csv").write_text("source,target\nx1,n3\nx2,n7\n")  # of the same topics
-    assert model.append(tmp_path / "n.csv", tmp_path / "e.csv").labels() == ["mining", "weaving"]
+    assert model.predict(new_nodes=tmp_path / "n.csv", new_edges=tmp_path / "e.csv") == ["mining", "weaving"]
 
 
 def test_another_encoder_is_refused(tmp_path):
@@ -136,3 +136,67 @@ def test_damaged_encoders_are_refused_before_anything_is_written(place, tmp_path
         (folder / name).write_bytes((place / "encoder" / name).read_bytes()[: 500 if "cut" in files else None])
     with pytest.raises(InputError, match=said):
         fitted(place, folder)
+
+
+SENTENCES = {"rowing": "rowing rowing3 rowing8", "weaving": "weaving weaving4"}
+
+
+def new_right(classifier: FewShotClassifier) -> float:
+    """How often the right one of the two new classes is the likelier, at their unlabelled nodes."""
+    truth = text_graph.truth()
+    nodes = [f"n{i}" for i, topic in enumerate(truth) if topic in text_graph.NEW]
+    found = classifier.predict_proba(nodes)
+    pair = found.probabilities[:, [found.classes.index(name) for name in text_graph.NEW]]
+    wanted = [text_graph.NEW.index(truth[int(name[1:])]) for name in found.names]
+    return float((pair.argmax(1).numpy() == wanted).mean())
+
+
+def test_classes_described_in_words_need_no_examples(model, tmp_path):
+    by_words = new_right(model.adapt({}, descriptions=SENTENCES))
+    assert by_words > 0.85 and model.support.shots() == [0, 0]
+    expected = model.expect(model.predict_proba())
+    assert expected.simulations > 0 and expected.right.low < right(model) < expected.right.high
+    one = new_right(model.adapt(text_graph.examples(1)))
+    both = model.adapt(text_graph.examples(1), descriptions=SENTENCES)
+    assert new_right(both) > one and [len(parts) for parts in both.task.directions.values()] == [2, 2]
+    model.partial_adapt(remove=text_graph.examples(1))
+    assert new_right(model) == by_words  # the descriptions stay
+    named = model.adapt({}, descriptions={"a": "rowing", "b": "weaving"}).predict_proba()
+    model.adapt(dict.fromkeys(text_graph.NEW, ()), use_class_names=True)
+    assert (model.predict_proba().probabilities == named.probabilities).all()
+    model.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m").adapt({}, descriptions=SENTENCES)
+    assert new_right(loaded) == by_words
+    assert loaded.explain("n5").label in loaded.classes_
+
+
+def test_descriptions_that_mean_nothing_are_refused(place, model):
+    with pytest.raises(InputError, match="'mining' is no new class"):
+        model.adapt({}, descriptions={"mining": "holes in the ground"})
+    with pytest.raises(InputError, match="description of class 'rowing' is ' '"):
+        model.adapt({}, descriptions={"rowing": " "})
+    with pytest.raises(InputError, match="belong to open-set classification"):
+        model.adapt(text_graph.examples(2), among="new", descriptions=SENTENCES)
+    with pytest.raises(InputError, match="need texts that a text encoder has read"):
+        fitted(place, "words").adapt({}, descriptions=SENTENCES)
+    with pytest.raises(InputError, match="no examples; give it at least one node, or a description"):
+        model.adapt({"rowing": []})
+
+
+def test_search_finds_texts_by_meaning(model):
+    found = model.search("weaving weaving2", top=20)
+    assert sum(text_graph.truth()[node] == "weaving" for node in (int(name[1:]) for name in found.names)) > 15
+    assert found.probabilities.tolist() == sorted(found.probabilities.tolist(), reverse=True)
+    with pytest.raises(InputError, match="write a few words"):
+        model.search(" ")
+
+
+def test_a_support_table_may_have_descriptions(model, tmp_path):
+    (tmp_path / "s.csv").write_text(
+        "id,label,description\nn13,rowing,boats: rowing rowing2\n,weaving,weaving weaving4\nn21,rowing,\n"
+    )
+    descriptions: dict[str, str] = {}
+    examples = model.read_examples(tmp_path / "s.csv", descriptions)
+    assert examples == {"rowing": ["n13", "n21"], "weaving": []}
+    assert descriptions == {"rowing": "boats: rowing rowing2", "weaving": "weaving weaving4"}
+    assert new_right(model.adapt(tmp_path / "s.csv")) > 0.85

@@ -1,7 +1,8 @@
 """``FewShotClassifier``: learn the labelled classes of a graph, name new ones by a few examples, classify all nodes."""
 
+import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -11,15 +12,18 @@ import msgspec
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ..datasets import load_dataset
 from ..errors import InputError, one_of
 from ..files import Manifest, PathLike, Positive, check_place, parse_json, unchanged, whole_folder, write_json
 from ..graph import Graph
+from ..graph.operators import feature_rows
 from ..graph.stored import read_graph, write_graph
 from ..methods.base import Method
+from ..nn.features import feature_columns
 from ..nn.landmarks import wordless_bytes
-from ..store import STORE, Space, format_bytes, methods_in_one_thread
+from ..store import MEMORY, STORE, Space, format_bytes, methods_in_one_thread
 from ..tables import read_columns
 from ..tables.write import write_table
 from ..tasks import ClassSplit
@@ -37,6 +41,7 @@ from .inputs import (
     Support,
     TableSource,
     changed_examples,
+    check_descriptions,
     choose_split,
     class_name,
     class_sizes,
@@ -344,7 +349,9 @@ class FewShotClassifier:
                 found = opening.load(*saved, y, classes)
                 self._same_labels = found is not None
             if found is None:
-                found = opening.fit_open_set(model, graph, y, classes, progress)
+                named = opening.MEANING in graph.blocks and graph.class_names is not None
+                names = self.encode_texts([_spaced(name) for name in classes]) if named else None
+                found = opening.fit_open_set(model, graph, y, classes, progress, names)
         if inductive and found.cached is None:
             cached = None if saved is None or not self._same_labels else opening.load_cached(*saved, found.x.device)
             found = replace(found, cached=cached or found.cached_state(graph, opening.views_of(model, graph)))
@@ -361,9 +368,11 @@ class FewShotClassifier:
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
         include_unlisted: bool = False,
+        descriptions: Mapping[str, str] | None = None,
+        use_class_names: bool = False,
         progress: Progress = lambda what, part: None,
     ) -> Self:
-        """Learn new classes from examples, one or more each.
+        """Learn new classes from examples, from descriptions, or from both.
 
         In open-set classification, examples of "other" show what is none of the classes; those of a known class are one
         more label of it, which is not predicted but changes nothing else until the model is fitted again. Without any
@@ -378,42 +387,65 @@ class FewShotClassifier:
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
             pool: the nodes on which other shares are estimated; all without a label, if not given.
             include_unlisted: predict also nodes that only the edges name, where there is a table of nodes.
+            descriptions: ``{class: sentence}``; a class that is described needs no example. It takes texts that were
+                read by a text encoder. How much a description counts is learned on the names of known classes.
+            use_class_names: take the names of new classes for descriptions, where there are no others.
             progress: told what is being done where the known classes have to be learned first, as in ``learn_known``.
         """
         one_of("among", among, ("all", "new"))
         graph, self.include_unlisted = self._graph(), include_unlisted
-        examples = self.read_examples(examples)
+        said: dict[str, str] = {}
+        examples = self.read_examples(examples, said)
+        descriptions = said | dict(descriptions or {})
         if among == "new":
             support = resolve(examples, graph, self.known)
-            if priors:
-                raise InputError("priors belong to open-set classification (among 'all'); the closed set has none")
+            for what, given in (("priors", priors), ("descriptions", descriptions or use_class_names)):
+                if given:
+                    raise InputError(f"{what} belong to open-set classification (among 'all'); the closed set has none")
             scored = self._fitted()[0], graph, self.embedding(), self.known.split(graph)
             self.task = ClosedSetTask.of(*scored, support, self.calibrations)
         else:
             model = self.open_set_model(progress)
             other = opening.other_name(model.classes)
-            support = resolve(examples, graph, self.known, other)
+            new = [name for name in map(str, examples) if name not in self.known.names() and name != other]
+            texts = ({name: _spaced(name) for name in new} if use_class_names else {}) | descriptions
+            check_descriptions(texts, self.known, other)
+            support = resolve({**dict.fromkeys(texts, ()), **examples}, graph, self.known, other, texts)
+            vectors = self.encode_texts(list(texts.values())) if texts else None
+            described = {} if vectors is None else dict(zip(texts, model.describe(graph, vectors), strict=True))
             fixed = checked_priors(priors, support.classes[: support.n_new], other)
             free = (model.y < 0) & self.predicted()
             nodes = free.nonzero().flatten() if pool is None else find_nodes(graph, pool, "pool")
-            self.task = model.adapt(support.examples(), others=support[other], fixed=fixed, other=other, pool=nodes)
+            how: dict[str, Any] = {"others": support[other], "fixed": fixed, "other": other, "pool": nodes}
+            self.task = model.adapt(support.examples(), **how, descriptions=described)
         self.support = support
         return self
 
-    def read_examples(self, given: Any) -> Examples:
-        """Examples ``{class: nodes}``, also from a table of nodes and classes, whatever its columns are called."""
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Vectors ``[K, dim]`` of texts, by the encoder that read the texts of the graph."""
+        fitted = None if self.source is None else self.source.encoder
+        encoder = None if fitted is None else fitted.load_text_encoder()
+        opening.meaning_columns(self._graph())
+        if encoder is None:
+            raise InputError("this model does not know which encoder read its texts: fit it on tables with texts")
+        return torch.from_numpy(encoder.encode(texts))
+
+    def read_examples(self, given: Any, said: dict[str, str] | None = None) -> Examples:
+        """Examples ``{class: nodes}``, also from a table of nodes and classes, whatever its columns are called; what
+        its column ``description`` says of the classes goes to ``said``."""
         columns = {} if self.source is None else self.source.columns
-        return read_examples(given, graph=self._graph(), columns=columns, known=self.known.names())
+        return read_examples(given, graph=self._graph(), columns=columns, known=self.known.names(), said=said)
 
     def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> Self:
         """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In open-set classification
         only what they touch is computed again; shares given to ``adapt`` stay."""
         task, graph = self._task(), self._graph()
         assert self.support is not None
-        examples = changed_examples(self.support, graph, add or {}, remove or {})
+        examples: Examples = changed_examples(self.support, graph, add or {}, remove or {})
         if isinstance(task, ClosedSetTask):
             return self.adapt(examples, among="new", include_unlisted=self.include_unlisted)
-        self.support = resolve(examples, graph, self.known, task.other)
+        examples = {**dict.fromkeys(task.descriptions, ()), **examples}
+        self.support = resolve(examples, graph, self.known, task.other, task.descriptions)
         self.task = task.with_examples(self.support.examples(), self.support[task.other])
         return self
 
@@ -517,6 +549,21 @@ class FewShotClassifier:
         chosen = nodes.cpu()[order[:top]]
         names = [node_name(self._graph(), i) for i in chosen.tolist()]
         return Candidates(label, chosen, names, values[:top], node_titles(self._graph(), chosen.tolist()))
+
+    @torch.no_grad()
+    def search(self, text: str, top: int = 20) -> Candidates:
+        """The ``top`` nodes whose texts mean most nearly the same as ``text``, with the cosines of their vectors."""
+        graph, columns = self._graph(), opening.meaning_columns(self._graph())
+        if not text.strip():
+            raise InputError("there is nothing to search for; write a few words")
+        (wanted,) = self.encode_texts([text]).to(graph.device)
+        rows = (graph.space or MEMORY).rows(graph.num_nodes, 8 * len(wanted))
+        parts = (feature_columns(feature_rows(graph.x, some), columns).to_dense() for some in rows)
+        alike = torch.cat([normalize(part, dim=1) @ wanted for part in parts])
+        values, nodes = alike.cpu().sort(descending=True, stable=True)
+        nodes = nodes[:top]
+        names = [node_name(graph, i) for i in nodes.tolist()]
+        return Candidates(text, nodes, names, values[:top], node_titles(graph, nodes.tolist()))
 
     def suggest(
         self,
@@ -782,6 +829,11 @@ def check_folder(folder: PathLike, force: bool) -> Path:
         if not force:
             raise InputError(f"{target} holds a model already; choose another folder or overwrite it with force=True")
     return target
+
+
+def _spaced(name: str) -> str:
+    """The name of a class as an encoder reads it: words instead of paths and joined_words."""
+    return re.sub(r"[\W_]+", " ", name)
 
 
 def _without_unused(question: OpenSetTask) -> OpenSetTask:

@@ -97,27 +97,29 @@ def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) 
 
 def load_adapted(
     folder: PathLike,
-    support: PathLike,
+    support: PathLike | None,
     *,
     among: Literal["all", "new"] | None = None,
-    priors: Mapping[str, float] | None = None,
-    include_unlisted: bool = False,
     wanted: Sequence[str] = (),
     say: Say = lambda _: None,
+    how: Mapping[str, Any] | None = None,
     **where: Any,
 ) -> FewShotClassifier:
-    """The classifier of ``load_attached``, adapted to the examples of the table ``support``.
+    """The classifier of ``load_attached``, adapted to the examples of the table ``support``, if there is one.
 
-    ``among``, ``priors`` and ``include_unlisted`` are those of ``FewShotClassifier.adapt``; ``among`` is "all" unless
-    the graph has no label. Nodes that are ``wanted`` later are looked up as soon as the graph is read: a misspelt one
-    is reported before any work.
+    ``among`` and ``how`` (``priors``, ``include_unlisted``, ``descriptions``, ``use_class_names``) are those of
+    ``FewShotClassifier.adapt``; ``among`` is "all" unless the graph has no label. Nodes that are ``wanted`` later are
+    looked up as soon as the graph is read: a misspelt one is reported before any work.
     """
-    readable(support)
+    if support is not None:
+        readable(support)
     classifier = load_attached(folder, say=say, **where)
     graph = classifier.graph
     assert graph is not None
     find_nodes(graph, wanted, "nodes asked for")
-    examples = classifier.read_examples(support)
+    said: dict[str, str] = {}
+    examples = {} if support is None else classifier.read_examples(support, said)
+    how = {**(how or {}), "descriptions": said | dict((how or {}).get("descriptions") or {})}
     unknown = set(examples) - classifier.known.names()
     new = [c for c, name in enumerate(graph.class_names or ()) if name in unknown]
     # the support may be the table of nodes: there the examples stand as labels of the graph
@@ -135,10 +137,9 @@ def load_adapted(
             say(f"{what[:1].upper()}{what[1:]} ...")
 
     try:
-        how: dict[str, Any] = {"among": among or "all", "priors": priors, "include_unlisted": include_unlisted}
-        return classifier.adapt(examples, **how, progress=progress)
+        return classifier.adapt(examples, among=among or "all", **how, progress=progress)
     except InputError as error:
-        raise InputError(f"{support}: {error}") from error
+        raise InputError(f"{support}: {error}" if support is not None else str(error)) from error
 
 
 def grow_model(

@@ -394,14 +394,20 @@ class Support:
 
 
 def read_examples(
-    given: Any, *, graph: Graph | None = None, columns: Mapping[str, Any] | None = None, known: Collection[str] = ()
+    given: Any,
+    *,
+    graph: Graph | None = None,
+    columns: Mapping[str, Any] | None = None,
+    known: Collection[str] = (),
+    said: dict[str, str] | None = None,
 ) -> Examples:
     """Examples ``{class: nodes}``, as they are or from a table of nodes and classes (a file or a DataFrame), whatever
     its columns are called; or from a series of classes whose index names the nodes.
 
     A table with further columns is taken for a table of nodes: its rows without a label, or with one of the ``known``
     classes, are no examples. ``columns`` are those of the tables the model was fitted on; the column of ids is also
-    found by the names of the ``graph``'s nodes.
+    found by the names of the ``graph``'s nodes. What a third column called ``description`` says of each class goes to
+    ``said``; a row with a description needs no id.
     """
     if isinstance(given, Mapping):
         return given
@@ -423,11 +429,18 @@ def read_examples(
 
     by, label = pair_roles(table, columns or {}, known_share, "Name the two columns id and label")
     ids, labels = table.text(by.column, "example nodes"), table.text(label.column, "classes of the examples")
+    described = said is not None and len(table.columns) == 3 and "description" in table.columns
+    texts = table.text("description") if described else [""] * len(ids)
     seen: dict[str, int] = {}
     for row, (node, name) in enumerate(zip(ids, labels, strict=True)):
         missing = name.casefold() in MISSING and name not in known
         if len(table.columns) > 2 and (missing or name in known):
             continue
+        if said is not None and texts[row] and not missing:
+            said[name] = f"{said[name]} {texts[row]}" if name in said else texts[row]
+            found.setdefault(name, [])
+            if not node:
+                continue
         if not node or missing:
             where = table.place(row, label.column if node else by.column)
             what = f"{name!r} is a missing value" if node and name else "it is empty"
@@ -449,8 +462,25 @@ def read_examples(
     return found
 
 
-def resolve(examples: Examples, graph: Graph, known: KnownClasses, other: str | None = None) -> Support:
-    """Check the examples and find their nodes.
+def check_descriptions(descriptions: Mapping[str, str], known: KnownClasses, other: str) -> None:
+    """Refuse descriptions of classes that are not new, and empty ones."""
+    for name, text in descriptions.items():
+        if name in known.names() or name == other:
+            raise InputError(
+                f"{name!r} is no new class, so it cannot be described; describe a class that is to be found"
+            )
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"the description of class {name!r} is {text!r}; write a few words")
+
+
+def resolve(
+    examples: Examples,
+    graph: Graph,
+    known: KnownClasses,
+    other: str | None = None,
+    described: Collection[str] = (),
+) -> Support:
+    """Check the examples and find their nodes. Classes that are ``described`` need none.
 
     In open-set classification, where nodes of no class are called ``other``, some may also be given for a known class,
     or for none; in closed-set classification at least two new classes are needed, and known ones are refused.
@@ -460,8 +490,8 @@ def resolve(examples: Examples, graph: Graph, known: KnownClasses, other: str | 
     nodes: dict[str, Tensor] = {}
     for name, given in zip(names, examples.values(), strict=True):
         ids = find_nodes(graph, given, f"class {name!r}")
-        if not len(ids):
-            raise InputError(f"class {name!r} has no examples; give it at least one node")
+        if not len(ids) and name not in described:
+            raise InputError(f"class {name!r} has no examples; give it at least one node, or a description")
         for node, label in zip(ids.tolist(), graph.y[ids].tolist(), strict=True):
             what = f"node {node_name(graph, node)!r} is an example of {name!r}"
             if node in class_of:

@@ -82,6 +82,11 @@ class Moments:
         bias = -(weights * means).sum(1, keepdim=True) / 2
         return cls(mean, total, inverse_total, inverse_within, torch.cat([weights, bias], 1).T.contiguous())
 
+    def directions(self, examples: Tensor, description: Tensor | None) -> tuple[Direction, ...]:
+        """Those of the examples ``[K, d]``, and of a description's coordinates ``[d]``, whichever there are."""
+        parts = [examples] * bool(len(examples)) + ([] if description is None else [description[None]])
+        return tuple(self.direction(part) for part in parts)
+
     def direction(self, examples: Tensor) -> Direction:
         """The directions that separate the mean of the examples ``[K, d]`` from the labelled nodes."""
         mean = examples.mean(0) - self.mean
@@ -124,15 +129,18 @@ def propagated_mass(edges: Operator, given: Tensor) -> Tensor:
     return ppr_smooth(edges, given[:, None], steps=steps, restart=restart)[:, 0]
 
 
-def class_features(projections: Tensor, nodes: Tensor, direction: Direction) -> Tensor:
-    """Features ``[n, 4]`` of nodes being of a new class, from ``projections [n, 2]`` on its directions and the node
-    features ``nodes [n, 6]``: the ridge score in standard deviations of labelled nodes; the same in units of the
-    examples' score; the margin of its linear discriminant over those of the known classes; the cosine in the metric
-    within classes."""
-    ridge, within = projections[:, 0] / direction.std, projections[:, 1]
-    margin = within - direction.length / 2 - nodes[:, NODE_FEATURES.index("known")]
-    cosine = within / nodes[:, NODE_FEATURES.index("length")] / direction.length**0.5
-    return torch.stack([ridge, ridge / max(direction.examples, 1e-9), margin, cosine], 1)
+def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
+    """Features ``[n, 4 D]`` of nodes being of a new class, from ``projections [n, 2 D]`` on its directions and the node
+    features ``nodes [n, 6]``. Four for each direction: the ridge score in standard deviations of labelled nodes; the
+    same in units of the examples' score; the margin of its linear discriminant over those of the known classes; the
+    cosine in the metric within classes."""
+    found = []
+    for (far, within), direction in zip(projections.T.unflatten(0, (-1, 2)), directions, strict=True):
+        ridge = far / direction.std
+        margin = within - direction.length / 2 - nodes[:, NODE_FEATURES.index("known")]
+        cosine = within / nodes[:, NODE_FEATURES.index("length")] / direction.length**0.5
+        found += [ridge, ridge / max(direction.examples, 1e-9), margin, cosine]
+    return torch.stack(found, 1)
 
 
 # The model
@@ -186,6 +194,11 @@ class NoveltyModel:
     other: tuple[float, ...]
     shares: tuple[float, float, float]
 
+    @property
+    def width(self) -> int:
+        """How many class features there are: four from the examples, four from the description, or both."""
+        return len(self.new) - N_NODE - 1
+
     def utilities(self, nodes: Tensor, classes: Tensor) -> Tensor:
         """``[n, n_new + 2]``: log odds of each new class and of other against known, which is 0."""
         return utilities(nodes, classes, nodes.new_tensor(self.new), nodes.new_tensor(self.other))
@@ -216,19 +229,20 @@ def learn(episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
     (node_std, node_mean), (class_std, class_mean) = (torch.std_mean(part, dim=0) for part in (nodes, classes[~absent]))
     node_std, class_std = node_std.clamp(min=1e-4), class_std.clamp(min=1e-4)
     nodes, classes = (nodes - node_mean) / node_std, (classes - class_mean) / class_std
-    start = nodes.new_zeros(2 * N_NODE + N_CLASS + 2)
+    width = N_NODE + classes.shape[2]
+    start = nodes.new_zeros(width + N_NODE + 2)
     bias = torch.zeros_like(start, dtype=torch.bool)
-    bias[[N_NODE + N_CLASS, -1]] = True
+    bias[[width, -1]] = True
     start[bias] = -2.0
 
     def backward(p: Tensor) -> float:
-        logits = utilities(nodes, classes, *p.split([N_NODE + N_CLASS + 1, N_NODE + 1]))
+        logits = utilities(nodes, classes, *p.split([width + 1, N_NODE + 1]))
         loss = (F.cross_entropy(logits.masked_fill(out_of_choice, -1e4), truth, reduction="none") * weight).sum()
         loss = loss + penalty / (600 * len(episodes)) * p[~bias].square().sum()
         loss.backward()
         return float(loss.detach())
 
-    new, other = minimise(start, backward, steps=50).split([N_NODE + N_CLASS + 1, N_NODE + 1])
+    new, other = minimise(start, backward, steps=50).split([width + 1, N_NODE + 1])
     new, other = new.clone(), other.clone()
     new[:-1] /= torch.cat([node_std, class_std])
     new[-1] -= new[:-1] @ torch.cat([node_mean, class_mean])

@@ -1,8 +1,10 @@
 """Open-set classification: is a node of a known class, of one of a few new ones, or of none of these?"""
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import accumulate
 from pathlib import Path
 
 import msgspec
@@ -14,9 +16,10 @@ from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse
-from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
+from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
 from ..methods.base import Method
-from ..nn.views import Views, ViewSources, neighbour_lists
+from ..nn.features import feature_columns
+from ..nn.views import WORDS, Views, ViewSources, neighbour_lists
 from ..store import MEMORY, Space, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
@@ -25,6 +28,7 @@ from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
 from .simulation import Counts, Estimate, Expectation, Progress, Simulated, collapsed, estimate, expectation, simulate
 
+MEANING = "meaning"  # the block of feature columns that a text encoder made
 MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.safetensors"
 
 
@@ -128,11 +132,12 @@ class OpenSetModel:
         space: Space | None = None,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
+        names: Tensor | None = None,
     ) -> "OpenSetModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
         ``space`` is where rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and
-        which part of it is done.
+        which part of it is done. ``names [C, dim]`` are the vectors that the text encoder gives to the classes' names.
         """
         seen, ranks = views.use.seen(graph), graph.ranks
         edges = normalized_adjacency(seen)
@@ -146,7 +151,9 @@ class OpenSetModel:
         # the views lose nothing of narrower features
         hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
         known, folds = KnownClassModel.fit(x, edges, y, ranks, hops, seed)
-        simulated = simulate(x, edges, y, ranks, known, hops, float((y < 0).float().mean()), progress, seed)
+        described = None if names is None else described_rows(graph, sources, pca, names)
+        unlabelled = float((y < 0).float().mean())
+        simulated = simulate(x, edges, y, ranks, known, hops, unlabelled, progress, seed, names=described)
         learned = Pipeline(sources, pca, known), folds, tuple(simulated)
         found = cls._of(x, edges, y, ranks, graph.listed, classes, hops, views.use, space, *learned)
         progress("done", 1.0)
@@ -228,8 +235,10 @@ class OpenSetModel:
         fixed: Mapping[str, float] | None = None,
         other: str = OTHER,
         pool: Tensor | None = None,
+        descriptions: Mapping[str, Tensor] | None = None,
     ) -> "OpenSetTask":
-        """Classification with new classes shown by the nodes ``examples``; ``fixed`` shares are not estimated.
+        """Classification with new classes shown by the nodes ``examples``, by ``descriptions`` (their coordinates), or
+        by both; ``fixed`` shares are not estimated.
 
         The nodes ``others`` are examples of no class. Priors are estimated on 8,192 of the nodes ``pool``, by default
         all that have no label.
@@ -239,11 +248,18 @@ class OpenSetModel:
         sample = shuffled(nodes, self.ranks, torch.Generator().manual_seed(0))[:8_192]
         none, size = torch.empty(0), len(nodes)
         task = OpenSetTask(self, {}, nodes[:0], {}, [], other, dict(fixed or {}), sample, size, Priors(*[none] * 4))
-        return task.with_examples(examples, others)
+        return replace(task, descriptions=dict(descriptions or {})).with_examples(examples, others)
 
-    def nearest(self, shots: float) -> Simulated:
-        """What was simulated with the number of examples nearest to ``shots``, by ratio."""
-        return min(self.simulated, key=lambda one: max(one.shots / shots, shots / one.shots))
+    def describe(self, graph: Graph, vectors: Tensor) -> Tensor:
+        """Coordinates ``[K, d]`` of descriptions with the vectors ``[K, dim]``."""
+        assert self.pipeline is not None
+        return described_rows(graph, self.pipeline.sources, self.pipeline.pca, vectors)
+
+    def nearest(self, shots: float, described: bool = False) -> Simulated:
+        """What was simulated with the number of examples nearest to ``shots``, by ratio; of classes that were
+        ``described``, if there are any."""
+        found = [one for one in self.simulated if one.described == described] or list(self.simulated)
+        return min(found, key=lambda one: abs(math.log((one.shots + 0.1) / (shots + 0.1))))
 
     def cached_state(self, graph: Graph, views: Views) -> dict[str, Tensor]:
         """The rows that new nodes need, before the views are centred, in half precision: ``words`` and
@@ -291,19 +307,20 @@ class OpenSetTask:
     Groups are: known (all together), each new class, other. Examples of no class (``others``) have a direction too, and
     a share before that of the rest of "other"; predictions have the sum of both. ``novelty`` are the models for the
     number of examples of each direction, and for the mean number. ``fixed`` shares are given by name; the others are
-    estimated on the nodes ``pool``, a sample of ``size``.
+    estimated on the nodes ``pool``, a sample of ``size``. ``descriptions`` are coordinates of what is said of a class.
     """
 
     model: OpenSetModel
     examples: dict[str, Tensor]
     others: Tensor
-    directions: dict[str, Direction]
+    directions: dict[str, tuple[Direction, ...]]
     novelty: list[NoveltyModel]
     other: str
     fixed: dict[str, float]
     pool: Tensor
     size: int
     priors: Priors
+    descriptions: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -321,13 +338,14 @@ class OpenSetTask:
         """The same task with other examples, and other examples of no class, if they are given."""
         others = self.others if others is None else others
         shown = {**examples, self.other: others} if len(others) else dict(examples)
-        directions = {name: self.model.moments.direction(self.model.x[at].float()) for name, at in shown.items()}
         shots = [len(nodes) for nodes in shown.values()]
-        models = [self.model.nearest(shot).novelty for shot in (*shots, _mean(shots))]
-        task = replace(self, examples=dict(examples), others=others, directions=directions, novelty=models)
+        models = [self.model.nearest(len(at), name in self.descriptions).novelty for name, at in shown.items()]
+        models.append(self.model.nearest(max(_mean(shots), 1.0)).novelty)
+        task = replace(self, examples=dict(examples), others=others, novelty=models)
+        task = replace(task, directions=task._directions(shown, self.model.moments))
         used = torch.cat([*examples.values(), others])
         free = self.pool[~torch.isin(self.pool, used)]
-        groups = [None, *directions, self.other]
+        groups = [None, *shown, self.other]
         fixed = {i: self.fixed[n] / groups.count(n) for i, n in enumerate(groups) if n is not None and n in self.fixed}
         labelled = torch.bincount(self.model.y[self.model.y >= 0], minlength=len(self.model.classes)).float()
         priors = Priors.estimate(
@@ -339,13 +357,21 @@ class OpenSetTask:
         )
         return replace(task, priors=priors)
 
+    def _directions(self, shown: Mapping[str, Tensor], moments: Moments) -> dict[str, tuple[Direction, ...]]:
+        """Those of each class, as many as its novelty model has weights for."""
+        found = {}
+        for (name, nodes), model in zip(shown.items(), self.novelty, strict=False):
+            parts = moments.directions(self.model.x[nodes].float(), self.descriptions.get(name))
+            found[name] = parts[: model.width // novelty.N_CLASS]
+        return found
+
     def _known_share(self, used: Tensor) -> float | None:
         """How many of the unlabelled nodes are of a known class; None where nothing was held out to compare with."""
         reference = self.model.reference
         if reference is None:
             return None
-        x, nodes = self.model.x, {**self.examples, self.other: self.others}
-        directions = {name: reference.moments.direction(x[nodes[name]].float()) for name in self.directions}
+        nodes = {**self.examples, self.other: self.others}
+        directions = self._directions({name: nodes[name] for name in self.directions}, reference.moments)
         model = replace(self.model, x=reference.x, features=reference.features, moments=reference.moments)
         rows = torch.arange(len(reference.x), device=reference.x.device)
         scores = replace(self, model=model, directions=directions).utilities(rows)[:, 1:].logsumexp(1)
@@ -375,13 +401,16 @@ class OpenSetTask:
         return torch.cat([self._utilities(self.model.x[at].float(), self.model.features[at]) for at in parts])
 
     def _utilities(self, x: Tensor, features: Tensor) -> Tensor:
-        weights = torch.cat([x.new_zeros(x.shape[1], 0), *(one.weights for one in self.directions.values())], 1)
+        each = [one.weights for parts in self.directions.values() for one in parts]
+        weights = torch.cat([x.new_zeros(x.shape[1], 0), *each], 1)
         projections = x @ weights - self.model.moments.mean @ weights  # of all classes at once, without a copy of x
-        columns = []
-        for i, (direction, model) in enumerate(zip(self.directions.values(), self.novelty, strict=False)):
-            own = novelty.class_features(projections[:, 2 * i : 2 * i + 2], features, direction)
+        columns, ends = [], [2 * len(parts) for parts in self.directions.values()]
+        parts = zip(self.directions.values(), projections.split(ends, 1), self.novelty, strict=False)
+        for directions, projected, model in parts:
+            own = novelty.class_features(projected, features, directions)
             columns.append(model.utilities(features, own[:, None])[:, 1])
-        other = self.novelty[-1].utilities(features, features.new_zeros(len(features), 0, novelty.N_CLASS))[:, -1]
+        last = self.novelty[-1]
+        other = last.utilities(features, features.new_zeros(len(features), 0, last.width))[:, -1]
         return torch.stack([torch.zeros_like(other), *columns, other], 1)
 
     def probabilities(self, nodes: Tensor) -> Tensor:
@@ -399,12 +428,16 @@ class OpenSetTask:
 
     def expectation(self, counts: Counts) -> Expectation:
         """The accuracy to expect of rows with such counts."""
-        simulated = self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]))
+        simulated = self._simulated()
         return expectation(tuple(self.examples), counts, simulated.gaps, simulated.episodes)
+
+    def _simulated(self) -> Simulated:
+        """The simulations that are most like this task."""
+        return self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]), bool(self.descriptions))
 
     def band_accuracy(self, band: int, probability: float, rows: int) -> Estimate:
         """The accuracy to expect of ``rows`` whose classes have a mean ``probability``, in a ``band`` of a tenth."""
-        simulated = self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]))
+        simulated = self._simulated()
         return estimate(probability, simulated.gaps.get(f"band {band}", ()), rows)
 
     def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
@@ -418,6 +451,28 @@ def _mean(shots: Sequence[int]) -> float:
 
 
 # The model of a graph
+
+
+def described_rows(graph: Graph, sources: ViewSources, pca: ViewPCA, vectors: Tensor) -> Tensor:
+    """Coordinates ``[K, d]`` that nodes would have whose texts, and all texts around them, had these vectors
+    ``[K, dim]``, without words and links."""
+    columns = meaning_columns(graph)
+    some = feature_rows(graph.x, slice(0, min(graph.num_nodes, 8_192)))
+    lengths = feature_columns(some, columns).to_dense().norm(dim=1)  # those of texts beside words: less than one
+    h = vectors.to(graph.device) * lengths[lengths > 0].median() @ sources.words[columns]
+    none = h.new_zeros(len(h), sources.links.shape[1])
+    return pca.transform(sources.centred([h] * len(WORDS) + [none] * 2))
+
+
+def meaning_columns(graph: Graph) -> slice:
+    """The feature columns that a text encoder made; refused if there are none."""
+    if MEANING not in graph.blocks:
+        raise InputError(
+            "descriptions and search by meaning need texts that a text encoder has read: install one (fewnode encoder "
+            "get) and fit again"
+        )
+    ends = dict(zip(graph.blocks, accumulate(graph.blocks.values()), strict=True))
+    return slice(ends[MEANING] - graph.blocks[MEANING], ends[MEANING])
 
 
 def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tuple[str, ...]]:
@@ -447,19 +502,21 @@ def views_of(model: Method, graph: Graph) -> Views:
 
 
 @torch.no_grad()
-def fit_open_set(model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> OpenSetModel:
+def fit_open_set(
+    model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress, names: Tensor | None = None
+) -> OpenSetModel:
     """The open-set model of a graph. That of a graph on disk is kept in its store, under a name that belongs to the
     views and the labels."""
     views = views_of(model, graph)
     if graph.space is None:
-        return OpenSetModel.fit(graph, views, y, classes, progress=progress)
+        return OpenSetModel.fit(graph, views, y, classes, progress=progress, names=names)
     sha = hashlib.sha256(f"{graph.fingerprint} {views.rank} {classes}".encode())
     for part in (views.features.basis, views.features.idf, y):
         sha.update(part.contiguous().numpy().data)
     space = graph.space.within(f"open-set-{sha.hexdigest()[:16]}")
     assert space.folder is not None
     if not (space.folder / NAME).exists():
-        made = OpenSetModel.fit(graph, views, y, classes, space=space, progress=progress)
+        made = OpenSetModel.fit(graph, views, y, classes, space=space, progress=progress, names=names)
         graph.space.within("scratch").clear()
         save(made, space.folder, space)
         Manifest.write(space.folder)

@@ -180,6 +180,7 @@ class Simulated:
     gaps: dict[str, list[float]]
     episodes: int
     truth: dict[str, list[float]] = field(default_factory=dict)
+    described: bool = False  # also by their names, or by these alone if there are no examples
 
 
 @dataclass(frozen=True)
@@ -214,27 +215,33 @@ def simulate(
     progress: Progress,
     seed: int = 0,
     shots: Sequence[int] = (1, 3, 5, 10, 20),
+    names: Tensor | None = None,
 ) -> list[Simulated]:
     """Learn from simulated novel classes, for several numbers of examples; ``DEFAULT`` with fewer than three classes.
 
-    ``unlabelled`` is the part of the nodes that has no label.
+    ``unlabelled`` is the part of the nodes that has no label. ``names [C, d]`` are the coordinates of the classes'
+    names: the classes are also simulated with these for a description, beside examples or without.
     """
     random = torch.Generator().manual_seed(seed)
     plans = _hidden_classes(y, ranks, random)
-    simulations, found, without_other = [], list[Simulated](), list[Simulated]()
+    simulations, groups = [], ([(shot, None) for shot in shots], [(shot, names) for shot in (0, *shots[:-2])])
     for number, hidden in enumerate(plans):
         progress("simulating novel classes", number / (len(plans) + len(shots)))
         part = min(max(unlabelled, 0.1), 0.4)
         simulations.append(_simulation(number, x, edges, y, ranks, model, features, hidden, part, random))
-    for number, shot in enumerate(shots):
-        progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(shots)))
-        episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random)]
-        if episodes:
-            gaps, truth = _gaps(episodes)
-            one = Simulated(shot, novelty.learn(episodes), gaps, len(episodes), truth)
-            with_other = any(bool((e.truth > e.n_new).any()) for e in episodes)
-            (found if with_other else without_other).append(one)
-    return _completed(found, without_other)
+    simulated = list[Simulated]()
+    for group in groups[: 1 if names is None else 2]:
+        found, without_other = list[Simulated](), list[Simulated]()
+        for number, (shot, described) in enumerate(group):
+            progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(group)))
+            episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random, described)]
+            if episodes:
+                gaps, truth = _gaps(episodes)
+                one = Simulated(shot, novelty.learn(episodes), gaps, len(episodes), truth, described is not None)
+                with_other = any(bool((e.truth > e.n_new).any()) for e in episodes)
+                (found if with_other else without_other).append(one)
+        simulated += _completed(found, without_other) if not simulated or found or without_other else []
+    return simulated
 
 
 def _completed(found: list[Simulated], without_other: list[Simulated]) -> list[Simulated]:
@@ -322,7 +329,9 @@ def _sample(
     return torch.cat([nodes[:most] for nodes, most in parts]), torch.cat(weights).to(y.device)
 
 
-def _episodes(simulation: Simulation, shots: int, random: torch.Generator) -> Iterator[Episode]:
+def _episodes(
+    simulation: Simulation, shots: int, random: torch.Generator, names: Tensor | None = None
+) -> Iterator[Episode]:
     """Three rounds over the hidden classes, two new ones at a time, every other time with a third one as "other"; in
     one round the examples of a class are alike, from one corner of it."""
     large = [c for c in simulation.hidden if int((simulation.y == c).sum()) >= shots + 4]
@@ -332,11 +341,17 @@ def _episodes(simulation: Simulation, shots: int, random: torch.Generator) -> It
             n_other = int(len(left) >= 3 and float(torch.rand(1, generator=random)) < 0.5)
             new, other, left = left[:2], left[2 : 2 + n_other], left[2 + n_other :]
             if len(new) == 2 or len(large) == 1:
-                yield _episode(simulation, new, other, shots, number == 2, random)
+                yield _episode(simulation, new, other, shots, number == 2, random, names)
 
 
 def _episode(
-    simulation: Simulation, new: list[int], other: list[int], shots: int, corner: bool, random: torch.Generator
+    simulation: Simulation,
+    new: list[int],
+    other: list[int],
+    shots: int,
+    corner: bool,
+    random: torch.Generator,
+    names: Tensor | None,
 ) -> Episode:
     y, moments, held = simulation.y, simulation.moments, simulation.held
     truth = torch.where(torch.isin(y, torch.tensor(simulation.hidden, device=y.device)), -1, 0)
@@ -349,8 +364,10 @@ def _episode(
             members = members[(x - x[0]).norm(dim=1).argsort()[: max(shots, len(members) // 6)]]
             members = _shuffled(members, random)
         examples.append(members[:shots])
-        direction = moments.direction(simulation.x[members[:shots]] + moments.mean)
-        classes.append(class_features(simulation.x @ direction.weights, simulation.nodes, direction))
+        shown = simulation.x[members[:shots]] + moments.mean, None if names is None else names[c]
+        directions = moments.directions(*shown)
+        weights = torch.cat([direction.weights for direction in directions], 1)
+        classes.append(class_features(simulation.x @ weights, simulation.nodes, directions))
     for c in other:
         truth[y == c] = len(new) + 1
     truth[torch.cat(examples)] = -1

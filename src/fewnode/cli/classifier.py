@@ -148,9 +148,15 @@ def _adapting(args: argparse.Namespace) -> dict[str, Any]:
     priors = dict(args.prior)
     if "" in priors:
         raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
+    if not args.support and not args.describe and not getattr(args, "text", None):
+        raise InputError("say what the new classes are: --support FILE with examples, or --describe CLASS=TEXT")
+    described = dict(text.partition("=")[::2] for text in args.describe)
+    if wrong := [name for name, text in described.items() if not name or not text]:
+        raise InputError(f"--describe {wrong[0]!r}: write CLASS=TEXT, for example 'mule=accounts that forward money'")
+    how = {"priors": priors, "descriptions": described, "use_class_names": args.use_class_names}
     found = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
-    found |= options.picked(args, "include_unlisted")
-    return found | {"among": "new" if args.closed_set else None, "priors": priors, "say": say}
+    how |= options.picked(args, "include_unlisted")
+    return found | {"among": "new" if args.closed_set else None, "how": how, "say": say}
 
 
 def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
@@ -159,7 +165,10 @@ def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
-    words = ["fewnode", "explain", args.folder, "--support", args.support]
+    words = ["fewnode", "explain", args.folder, *(["--support", args.support] if args.support else [])]
+    for text in args.describe:
+        words += ["--describe", text]
+    words += ["--use-class-names"] if args.use_class_names else []
     for name in ("edges", "nodes", "features", "memory"):
         given = getattr(args, name)
         words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
@@ -170,14 +179,20 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
 
 
 def find_nodes(args: argparse.Namespace) -> None:
-    from ..classifier.commands import load_adapted
+    from ..classifier.commands import load_adapted, load_attached
     from ..tables import check_writable, write_columns
 
     started = time.perf_counter()
     if args.out is not None:
         check_writable(args.out, args.force)
-    classifier = load_adapted(args.folder, args.support, **_adapting(args))
-    found = classifier.find(args.label, args.top or (20 if args.out is None else 200))
+    adapting, top = _adapting(args), args.top or (20 if args.out is None else 200)
+    if args.text is not None:
+        where = {name: value for name, value in adapting.items() if name not in ("among", "how")}
+        classifier = load_attached(args.folder, **where)
+        found = classifier.search(args.text, top)
+    else:
+        classifier = load_adapted(args.folder, args.support, **adapting)
+        found = classifier.find(args.label, top)
     if args.out is not None:
         write_columns(args.out, found.table(), args.force, args.raw_cells)
     titles = found.titles or [""] * len(found)
@@ -188,11 +203,11 @@ def find_nodes(args: argparse.Namespace) -> None:
         "class": found.label,
         "candidates": len(found),
         "listed": [{"id": name, "title": title, "probability": round(share, 6)} for name, title, share in listed],
-        "examples": _shots(classifier)[found.label],
-        "expected": {str(n): round(found.expected(n), 2) for n in steps},
+        "examples": _shots(classifier).get(found.label),
+        "expected": {str(n): round(found.expected(n), 2) for n in steps} if args.text is None else {},
         "first": found.names[:10],
         "seconds": round(time.perf_counter() - started, 3),
-        "next": _explain_command(args, found.names[0]),
+        "next": _explain_command(args, found.names[0]) if args.text is None else None,
     }
     emit(args, document, "find")
 

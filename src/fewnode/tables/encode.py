@@ -234,7 +234,7 @@ def encode(
             blocks.append(Block("text", _counts(table, columns, encoder, rows), encoder.words))
             if (found := encoder.load_text_encoder()) is not None:
                 vectors = encode_cached(found, _texts(table, columns, rows), progress=told())
-                blocks.append(Block("meaning", vectors, tuple(f"meaning {i}" for i in range(found.dim))))
+                blocks.append(Block("meaning", vectors, tuple(f"meaning {i:04}" for i in range(found.dim))))
         elif use == "category":
             blocks.append(_category_block(table, columns, encoder, rows))
         elif use == "number":
