@@ -49,8 +49,10 @@ class Trace:
             self.calls[code] += 1
 
     def _counts(self, code: CodeType) -> bool:
-        """Whether it is a function with a name that is called for its own sake: no class body, no comprehension."""
+        """Whether it is a function with a name that is called for its own sake: no class body, no comprehension, no
+        template that became code."""
         named = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+        named = named and code.co_filename.endswith(".py")
         return bool(named) and not self.importing[threading.get_ident()]
 
     def packages(self) -> dict[str, tuple[int, int]]:

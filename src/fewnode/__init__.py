@@ -19,7 +19,8 @@ if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
 
 _MODULES = {
     "classifier.classifier": ["FewShotClassifier"],
-    "datasets": ["load_dataset", "planted"],
+    "datasets.loading": ["load_dataset"],
+    "datasets.synthetic": ["planted"],
     "errors": ["InputError"],
     "graph": ["Graph"],
     "labelling.server": ["label"],
@@ -34,8 +35,8 @@ __all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
     from .classifier.classifier import FewShotClassifier as FewShotClassifier
-    from .datasets import load_dataset as load_dataset
-    from .datasets import planted as planted
+    from .datasets.loading import load_dataset as load_dataset
+    from .datasets.synthetic import planted as planted
     from .errors import InputError as InputError
     from .graph import Graph as Graph
     from .labelling.server import label as label

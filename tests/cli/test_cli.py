@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewnode import cli, datasets
+from fewnode import cli
+from fewnode.datasets import loading
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.tasks import ClassSplit, draw_tasks
@@ -32,7 +33,7 @@ def small_graph() -> tuple[Graph, ClassSplit]:
 @pytest.fixture
 def data(monkeypatch):
     """Whatever data set is asked for, the small graph is it."""
-    monkeypatch.setattr(datasets, "open_dataset", lambda name, *_: small_graph(), raising=False)
+    monkeypatch.setattr(loading, "open_dataset", lambda name, *_: small_graph())
 
 
 def train(folder: Path, *more: str, method: str = "vantage") -> list[str]:
@@ -168,7 +169,7 @@ def test_exit_codes(run, monkeypatch, error, code, word):
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(datasets, "open_dataset", fail, raising=False)
+    monkeypatch.setattr(loading, "open_dataset", fail)
     found, out, err = run("info", "wordnet")
     assert found == code and out == "" and word in err and "Traceback" not in err
 
@@ -193,9 +194,10 @@ def test_ctrl_c_keeps_the_best_and_what_resume_needs(tmp_path):
     script.write_text(
         "import signal, sys; sys.path.insert(0, sys.argv.pop(1))\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs are born deaf to it
-        "import test_cli\nfrom fewnode import cli, datasets\nfrom fewnode.cli.output import Bar\n"
+        "import test_cli\nfrom fewnode import cli\nfrom fewnode.cli.output import Bar\n"
+        "from fewnode.datasets import loading\n"
         "Bar.pause = 0\n"
-        "datasets.load_dataset = lambda *_: test_cli.small_graph()\nsys.exit(cli.main(sys.argv[1:]))\n"
+        "loading.open_dataset = lambda *_: test_cli.small_graph()\nsys.exit(cli.main(sys.argv[1:]))\n"
     )
     options = train(
         tmp_path / "model", "--set", "steps=100000", "--set", "patience=100000", "--set", "check_every=2", "--json"

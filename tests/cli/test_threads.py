@@ -6,27 +6,27 @@ import sys
 
 import pytest
 
-from fewnode.cli import threads
+from fewnode import cli
 
 
 @pytest.mark.parametrize(("running", "expected"), [(1, 4), (2, 3), (4, 1), (9, 1)])
 def test_busy_cores_are_left_to_others(tmp_path, monkeypatch, running, expected):
     load = tmp_path / "loadavg"
     load.write_text(f"0.50 0.40 0.30 {running}/321 4711\n")
-    monkeypatch.setattr(threads, "LOAD", load)
+    monkeypatch.setattr(cli, "LOAD", load)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
-    assert threads.free_cores() == expected
+    assert cli.free_cores() == expected
 
 
 def test_where_the_system_does_not_tell_all_cores_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(threads, "LOAD", tmp_path / "absent")
+    monkeypatch.setattr(cli, "LOAD", tmp_path / "absent")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    assert threads.free_cores() == 2
+    assert cli.free_cores() == 2
 
 
 def test_what_the_user_has_set_stays(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    threads.use_free_cores()
+    cli.main(["ls", "grids"])
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from scipy import io
 from scipy import sparse as sp
 
-from fewnode.datasets import catalog, download, load_dataset, readers
+from fewnode.datasets import catalog, download, readers
 from fewnode.datasets.catalog import Counts, Entry, File, Parts
+from fewnode.datasets.loading import load_dataset
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 

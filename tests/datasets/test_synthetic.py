@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fewnode import random_split
-from fewnode.datasets import load_dataset, planted
+from fewnode import load_dataset, planted, random_split
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fewnode import evaluate, fit
-from fewnode.datasets import open_dataset
+from fewnode.datasets.loading import open_dataset
 from fewnode.experiments import worker
 from fewnode.experiments.grid import Run
 from fewnode.experiments.worker import Bench, peak_memory, reset_peak

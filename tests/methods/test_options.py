@@ -7,7 +7,7 @@ import pytest
 from fewnode import methods
 from fewnode.errors import InputError
 from fewnode.methods import find
-from fewnode.methods.options import option_types, parse_options, parse_value
+from fewnode.methods.base import option_types, parse_options, parse_value
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import torch
 from torch.nn import functional as F
 
 import fewnode
-from fewnode import Graph, Tasks, evaluate, training_view
-from fewnode.datasets import planted
+from fewnode import Graph, Tasks, evaluate, planted, training_view
 from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
 from fewnode.nn import pseudo_support

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..datasets import load_dataset
+from ..datasets.loading import load_dataset
 from ..errors import InputError, one_of
 from ..files import Manifest, PathLike, Positive, check_place, parse_json, unchanged, whole_folder, write_json
 from ..graph import Graph

@@ -8,17 +8,22 @@ import argparse
 import os
 import re
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
+from statistics import median
 from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
 from .options import add_commands, with_flags
 from .output import say
-from .threads import use_free_cores
+
+LOAD = Path("/proc/loadavg")
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     args = _parse(argv)
-    use_free_cores()
+    if "OMP_NUM_THREADS" not in os.environ:  # for the libraries that a command will load
+        os.environ["OMP_NUM_THREADS"] = str(free_cores())
     if args.raise_limits:
         os.environ["FEWNODE_RAISE_LIMITS"] = str(args.raise_limits)
     try:
@@ -76,6 +82,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(f"{where}{error.strerror or error}", 1)
     except FloatingPointError as error:
         return _complain(str(error), 1)
+
+
+def free_cores() -> int:
+    """Cores this process may use less those that others keep busy right now, so that it does not fight other programs;
+    at least one."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    running = [1]  # this task; the fourth field of the file is "running/all" tasks
+    with suppress(OSError, ValueError, IndexError):  # where the system does not tell
+        for _ in range(5):
+            running.append(int(LOAD.read_text().split()[3].partition("/")[0]))
+            time.sleep(0.004)
+    return min(allowed, max(1, allowed + 1 - round(median(running[1:] or running))))
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

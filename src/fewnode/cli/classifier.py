@@ -27,7 +27,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
     say("Reading the tables ...")
     from ..classifier.commands import fit_tables
     from ..classifier.inputs import TableSource
-    from ..methods.options import parse_options
+    from ..methods.base import parse_options
 
     method_options = parse_options(find(args.method), options.option_pairs(args.set))
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")

@@ -220,7 +220,7 @@ class TrainingBar(Bar):
 def load_with_bar(name: str, data_dir: str | None) -> Any:
     """Graph and split of a data set; a download shows its progress."""
     say(f"Loading {name} ...")
-    from ..datasets import open_dataset
+    from ..datasets.loading import open_dataset
 
     with DownloadBar() as bar:
         return open_dataset(name, data_dir, bar)

@@ -28,9 +28,10 @@ def train_method(args: argparse.Namespace) -> int:
     folder = _usable(Path(args.out), args.resume)
     try:
         say(f"Preparing {method} ...")
-        from .. import ClassSplit, fit, save
-        from ..methods.options import parse_options
-        from ..training.loop import TensorBoardLog, ranks
+        from ..methods.base import parse_options
+        from ..tasks import ClassSplit
+        from ..training.checkpoint import save
+        from ..training.loop import TensorBoardLog, fit, ranks
 
         more = parse_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
@@ -85,7 +86,9 @@ def _facts(card: "ModelCard") -> dict[str, Any]:
 
 def evaluate_model(args: argparse.Namespace) -> None:
     say(f"Loading the model in {args.folder} ...")
-    from .. import ClassSplit, Tasks, evaluate, load
+    from ..tasks import ClassSplit, Tasks
+    from ..training.checkpoint import load
+    from ..training.evaluate import evaluate
 
     model = load(args.folder)
     card = model.card
@@ -132,7 +135,7 @@ def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: An
 
 def check_contract(args: argparse.Namespace) -> int:
     from ..methods import find
-    from ..methods.options import parse_options
+    from ..methods.base import parse_options
 
     kind = find(args.method)
     say(f"Checking {args.method} on a small planted graph ...")

@@ -154,7 +154,7 @@ def _shape(setting: str) -> tuple[int, int]:
 
 def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options with the types of the method's signature: a whole number where it says float becomes one."""
-    from ..methods.options import check_option, option_types
+    from ..methods.base import check_option, option_types
 
     kind, found = methods.find(method), dict(given)
     for name, value in given.items():

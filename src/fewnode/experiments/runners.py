@@ -15,7 +15,7 @@ from statistics import fmean
 from threading import Thread
 from typing import Any
 
-from ..datasets import open_dataset
+from ..datasets.loading import open_dataset
 from ..errors import InputError
 from ..store import AHEAD, connected, task_options
 from ..tasks import TaskSampler

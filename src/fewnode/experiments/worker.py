@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ..datasets import open_dataset
+from ..datasets.loading import open_dataset
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method, versions

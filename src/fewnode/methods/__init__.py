@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .base import Method
 
 _FOLDER = Path(__file__).parent
-_SHARED = {"__init__", "base", "options"}  # the files that are no method
+_SHARED = {"__init__", "base"}  # the files that are no method
 
 
 def installed() -> dict[str, EntryPoint]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..datasets import planted
+from ..datasets.synthetic import planted
 from ..graph import Graph
 from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, draw_tasks, training_view

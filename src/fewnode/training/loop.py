@@ -29,8 +29,7 @@ from .. import methods
 from ..errors import InputError
 from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
 from ..graph import Graph
-from ..methods.base import Method, ModelCard, Training, unread_edges, versions
-from ..methods.options import check_option, constructor_parameters
+from ..methods.base import Method, ModelCard, Training, check_option, constructor_parameters, unread_edges, versions
 from ..nn.optimizers import Adam
 from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, TaskSampler, random_bits, training_view
