@@ -73,7 +73,7 @@ class Service:
                     self.say(f"Serving model {there}")
                     self.error = None
                     loaded()
-            except (InputError, OSError) as error:
+            except Exception as error:  # whatever is wrong with the new model, the old one is served
                 self.error = error
                 if self.served is None:
                     return
