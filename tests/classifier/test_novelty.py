@@ -68,7 +68,7 @@ def simulated(n: int = 4_000) -> Episode:
     nodes[:, 1] -= 2.0 * (truth == 3)
     known, held = torch.ones(n, 1), truth == 0
     y = torch.where(held, 0, -1)
-    return Episode(nodes, classes, truth, torch.ones(n), known, y, nodes[held], classes[held], torch.ones(1), 0)
+    return Episode(nodes, classes, truth, torch.ones(n), known, y, nodes[held], classes[held], [], torch.ones(1), 0)
 
 
 def test_what_matters_is_learned_and_the_rest_is_not():

@@ -143,6 +143,17 @@ def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Dire
     return torch.stack(found, 1)
 
 
+def left_out_features(x: Tensor, nodes: Tensor, moments: Moments, description: Tensor | None = None) -> Tensor:
+    """Class features ``[K, 4 D]`` of the examples ``x [K, d]`` of a class with the node features ``nodes``, each by the
+    directions of the others (and of the description); there are none of a single example."""
+    rows = [nodes.new_zeros(0, N_CLASS if description is None else 2 * N_CLASS)]
+    for i in range(len(x) if len(x) > 1 else 0):
+        directions = moments.directions(torch.cat([x[:i], x[i + 1 :]]), description)
+        weights = torch.cat([direction.weights for direction in directions], 1)
+        rows.append(class_features((x[i : i + 1] - moments.mean) @ weights, nodes[i : i + 1], directions))
+    return torch.cat(rows)
+
+
 # The model
 
 
@@ -152,8 +163,9 @@ class Episode:
 
     ``truth [n]`` is 0 for known, 1.. for the new classes, ``n_new + 1`` for other; ``weight [n]`` says how many nodes
     each stands for; ``known [n, C]`` are probabilities of the known classes, ``y [n]`` their true class. ``held_nodes``
-    and ``held_classes`` are the features of held-out nodes. ``labelled [C]`` nodes of each known class were left.
-    Episodes of one ``simulation`` share the classes that are hidden.
+    and ``held_classes`` are the features of held-out nodes; ``examples`` those of the examples of each new class, each
+    left out in turn. ``labelled [C]`` nodes of each known class were left. Episodes of one ``simulation`` share the
+    classes that are hidden.
     """
 
     nodes: Tensor
@@ -164,6 +176,7 @@ class Episode:
     y: Tensor
     held_nodes: Tensor
     held_classes: Tensor
+    examples: list[tuple[Tensor, Tensor]]
     labelled: Tensor
     simulation: int
 
@@ -202,6 +215,11 @@ class NoveltyModel:
     def utilities(self, nodes: Tensor, classes: Tensor) -> Tensor:
         """``[n, n_new + 2]``: log odds of each new class and of other against known, which is 0."""
         return utilities(nodes, classes, nodes.new_tensor(self.new), nodes.new_tensor(self.other))
+
+    def margins(self, nodes: Tensor, classes: Tensor) -> Tensor:
+        """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other."""
+        u = self.utilities(nodes[: len(classes)], classes[:, None, : self.width])
+        return u[:, 1] - u[:, 2]
 
 
 # Mean of what was learned on four development graphs with three examples for each class: for graphs with fewer than
@@ -288,6 +306,30 @@ def known_share(held: Tensor, pool: Tensor, least: float = 0.3) -> float:
     return float((ratio * (1 + error)).min().clamp(0.01, 0.995))
 
 
+@torch.no_grad()
+def other_part(utilities: Tensor, groups: Tensor, each: Tensor, left_out: Sequence[Tensor]) -> float:
+    """The part of other in what is of no known class, by the log odds ``left_out`` of the examples of each new class
+    against other, each example left out in turn.
+
+    Half of the members of a class are as far above other as half of its examples: so twice the nodes there are the
+    members, and what is left is other. ``groups [n, G]`` are probabilities that suppose the simulations' proportions;
+    with few examples, the result stays near these.
+    """
+    novel, best = each * (1 - groups[:, 0]), utilities[:, 1:-1].argmax(1)
+    total, members = float(novel.sum().clamp(min=1e-9)), 0.0
+    for k, scores in enumerate(left_out):
+        rank = (len(scores) + 1) // 2
+        if rank == 0:  # a single example
+            members += float(each @ groups[:, k + 1])
+            continue
+        there = (best == k) & (utilities[:, k + 1] - utilities[:, -1] >= scores.sort(descending=True).values[rank - 1])
+        members += float(novel[there].sum()) * (len(scores) + 1) / rank
+    supposed, found = float(each @ groups[:, -1]) / total, max(1 - members / total, 0.0)
+    shots = sum(map(len, left_out)) / max(len(left_out), 1)
+    trust = shots / (shots + 5)
+    return min(max(trust * found + (1 - trust) * supposed, 0.02), 0.98)
+
+
 @dataclass(frozen=True)
 class Priors:
     """How common classes are among the nodes without a label, relative to the simulations: ``offsets [G]`` of the
@@ -310,20 +352,27 @@ class Priors:
         share: float | None = None,
         fixed: Mapping[int, float] | None = None,
         weight: Tensor | None = None,
+        left_out: Sequence[Tensor] = (),
     ) -> "Priors":
         """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``.
 
         ``share`` of the nodes are estimated to be known; groups in ``fixed`` get exactly the share given there; the
-        others keep their proportions in the simulations. (Estimating these by expectation maximisation as well moves
-        members of large new classes to "other".) A known class that receives clearly more than its part of the
-        ``labelled [C]`` nodes allows is reduced to that: the surplus belongs to a class that has no labels yet.
+        others keep their proportions in the simulations, but for the part of other, which the examples ``left_out``
+        tell (see ``other_part``; expectation maximisation moves members of large new classes to other). A known class
+        that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that: the surplus
+        belongs to a class that has no labels yet.
         ``weight [n]`` says how many nodes each stands for.
         """
         stated, n = dict(fixed or {}), len(utilities)
         each = torch.full_like(utilities[:, 0], 1 / n) if weight is None else (weight / weight.sum()).to(utilities)
         left, offsets = max(1 - sum(stated.values()), 0.0), torch.zeros_like(utilities[0], dtype=torch.float64)
         if share is not None and len(stated) < len(offsets) - 1:
-            offsets = _matched(utilities, offsets, {0: min(share, left)}, each, tolerance=0.02)  # it is an estimate
+            shares = {0: min(share, left)}
+            offsets = _matched(utilities, offsets, shares, each, tolerance=1e-3)
+            if left_out and not stated:
+                groups = (utilities + offsets).softmax(1).float()
+                shares[len(offsets) - 1] = (1 - share) * other_part(utilities, groups, each, left_out)
+                offsets = _matched(utilities, offsets, shares, each, tolerance=1e-3)
         offsets = _matched(utilities, offsets, stated, each)
         groups = (utilities + offsets).softmax(1).float()
         due = float(each @ groups[:, 0]) * labelled / labelled.sum().clamp(min=1)

@@ -354,6 +354,7 @@ class OpenSetTask:
             labelled[task._kept()],
             task._known_share(used),
             fixed,
+            left_out=() if len(others) else task._left_out(),
         )
         return replace(task, priors=priors)
 
@@ -377,6 +378,14 @@ class OpenSetTask:
         scores = replace(self, model=model, directions=directions).utilities(rows)[:, 1:].logsumexp(1)
         held, pool = scores.tensor_split([len(rows) - len(reference.nodes)])
         return novelty.known_share(held, pool[~torch.isin(reference.nodes, used)])
+
+    def _left_out(self) -> list[Tensor]:
+        """Log odds of the examples of each class against other, each example left out in turn."""
+        model, found = self.model, list[Tensor]()
+        for (name, at), learned in zip(self.examples.items(), self.novelty, strict=False):
+            x, nodes, description = model.x[at].float(), model.features[at], self.descriptions.get(name)
+            found.append(learned.margins(nodes, novelty.left_out_features(x, nodes, model.moments, description)))
+        return found
 
     def _kept(self) -> list[int]:
         """Known classes that are not shown by examples now, as positions."""
@@ -434,6 +443,11 @@ class OpenSetTask:
     def _simulated(self) -> Simulated:
         """The simulations that are most like this task."""
         return self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]), bool(self.descriptions))
+
+    def other_f1(self) -> float | None:
+        """F1 of other in simulations with a class that nobody named; None where there were none."""
+        found = self._simulated().truth.get("other")
+        return sum(found) / len(found) if found else None
 
     def band_accuracy(self, band: int, probability: float, rows: int) -> Estimate:
         """The accuracy to expect of ``rows`` whose classes have a mean ``probability``, in a ``band`` of a tenth."""

@@ -15,11 +15,21 @@ from torch import Tensor
 from ..graph.operators import Operator
 from . import novelty
 from .known_classes import HopFeatures, KnownClassModel, shuffled
-from .novelty import DEFAULT, Episode, Moments, NoveltyModel, Priors, class_features, node_features, propagated_mass
+from .novelty import (
+    DEFAULT,
+    Episode,
+    Moments,
+    NoveltyModel,
+    Priors,
+    class_features,
+    left_out_features,
+    node_features,
+    propagated_mass,
+)
 
 Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
-# right and known: one number each; precision and recall: one for each new class; band 0..9: share of right rows among
-# those whose class has a probability in this tenth
+# right, known and other (F1): one number each; precision and recall: one for each new class; band 0..9: share of right
+# rows among those whose class has a probability in this tenth
 Figures = dict[str, list[float]]
 
 
@@ -113,6 +123,7 @@ class Counts:
             "known": [float(recall[0])],
             "precision": precision[1:-1].tolist(),
             "recall": recall[1:-1].tolist(),
+            "other": [float(2 * self.correct[-1] / (self.called + self.members)[-1]) if self.members[-1] else math.nan],
         }
 
 
@@ -355,7 +366,7 @@ def _episode(
 ) -> Episode:
     y, moments, held = simulation.y, simulation.moments, simulation.held
     truth = torch.where(torch.isin(y, torch.tensor(simulation.hidden, device=y.device)), -1, 0)
-    classes, examples = [], []
+    classes, examples, left_out = [], [], []
     for i, c in enumerate(new):
         members = _shuffled((y == c).nonzero().flatten(), random)
         truth[members] = i + 1
@@ -368,6 +379,8 @@ def _episode(
         directions = moments.directions(*shown)
         weights = torch.cat([direction.weights for direction in directions], 1)
         classes.append(class_features(simulation.x @ weights, simulation.nodes, directions))
+        own = simulation.nodes[members[:shots]]
+        left_out.append((own, left_out_features(shown[0], own, moments, shown[1])))
     for c in other:
         truth[y == c] = len(new) + 1
     truth[torch.cat(examples)] = -1
@@ -383,6 +396,7 @@ def _episode(
         position,
         simulation.nodes[held],
         of_classes[held],
+        left_out,
         simulation.labelled,
         simulation.number,
     )
@@ -409,7 +423,8 @@ def _figures(model: NoveltyModel, one: Episode) -> tuple[Figures, Figures]:
     held = model.utilities(one.held_nodes, one.held_classes)
     pool = utilities[one.weight.cpu().multinomial(len(utilities), True, generator=torch.Generator().manual_seed(0))]
     share = novelty.known_share(held[:, 1:].logsumexp(1), pool[:, 1:].logsumexp(1))
-    priors = Priors.estimate(utilities, one.known, one.labelled, share, weight=one.weight)
+    left_out = [model.margins(*part) for part in one.examples]
+    priors = Priors.estimate(utilities, one.known, one.labelled, share, weight=one.weight, left_out=left_out)
     joint = priors.probabilities(utilities, one.known)
     best, groups = collapsed(joint, one.known.shape[1])
     implied = Counts.expected(best, groups, torch.ones_like(one.weight), one.weight)

@@ -136,6 +136,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "examples": _shots(done.classifier),
         "expectation": None if done.expectation is None else done.expectation.to_json(),
         "surplus": {} if question is None else question.surplus(),
+        "other_f1": None if question is None else question.other_f1(),
         "calibration": None if calibration is None else asdict(calibration),
         "seconds": round(time.perf_counter() - started, 3),
         "next": None if args.new_nodes is not None else _explain_command(args, done.least_sure),
