@@ -1,4 +1,4 @@
-"""Graphs of other libraries; those that are not installed are skipped, and DGL, which seldom is, is stood in for."""
+"""Graphs of other libraries; those that are not installed are skipped."""
 
 import uuid
 import warnings
@@ -198,57 +198,6 @@ def check_hetero(graph):
     assert graph.y.tolist() == [0, 1, -1, -1, -1]
     dense = graph.to_scipy().toarray()
     assert (dense[0, 3], dense[2, 4], dense[0, 1]) == (2, 4, 1)
-
-
-# --- DGL: a stand-in with the interface that is read ----------------------------------------------------
-
-
-class Edges:
-    """``graph.edges(etype=...)`` and ``graph.edges[etype].data``."""
-
-    def __init__(self, ends, data):
-        self.ends, self.data = ends, data
-
-    def __call__(self, etype=None):
-        return self.ends[etype]
-
-    def __getitem__(self, etype):
-        return SimpleNamespace(data=self.data[etype])
-
-
-ONLY = ("_N", "_E", "_N")
-
-
-def test_dgl_of_one_type():
-    ends = torch.tensor([0, 1]), torch.tensor([1, 2])
-    graph = Graph.of(
-        SimpleNamespace(
-            ntypes=["_N"],
-            canonical_etypes=[ONLY],
-            num_nodes={"_N": 3}.get,
-            edges=Edges({ONLY: ends}, {ONLY: {"weight": torch.tensor([1.0, 2.0]), "etype": torch.tensor([1, 0])}}),
-            nodes={"_N": SimpleNamespace(data={"feat": torch.eye(3), "label": torch.tensor([0, 1, -1])})},
-        )
-    )
-    assert graph.y.tolist() == [0, 1, -1] and graph.num_features == 3
-    assert graph.weights.tolist() == [1, 1, 2, 2] and graph.edge_types.names == ("0", "1")
-
-
-def test_dgl_of_several_types():
-    writes, cites = ("author", "writes", "paper"), ("paper", "cites", "paper")
-    ends = {writes: (torch.tensor([0, 1]), torch.tensor([0, 2])), cites: (torch.tensor([0]), torch.tensor([1]))}
-    paper = {"feat": torch.tensor([[1.0], [2.0], [3.0]]), "label": torch.tensor([0, 1, -1])}
-    check_hetero(
-        Graph.from_dgl(
-            SimpleNamespace(
-                ntypes=["paper", "author"],
-                canonical_etypes=[writes, cites],
-                num_nodes={"paper": 3, "author": 2}.get,
-                edges=Edges(ends, {writes: {"weight": torch.tensor([2.0, 4.0])}, cites: {}}),
-                nodes={"paper": SimpleNamespace(data=paper), "author": SimpleNamespace(data={})},
-            )
-        )
-    )
 
 
 # --- GraphML --------------------------------------------------------------------------------------------

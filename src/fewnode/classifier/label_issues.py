@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.operators import Operator
-from .inputs import node_name
+from .inputs import node_name, node_titles
 from .known_classes import HopFeatures, KnownClassModel, shuffled
 from .predictions import Rows, rounded
 from .simulation import Progress
@@ -86,10 +86,11 @@ class LabelIssues(Rows):
     Args:
         nodes, names: their numbers and names.
         labels, suggested: the label of each, and the most probable other class.
-        doubt: the probability ``[B]`` that the label is wrong.
+        doubt: ``[B]``, from 0 to 1, how sure it is that the label is wrong.
         probabilities: ``[B, 2]``, of the label and of the suggested class, by a model that has not seen the label.
         neighbours: ``[B, 3]``, how many neighbours have the label, the suggested class, and any label.
         labelled: how many labels were judged.
+        titles: what people recognise the nodes by, if the graph has any.
     """
 
     nodes: Tensor
@@ -100,6 +101,7 @@ class LabelIssues(Rows):
     probabilities: Tensor
     neighbours: Tensor
     labelled: int
+    titles: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -128,13 +130,16 @@ class LabelIssues(Rows):
             torch.cat([given, best[:, None]], 1)[order].cpu(),
             torch.tensor(neighbours).view(-1, 3),
             judged,
+            node_titles(graph, nodes.tolist()),
         )
 
     def table(self) -> dict[str, Any]:
-        """Columns ``id, label, suggested, doubt, p_label, p_suggested, why``."""
+        """Columns ``id, label, suggested, doubt, p_label, p_suggested, why``; ``title`` follows the id if there are
+        titles."""
         pairs = zip(self.labels, self.suggested, self.neighbours.tolist(), strict=True)
         return {
             "id": self.names,
+            **({} if self.titles is None else {"title": self.titles}),
             "label": self.labels,
             "suggested": self.suggested,
             "doubt": rounded(self.doubt),

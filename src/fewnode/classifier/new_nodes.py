@@ -323,9 +323,8 @@ def read_new_nodes(
     x, feature_names, blocks, _ = encode(table, roles, source.encoder)
     given: dict[str, Any] = {"x": arranged(x, feature_names, schema.names), "blocks": blocks}
     if "label" in named:
-        numbers_of, given["class_names"] = class_numbers(
-            table, named["label"], options.get("multi_label"), len(table), []
-        )
+        found = class_numbers(table, named["label"], [], options.get("multi_label"), len(table))
+        numbers_of, given["class_names"] = found
         given["y"] = table.codes(named["label"], numbers_of)
     if "title" in named:
         given["node_titles"] = table.text(named["title"])

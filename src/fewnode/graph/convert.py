@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FEATURES = ("text", "category", "number", "date", "vectors")
 TAKEN = (
-    "a Graph, DataFrames or files of edges (and nodes), a graph of NetworkX, igraph, PyTorch Geometric or DGL, a "
+    "a Graph, DataFrames or files of edges (and nodes), a graph of NetworkX, igraph or PyTorch Geometric, a "
     "sparse or square adjacency, or edges [2, E]"
 )
 
@@ -35,9 +35,7 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     if nodes is not None:
         raise InputError(f"nodes= belongs to a table of edges; {_type_of(given)} brings its own nodes")
     attributes = {name: options.pop(name) for name in ("label", "weight", "edge_type") if name in options}
-    if hasattr(given, "canonical_etypes"):
-        found = dgl_arguments(given, **attributes)
-    elif hasattr(given, "node_types") or hasattr(given, "edge_index"):
+    if hasattr(given, "node_types") or hasattr(given, "edge_index"):
         found = pyg_arguments(given, **attributes)
     elif hasattr(given, "vs") and hasattr(given, "es"):
         found = igraph_arguments(given, **attributes)
@@ -280,49 +278,31 @@ def _written(value: Any) -> Any:
     return "".join(mark for mark in str(value) if mark >= " " or mark in "\t\n\r")
 
 
-# --- PyTorch Geometric and DGL: graphs of one type of node and edge, or of several.
+# --- PyTorch Geometric: graphs of one type of node and edge, or of several.
 
 
 def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
-    """The arguments in a ``Data`` or ``HeteroData``; ``label`` is the attribute of the labels, by default ``y``."""
-    if not hasattr(data, "node_types"):
-        edges = {("", "", ""): (_first(data, "edge_index"), data)}
-        return _typed_arguments({"": (data.num_nodes, data)}, edges, label)
-    return _typed_arguments(
-        {name: (data[name].num_nodes, data[name]) for name in data.node_types},
-        {ends: (_first(data[ends], "edge_index"), data[ends]) for ends in data.edge_types},
-        label,
-    )
+    """The arguments in a ``Data`` or ``HeteroData``; ``label`` is the attribute of the labels, by default ``y``.
 
-
-def dgl_arguments(graph: Any, label: str | None = None) -> dict[str, Any]:
-    """The arguments in a DGL graph; ``label`` as in ``pyg_arguments``."""
-    return _typed_arguments(
-        {name: (graph.num_nodes(name), graph.nodes[name].data) for name in graph.ntypes},
-        {ends: (torch.stack(graph.edges(etype=ends)), graph.edges[ends].data) for ends in graph.canonical_etypes},
-        label,
-    )
-
-
-def _typed_arguments(
-    nodes: Mapping[str, Any], edges: Mapping[tuple[str, str, str], Any], label: str | None
-) -> dict[str, Any]:
-    """One graph of all types of ``nodes`` (their number and what they hold) and ``edges`` (their ends and what they
-    hold). Edges keep their types; the type of a node is a category among its features, and the features of the types
-    stand side by side."""
-    if any(size is None for size, _ in nodes.values()):
+    Several types of nodes become one graph: edges keep their types, the type of a node is a category among its
+    features, and the features of the types stand side by side.
+    """
+    several = hasattr(data, "node_types")
+    nodes = {name: data[name] for name in data.node_types} if several else {"": data}
+    edges = {ends: data[ends] for ends in data.edge_types} if several else {("", "", ""): data}
+    if any(held.num_nodes is None for held in nodes.values()):
         raise InputError("a type of nodes does not tell how many there are; set num_nodes")
-    sizes = {name: int(size) for name, (size, _) in nodes.items()}
-    features = {name: _first(held, "x", "feat", "feature", "features") for name, (_, held) in nodes.items()}
-    given = {name: _first(held, *([label] if label else ("y", "label", "labels"))) for name, (_, held) in nodes.items()}
-    if label and all(y is None for y in given.values()):
+    sizes = {name: int(held.num_nodes) for name, held in nodes.items()}
+    features = {name: _first(held, "x", "feat", "feature", "features") for name, held in nodes.items()}
+    usual = (label,) if label else ("y", "label", "labels")
+    labels = {name: None if (y := _first(held, *usual)) is None else flat(y) for name, held in nodes.items()}
+    if label and all(y is None for y in labels.values()):
         raise InputError(f"label={label!r} is no attribute of the nodes")
-    labels = {name: None if y is None else flat(y) for name, y in given.items()}
-    indices = {ends: _edge_index(ends, index) for ends, (index, _) in edges.items()}
-    weights = {ends: _weight(held, ends) for ends, (_, held) in edges.items()}
+    indices = {ends: _edge_index(ends, _first(held, "edge_index")) for ends, held in edges.items()}
+    weights = {ends: _weight(held, ends) for ends, held in edges.items()}
     if len(nodes) == len(edges) == 1:
-        (name,), (ends,) = nodes, edges
-        edge_type = _first(edges[ends][1], "edge_type", "etype", "rel_type")
+        (name,), ((ends, held),) = nodes, edges.items()
+        edge_type = _first(held, "edge_type", "etype", "rel_type")
         return {
             "edge_index": indices[ends],
             "x": features[name],
@@ -399,12 +379,8 @@ def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
 
 
 def _first(held: Any, *names: str) -> Any:
-    """The first of these fields that is there: of a mapping, or of an object with attributes."""
-    for name in names:
-        found = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
-        if found is not None:
-            return found
-    return None
+    """The first of these attributes that is there."""
+    return next((found for name in names if (found := getattr(held, name, None)) is not None), None)
 
 
 # --- The plain npz layout of a graph: which arrays it holds, and how they are read and written.

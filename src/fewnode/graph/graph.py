@@ -327,7 +327,7 @@ class Graph:
     @classmethod
     def of(cls, given: Any, nodes: Any = None, **options: Any) -> "Graph":
         """A graph from whatever holds one: a table of edges (and one of ``nodes``) as DataFrames or files, a graph of
-        NetworkX, igraph, PyTorch Geometric or DGL, an adjacency, or edges [2, E].
+        NetworkX, igraph or PyTorch Geometric, an adjacency, or edges [2, E].
 
         Args:
             given: the graph, or the edges.
@@ -353,11 +353,6 @@ class Graph:
         are kept, and the type of a node is a feature beside those of its type.
         """
         return cls.from_edges(**convert.pyg_arguments(data, label), directed=directed)
-
-    @classmethod
-    def from_dgl(cls, graph: Any, *, label: str | None = None, directed: bool = False) -> "Graph":
-        """A graph from DGL, as ``from_pyg``: ``feat`` and ``label`` of nodes, ``weight`` and ``etype`` of edges."""
-        return cls.from_edges(**convert.dgl_arguments(graph, label), directed=directed)
 
     @classmethod
     def from_networkx(cls, graph: "networkx.Graph", **attributes: str | None) -> "Graph":

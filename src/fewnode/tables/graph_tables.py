@@ -111,7 +111,7 @@ def read_graph(
     found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
     label_table = None if labels is None else read_columns(labels)
     label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
-    found |= _labels(schema, label_table, label_roles, all_nodes, multi_label, max_classes, notes)
+    found |= _labels(schema, label_table, label_roles, all_nodes, notes, multi_label, max_classes)
     fitted = encoder or TableEncoder()
     fitted = fitted if vocabulary is None else replace(fitted, words=tuple(vocabulary))
     if encoder is None:
@@ -219,23 +219,12 @@ class Schema:
         the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
-        if nodes is None or len(edges) != 1 or named_pair(edges[0]):
-            return cls._infer(edges, nodes, columns, **how)
-        problem: InputError | None = None
-        try:
-            found = cls._infer(edges, nodes, columns, **how)
-            if found._joined():
-                return found
-        except InputError as error:
-            problem = error
-        with suppress(InputError):
-            if cls._infer([nodes], edges[0], columns, **how)._joined():
-                problem = InputError(
+        if nodes is not None and len(edges) == 1 and not named_pair(edges[0]):
+            if not cls._joined(edges, nodes, columns, **how) and cls._joined([nodes], edges[0], columns, **how):
+                raise InputError(
                     f"the two files seem to be swapped: give {nodes.path} as edges= and {edges[0].path} as nodes="
                 )
-        if problem is not None:
-            raise problem
-        return found
+        return cls._infer(edges, nodes, columns, **how)
 
     @classmethod
     def _infer(cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], **how: bool) -> "Schema":
@@ -248,10 +237,13 @@ class Schema:
                 found[tuple(table.columns)] = edge_roles(table, columns, known)
         return cls(edges, nodes, [found[tuple(table.columns)] for table in edges], roles)
 
-    def _joined(self) -> bool:
-        """Whether most ends of the edges are ids of the node table."""
-        share = partial(self.node_table.share, self.named("id") or "") if self.node_table else len
-        return all(share(table.sample(name)) >= 0.5 for table, name in self.ends()[:2])
+    @classmethod
+    def _joined(cls, edges: Sequence[Table], nodes: Table, columns: Mapping[str, Any], **how: bool) -> bool:
+        """Whether such tables can be read, and most ends of the edges are ids of nodes."""
+        with suppress(InputError):
+            found = cls._infer(edges, nodes, columns, **how)
+            return all(nodes.share(found.named("id") or "", table.sample(name)) >= 0.5 for table, name in found.ends())
+        return False
 
     def named(self, use: str) -> str | None:
         """The column of the node table for one use."""
@@ -428,13 +420,7 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 
 
 def _labels(
-    schema: Schema,
-    given: Table | None,
-    roles: Sequence[Role],
-    nodes: Nodes,
-    multi_label: Any,
-    max_classes: int,
-    notes: list[str],
+    schema: Schema, given: Table | None, roles: Sequence[Role], nodes: Nodes, notes: list[str], *how: Any
 ) -> dict[str, Any]:
     """``y`` and ``class_names``, if there are labels; nodes without a row have none."""
     if given is not None:
@@ -445,14 +431,14 @@ def _labels(
         table, name, rows = nodes.table, column, np.arange(len(nodes.table))
     else:
         return {}
-    number, names = class_numbers(table, name, multi_label, max_classes, notes)
+    number, names = class_numbers(table, name, notes, *how)
     y = np.full(len(nodes.table), -1, dtype=np.int64)
     y[rows] = table.codes(name, number)
     return {"y": y, "class_names": names}
 
 
 def class_numbers(
-    table: Table, name: str, multi: MultiLabel | None, max_classes: int, notes: list[str]
+    table: Table, name: str, notes: list[str], multi: MultiLabel | None, max_classes: int
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """The class of each cell that has one (an empty cell has none, nor -1 among whole numbers), and their names."""
     text = table.as_text(name, "labels", option("label"))

@@ -212,7 +212,7 @@ def _write_nodes(
     """Write names, labels and features of all nodes."""
     table, label, files = nodes.table, schema.named("label"), GrowingArrays(work)
     notes, names, width, blocks = list[str](), None, None, dict[str, int]()
-    number, classes = ({}, None) if label is None else class_numbers(table, label, multi_label, max_classes, notes)
+    number, classes = ({}, None) if label is None else class_numbers(table, label, notes, multi_label, max_classes)
     encoder, told = choose_text_encoder(table, schema.nodes, TableEncoder(), text_encoder)
     encoder, notes = fit_encoder(table, schema.nodes, encoder, batch=batch), notes + told
     texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})

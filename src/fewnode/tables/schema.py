@@ -304,8 +304,7 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     if source and target:
         return source[0], target[0], GIVEN
     if source or target:
-        other = _other_end(table, (source or target)[0], rest, known, "target" if source else "source")
-        return (source[0], other, GIVEN) if source else (other, target[0], GIVEN)
+        raise InputError(f"{table.path}: name both ends of an edge, {option('source')} and {option('target')}")
     if pair := named_pair(table):
         return *pair, "its name"
     if known:
@@ -341,16 +340,6 @@ def _with_partner(table: Table, one: str, rest: Sequence[str]) -> list[str]:
     others = [name for name in rest if name != one and _many(table, name)]
     others = [name for name in others if (kind_of(table, name) == "number") == numeric]
     return [name for name in table.columns if name == one or name in others] if len(others) == 1 else [one]
-
-
-def _other_end(table: Table, one: str, rest: Sequence[str], known: Known, use: str) -> str:
-    usual = {a if use == "source" else b for a, b in names.PAIRS if names.end_name(one) in (a, b)}
-    found = [name for name in rest if names.end_name(name) in usual]
-    found = found or [name for name in rest if known and known(table.sample(name)) >= 0.5]
-    found = found or list(rest)
-    if len(found) == 1:
-        return found[0]
-    raise doubt(table, use, found, f"the {use} of each edge may be in {listed(found)}")
 
 
 def named_pair(table: Table) -> tuple[str, str] | None:
