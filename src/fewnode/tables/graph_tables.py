@@ -219,11 +219,15 @@ class Schema:
         the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
-        if nodes is not None and len(edges) == 1 and not named_pair(edges[0]):
-            if not cls._joined(edges, nodes, columns, **how) and cls._joined([nodes], edges[0], columns, **how):
-                raise InputError(
-                    f"the two files seem to be swapped: give {nodes.path} as edges= and {edges[0].path} as nodes="
-                )
+        if (
+            nodes is not None
+            and len(edges) == 1
+            and not named_pair(edges[0])
+            and not cls._joined(edges, nodes, columns, **how)
+            and cls._joined([nodes], edges[0], columns, **how)
+        ):
+            told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
+            raise InputError(f"the two files seem to be swapped: {told}")
         return cls._infer(edges, nodes, columns, **how)
 
     @classmethod
