@@ -197,7 +197,7 @@ def test_questions_are_handed_out_once_and_a_share_twice(opened):
 def test_doubtful_labels_are_a_queue(opened):
     session = opened()
     asked = session.questions(50, "issues")
-    assert asked == session.issues()[:50] == session.classifier.find_label_issues().names[:50]
+    assert asked == list(session.issues())[:50] == session.classifier.find_label_issues().names[:50]
     if asked:
         give(session, asked[:1], "baker", settle=True)
         assert asked[0] not in session.questions(50, "issues")

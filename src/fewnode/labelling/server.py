@@ -359,6 +359,7 @@ class LabelServer:
                     "confidence": round(float(session.confidence[node]), 4),
                     "given": int(session.given[node]) >= 0,
                     "marked": bool(session.marked[node]),
+                    "issue": (session.known_issues or {}).get(self.browser.name(node)),
                     "people": {who: one._asdict() for who, one in answers.get(self.browser.name(node), {}).items()},
                     "place": self.places[node].tolist(),
                 }

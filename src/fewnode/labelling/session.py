@@ -85,7 +85,7 @@ class LabelSession:
         self.points: list[Point] = []
         self.version, self.lock, self.twice = 0, threading.RLock(), twice
         self.handed: dict[str, tuple[float, list[str]]] = {}  # the questions of each person, and when they were asked
-        self._issues: list[str] | None = None
+        self.known_issues: dict[str, tuple[str, str]] | None = None
         self._listeners: list[Callable[[int], object]] = []
         self._replay()
         if steps:
@@ -354,11 +354,13 @@ class LabelSession:
             self.handed[who] = now, found
             return found
 
-    def issues(self) -> list[str]:
-        """Nodes whose label in the graph is probably wrong, the most doubtful first; found once."""
-        if self._issues is None:
-            self._issues = self.classifier.find_label_issues().names if self.open else []
-        return self._issues
+    def issues(self) -> dict[str, tuple[str, str]]:
+        """Nodes whose label in the graph is probably wrong, the most doubtful first, each with the class that is
+        suggested and why; found once."""
+        if self.known_issues is None:
+            table = self.classifier.find_label_issues().table() if self.open else {"id": [], "suggested": [], "why": []}
+            self.known_issues = dict(zip(table["id"], zip(table["suggested"], table["why"], strict=True), strict=True))
+        return self.known_issues
 
     def why(self, node: str) -> Explanation | None:
         """Why the node gets its class; None before anything is predicted."""

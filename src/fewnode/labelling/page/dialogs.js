@@ -106,8 +106,8 @@ export async function reviewMenu(state, { step, pick }, which = "all") { // ever
   show(el("h2", {}, "Answers"),
     el("div", { class: "line" }, Object.keys(kinds).map((kind) => el("button", { "aria-pressed": String(kind === which), onclick: () => reviewMenu(state, { step, pick }, kind) }, `${kind} (${found.rows.filter(kinds[kind]).length})`))),
     rows.length ? el("div", { class: "scroll" }, el("table", { class: "review" }, rows.slice(0, 500).map(line))) : el("p", { class: "hint" }, "Nothing here."),
-    agreement.nodes > 0 && el("p", {}, `${agreement.nodes} nodes were answered by several people. Fleiss' kappa: ${kappa(agreement.fleiss)}`, Object.entries(agreement.classes).map(([name, value]) => [", ", user(name), ` ${kappa(value)}`])),
-    agreement.pairs.length > 0 && el("table", { class: "review" }, agreement.pairs.map((pair) => el("tr", {}, el("td", {}, user(pair.people.map((who) => who || "(no name)").join(" and "))), el("td", {}, `${pair.nodes} nodes, ${percent(pair.share)} alike`), el("td", {}, `Cohen's kappa ${kappa(pair.cohen)}`), el("td", {}, Object.entries(pair.classes).map(([name, value]) => [user(name), ` ${kappa(value)} `]))))),
+    agreement.nodes > 0 && el("p", {}, `${agreement.nodes} nodes were answered by several people. Fleiss' kappa: ${kappa(agreement.fleiss)}`, Object.entries(agreement.classes).flatMap(([name, value]) => [", ", user(name), ` ${kappa(value)}`])),
+    agreement.pairs.length > 0 && el("table", { class: "review" }, agreement.pairs.map((pair) => el("tr", {}, el("td", {}, user(pair.people.map((who) => who || "(no name)").join(" and "))), el("td", {}, `${pair.nodes} nodes, ${percent(pair.share)} alike`), el("td", {}, `Cohen's kappa ${kappa(pair.cohen)}`), el("td", {}, Object.entries(pair.classes).flatMap(([name, value]) => [user(name), ` ${kappa(value)} `]))))),
     el("p", { class: "quiet" }, state.people.length > 1 ? `You are ${state.who}. People: ${state.people.join(", ")}. ` : "", "To go on in another browser: ", el("button", { onclick: async (event) => event.target.replaceWith(user((await get("/api/link")).url), " (works once)") }, "New link")));
 }
 

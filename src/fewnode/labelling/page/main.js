@@ -242,7 +242,10 @@ const KEYS = {
   a: () => ask(), c: acts.other, s: acts.skip, t: acts.take, Delete: acts.take, Backspace: acts.take, m: acts.like,
   u: acts.unsure, r: () => review(), n: () => nameClass(step), l: () => setLasso(!lassoing), f: () => map.fit(), "?": keysHelp, "/": () => byId("words").focus(),
   Escape: () => { if (lassoing) setLasso(false); else clear(); },
-  Enter: () => { const name = rows.length === 1 && !rows[0].given ? state.classes[rows[0].class]?.name : null; if (name) acts.give(name); },
+  Enter: () => { // what the button says
+    const free = rows.length === 1 && asking?.by !== "open" && (!rows[0].given || asking?.by === "issues"), name = free ? state.classes[rows[0].class]?.name : null;
+    if (name) acts.give(name);
+  },
   "0": () => { const other = state.classes.find((one) => one.kind === "other"); if (other) acts.give(other.name); },
 };
 

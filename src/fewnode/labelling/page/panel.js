@@ -42,13 +42,14 @@ export function said(people) { // who said what
     user(one.label || "skipped"), one.unsure ? " (not sure)" : "", one.text ? el("span", { class: "about user", title: one.text }, one.text) : ""));
 }
 
-function answers(state, acts, predicted, marked, like = null) {
+function answers(state, acts, predicted, marked, like = null, instead = null) {
   const buttons = [];
   state.classes.forEach((one, index) => {
     if (one.kind === "known" || buttons.length >= BUTTONS) return;
     const label = one.kind === "other" ? "none of these" : one.name;
     buttons.push(el("button", { onclick: () => acts.give(one.name), "data-answer": one.name }, el("span", { class: "dot", color: colourOf(state.classes, index) }), user(label), keyOf(state.classes, index) ? el("kbd", {}, keyOf(state.classes, index)) : ""));
   });
+  if (instead) buttons.unshift(el("button", { onclick: () => acts.give(instead), "data-answer": instead }, "No, ", user(instead)));
   return el("div", { class: "answers" },
     predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(state.classes.some((one) => one.kind === "other" && one.name === predicted) ? "none of these" : predicted), el("kbd", {}, "Enter")),
     ...buttons,
@@ -65,21 +66,23 @@ function single(state, row, node, asking, acts) {
   const name = state.classes[row.class]?.name, parts = [];
   const like = el("button", { onclick: acts.like }, "More like this ", el("kbd", {}, "M"));
   const mine = row.people?.[state.who], told = state.classes[row.class]?.about, correct = asking?.by === "issues" || row.people?.["\n"];
-  const text = row.marked ? el("p", { class: "given" }, mine?.label === name ? "You gave it to " : "It was given to ", user(name), ".")
+  const blind = asking && asking.by !== "open" && row.marked && !mine; // asked twice: the other answer stays hidden
+  const text = blind ? el("p", { class: "question" }, "What is this?") : row.marked ? el("p", { class: "given" }, mine?.label === name ? "You gave it to " : "It was given to ", user(name), ".")
     : asking?.by === "open" ? el("p", { class: "question" }, "What is it? Your answer settles it.")
     : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph.")
     : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(name === "other" && asking ? "none of these" : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
     : el("p", { class: asking ? "question" : "hint" }, asking ? "What is this?" : "Nothing is predicted yet.");
   if (asking) parts.push(el("p", { class: "quiet" }, asking.title));
-  if (asking?.by === "issues") parts.push(el("p", { class: "question" }, "Is this label right?"));
+  if (asking?.by === "issues") parts.push(el("p", { class: "question" }, "Is this label right?"), row.issue && el("p", { class: "hint" }, "A model that has not seen the label suggests ", user(row.issue[0]), `: ${row.issue[1]}.`));
   parts.push(text, el("h3", { class: "user" }, headline(row)), row.title && el("p", { class: "quiet user" }, row.name));
-  if (told) parts.push(el("p", { class: "hint user" }, `${name}: ${told}`));
-  if (Object.keys(row.people ?? {}).length) parts.push(el("ul", { class: "list" }, said(row.people)));
-  if (!row.given || row.marked || correct) parts.push(answers(state, acts, name && !row.marked ? name : null, row.marked || mine || row.people?.["\n"], like));
+  if (told && !blind) parts.push(el("p", { class: "hint user" }, `${name}: ${told}`));
+  if (Object.keys(row.people ?? {}).length && !blind) parts.push(el("ul", { class: "list" }, said(row.people)));
+  if (!row.given || row.marked || correct) parts.push(answers(state, acts, name && !row.marked && asking?.by !== "open" ? name : null, (row.marked && !blind) || mine || row.people?.["\n"], like, asking?.by === "issues" ? row.issue?.[0] : null));
   else parts.push(el("div", { class: "answers" }, like, el("button", { onclick: acts.other }, "Correct the label… ", el("kbd", {}, "C"))));
   if (!node) return [...parts, el("p", { class: "hint" }, "…")];
-  if (node.columns.length) parts.push(el("table", { class: "facts" }, node.columns.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, cell(value))))));
-  if (node.probabilities.length) parts.push(el("h4", {}, "Probabilities"), ...node.probabilities.slice(0, 6).map(([label, p]) => bar(state, label, p)));
+  const facts = node.columns.filter(([, value]) => value !== row.title);
+  if (facts.length) parts.push(el("table", { class: "facts" }, facts.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, cell(value))))));
+  if (node.probabilities.length && !blind) parts.push(el("h4", {}, "Probabilities"), ...node.probabilities.slice(0, 6).map(([label, p]) => bar(state, label, p)));
   parts.push(el("div", { id: "why" }));
   parts.push(el("h4", {}, `Neighbours (${count(node.degree)})`), rowsList(state, node.neighbours, acts));
   return parts;
