@@ -1,36 +1,42 @@
 """Pretrained text encoders: what they cost, and what their vectors are worth beside the words of the same texts.
 
     python benchmarks/text.py speed ENCODER ...        texts per second of one core, and memory
-    python benchmarks/text.py accuracy ENCODER ...     validation classes, with words, with vectors, with both
+    python benchmarks/text.py accuracy none ENCODER ...    5-way tasks, by the words alone and with each encoder
+    python benchmarks/text.py open-set none ENCODER ...    known classes, new classes, and classes given by their names
     python benchmarks/text.py table                    what the rows say
 
 An ENCODER is a folder or a name, as ``fewnode.tables.text.load_encoder`` takes it. The data sets beside WordNet are
 looked for in the folder that FEWNODE_DATA names; the glosses of WordNet in the one that FEWNODE_WORDNET_DICT names
-(data.noun, data.verb, ...). Rows are appended as they finish; what is there already is not run again. Novel classes are
-never looked at: these figures are there to choose by.
+(data.noun, data.verb, ...). Rows are appended as they finish; what is there already is not run again. Choices were made
+on validation classes (``--classes validation``, the default); novel classes are for the final figures. "random vectors"
+and "shuffled texts|ENCODER" are encoders that are worth nothing.
 """
 
 import argparse
 import importlib.util
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from scipy import sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.metrics import average_precision_score
 
 import fewnode
-from fewnode import ClassSplit, Graph
+from fewnode import ClassSplit, FewShotClassifier, Graph
+from fewnode.classifier.inputs import TableSource
 from fewnode.graph.arrays import to_tensor
-from fewnode.tables.encode import Block, TableEncoder, combined
-from fewnode.tables.text import encode_cached, load_encoder
+from fewnode.tables.text import load_encoder
 from fewnode.training.evaluate import accuracies, score_tasks
 
 ROWS = Path(__file__).parent / "rows" / "text.jsonl"
@@ -49,7 +55,7 @@ ARXIV = """
     NA MM LO CY CR DC HC CE NI CC AI MA GL NE SC AR CV GR ET SY CG OH PL SE LG SD SI RO IT PF CL IR MS FL DS OS GT DB
     DL DM
 """
-WAYS, TASKS = ("words", "vectors", "joined columns", "mixed"), 500
+TASKS = 500
 
 
 def data() -> Path:
@@ -75,13 +81,16 @@ def synsets() -> list:
     return module.read_synsets(Path(os.environ["FEWNODE_WORDNET_DICT"]))
 
 
-def graph_of(name: str) -> Graph:
-    """The graph, its features the words of the texts."""
+def graph_of(name: str, encoder: str = "words") -> Graph:
+    """The graph, its features the words of the texts, and their vectors."""
     if name == "wordnet":
         return fewnode.load_dataset(name)[0]
     edges, nodes, *_ = TABLES[name]
-    options = {"ignore_column": ["created", "all_categories"]} if name.startswith("arxiv") else {}
-    return Graph.from_files(data() / edges, data() / nodes, **options)
+    return Graph.from_files(data() / edges, data() / nodes, text_encoder=encoder, **options_of(name))
+
+
+def options_of(name: str) -> dict:
+    return {"ignore_column": ["created", "all_categories"]} if name.startswith("arxiv") else {}
 
 
 def splits_of(name: str, graph: Graph) -> Iterator[ClassSplit]:
@@ -98,53 +107,110 @@ def splits_of(name: str, graph: Graph) -> Iterator[ClassSplit]:
             yield fewnode.random_split(graph.y, (0.5, 0.25, 0.25), min_size=25, seed=seed)
 
 
-def node_vectors(name: str, graph: Graph, encoder: str) -> np.ndarray:
-    """Vectors in the order of the graph's nodes."""
-    names, texts = texts_of(name)
-    made = encode_cached(load_encoder(encoder), texts)
-    if not names:
-        return made
-    assert graph.node_names is not None
-    place = {name: i for i, name in enumerate(graph.node_names)}
-    out = np.zeros((graph.num_nodes, made.shape[1]), np.float32)
-    out[[place[name] for name in names]] = made
-    return out
+def graph_with(name: str, encoder: str) -> Graph:
+    """The graph with the blocks that ``encoder`` adds: a folder or name; "none"; or, of the first encoder in the rows'
+    place, a block that is worth nothing: "random vectors" or "shuffled texts" (after a bar, the encoder shuffled)."""
+    kind, _, of = encoder.partition("|")
+    words = graph_of(name, "words" if kind in ("none", "random vectors") else of or kind)
+    if kind in ("random vectors", "shuffled texts"):
+        rng, x = np.random.default_rng(0), words.features_scipy()
+        if kind == "random vectors":
+            blocks, made = (
+                {"table": x.shape[1], "meaning": 256},
+                rng.normal(size=(len(words.y), 256)).astype(np.float32),
+            )
+            x = to_unit(x)
+        else:
+            blocks = dict(words.blocks)
+            made = x[:, blocks["table"] :].toarray()[rng.permutation(len(words.y))]
+            x = x[:, : blocks["table"]]
+        joined = sp.csr_matrix(sp.hstack([x, sp.csr_matrix(made)]), dtype=np.float32)
+        return words.with_features(to_tensor(joined), None, blocks)
+    return words
 
 
-def log_probabilities(graph: Graph, split: ClassSplit, shots: int) -> tuple[Tensor, fewnode.Tasks]:
-    hidden = ClassSplit(split.base, split.validation)
-    model = fewnode.fit("vantage", graph, hidden, n_way=5, k_shot=shots, seed=0)
-    tasks = fewnode.draw_tasks(graph.y, split.validation, 5, shots, 15, TASKS, seed=1)
-    return torch.log_softmax(score_tasks(model, graph, tasks), -1), tasks
+def to_unit(counts: sp.csr_matrix) -> sp.csr_matrix:
+    """Words as tables with several blocks weigh them."""
+    return TfidfTransformer(sublinear_tf=True).fit_transform(counts)
 
 
-def accuracy(graphs: list[str], encoders: list[str]) -> None:
-    for name in graphs:
-        words = graph_of(name)
-        for encoder in encoders:
-            label = Path(encoder).name
-            vectors = node_vectors(name, words, encoder)
-            alone = words.with_features(torch.from_numpy(vectors))
-            joined = joined_columns(words, vectors)
-            for number, split in enumerate(splits_of(name, words)):
-                for shots in (1, 5):
-                    facts = {"what": "accuracy", "graph": name, "split": number, "shots": shots, "encoder": label}
-                    if all(is_done({**facts, "way": way}) for way in WAYS):
-                        continue
-                    found, tasks = {}, None
-                    for way, graph in (("words", words), ("vectors", alone), ("joined columns", joined)):
-                        found[way], tasks = log_probabilities(graph, split, shots)
-                    found["mixed"] = found["words"] + found["vectors"]
-                    for way, scores in found.items():
-                        right = accuracies(scores, tasks)
-                        interval = 1.96 * float(right.std()) / len(right) ** 0.5
-                        add(**facts, way=way, accuracy=round(float(right.mean()), 4), interval=round(interval, 4))
+def accuracy(graphs: list[str], encoders: list[str], classes: str, steps: int, only: list[int]) -> None:
+    """5-way accuracy of ``vantage`` on tasks of the validation or the novel classes."""
+    for name, encoder in product(graphs, encoders):
+        graph = graph_with(name, encoder)
+        for number, split in enumerate(splits_of(name, graph)):
+            if number not in only:
+                continue
+            for shots in (1, 5):
+                facts = {"what": "accuracy", "classes": classes, "graph": name, "split": number, "shots": shots}
+                facts |= {"text encoder": label_of(encoder), "steps": steps}
+                if is_done(facts):
+                    continue
+                hidden = ClassSplit(split.base, split.validation)
+                model = fewnode.fit("vantage", graph, hidden, n_way=5, k_shot=shots, seed=0, steps=steps)
+                tasks = fewnode.draw_tasks(graph.y, getattr(split, classes), 5, shots, 15, TASKS, seed=1)
+                right = accuracies(score_tasks(model, graph, tasks), tasks)
+                interval = 1.96 * float(right.std()) / len(right) ** 0.5
+                add(**facts, accuracy=round(float(right.mean()), 4), interval=round(interval, 4))
 
 
-def joined_columns(words: Graph, vectors: np.ndarray) -> Graph:
-    """Words and vectors side by side, as a node table with a column of vectors is read."""
-    x, _, _ = combined([Block("text", words.features_scipy(), None), Block("vectors", vectors, None)], TableEncoder())
-    return words.with_features(to_tensor(x))
+def label_of(encoder: str) -> str:
+    return encoder.partition("|")[0] if "|" in encoder else Path(encoder).name
+
+
+def open_set(graphs: list[str], encoders: list[str]) -> None:
+    """A third of the known labels hidden, and all of the novel classes: accuracy of the former, average precision of
+    the latter by three examples; and 5-way accuracy by names, by one example, by both."""
+    for name, encoder in product(graphs, encoders):
+        facts = {"what": "open set", "graph": name, "split": 0, "text encoder": label_of(encoder)}
+        if is_done(facts):
+            continue
+        edges, nodes, *_ = TABLES[name]
+        reading = {"text_encoder": "words" if encoder == "none" else encoder} | options_of(name)
+        truth, source = TableSource.of(data() / edges, data() / nodes, **reading).infer()
+        split = next(iter(splits_of(name, truth)))
+        rng = np.random.default_rng(0)
+        novel = torch.isin(truth.y, torch.tensor(split.novel))
+        blanked = torch.from_numpy(rng.random(truth.num_nodes) < 0.3) & (truth.y >= 0) & ~novel
+        graph = truth.with_labels(torch.where(novel | blanked, -1, truth.y))
+        started = time.process_time()
+        classifier = FewShotClassifier("probe").fit(graph, source=source).learn_known()
+        seconds = time.process_time() - started
+        model = classifier.open_set_model()
+        known = [truth.class_names.index(name) for name in model.classes]
+        found = torch.tensor(known)[model.log_known[blanked].argmax(1)]
+        members = {c: rng.permutation(np.flatnonzero(truth.y.numpy() == c)) for c in split.novel}
+        free = (graph.y < 0).nonzero().flatten()
+        precision = []
+        for c, nodes in members.items():
+            task = model.adapt({"new": torch.from_numpy(np.sort(nodes[:3]))})
+            rest = free[~torch.isin(free, task.examples["new"])]
+            precision.append(average_precision_score(truth.y[rest] == c, task.utilities(rest)[:, 1]))
+        row = {**facts, "known": round(float((found == truth.y[blanked]).float().mean()), 4)}
+        row |= {"average precision": round(float(np.mean(precision)), 4), "fit seconds": round(seconds, 1)}
+        for way, shots, described in (("names", 0, True), ("one example", 1, False), ("both", 1, True)):
+            if encoder == "none" and described:
+                continue
+            row[way] = five_way(classifier, truth, members, shots, described)
+        add(**row)
+
+
+def five_way(classifier: FewShotClassifier, truth: Graph, members: dict, shots: int, described: bool) -> float:
+    """Mean accuracy of 30 tasks with five novel classes and 15 queries each."""
+    rng, right, model = np.random.default_rng(1), [], classifier.open_set_model()
+    texts = {c: re.sub(r"[\W_]+", " ", truth.class_names[c]) for c in members}
+    rows = model.describe(classifier.graph, classifier.encode_texts(list(texts.values()))) if described else []
+    rows = dict(zip(members, rows, strict=False))
+    for _ in range(30):
+        chosen = rng.choice(list(members), 5, replace=False)
+        picked = {c: rng.choice(members[c], shots + 15, replace=False) for c in chosen}
+        examples = {str(c): torch.from_numpy(np.sort(picked[c][:shots])) for c in chosen}
+        said = {str(c): rows[c] for c in chosen} if described else {}
+        task = model.adapt(examples, descriptions=said)
+        for place, c in enumerate(chosen):
+            queries = torch.from_numpy(picked[c][shots:])
+            right.append(float((task.utilities(queries)[:, 1:6].argmax(1) == place).float().mean()))
+    return round(float(np.mean(right)), 4)
 
 
 def speed(graphs: list[str], encoders: list[str], most: int) -> None:
@@ -190,19 +256,46 @@ def is_done(wanted: dict) -> bool:
 
 
 def accuracy_table() -> str:
-    lines = [f"| graph | encoder | shots | {' | '.join(WAYS)} |", "|---|---|---:|" + "---:|" * len(WAYS)]
-    for graph, encoder, shots in dict.fromkeys(
-        (row["graph"], row["encoder"], row["shots"]) for row in read(what="accuracy")
-    ):
+    """Accuracy by encoder, and the mean gain over words."""
+    lines = ["| classes | graph | shots | text encoder: none | static | MiniLM |", "|---|---|---:|---:|---:|---:|"]
+    rows = read(what="accuracy")
+    for classes, graph, shots in dict.fromkeys((row["classes"], row["graph"], row["shots"]) for row in rows):
         cells = []
-        for way in WAYS:
-            found = read(what="accuracy", graph=graph, encoder=encoder, shots=shots, way=way)
-            cells.append(" / ".join(f"{100 * row['accuracy']:.1f}" for row in found))
-        lines.append(f"| {graph} | {encoder} | {shots} | {' | '.join(cells)} |")
+        for encoder in ("none", "potion-base-8M", "minilm-l6-v2-int8"):
+            wanted = {"what": "accuracy", "classes": classes, "graph": graph, "shots": shots, "text encoder": encoder}
+            found = read(**wanted)
+            cells.append(" / ".join(f"{100 * row['accuracy']:.1f} ± {100 * row['interval']:.1f}" for row in found))
+        lines.append(f"| {classes} | {graph} | {shots} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def table() -> str:
+def useless_table() -> str:
+    """What a block that is worth nothing costs."""
+    lines = ["| graph | shots | words | beside random vectors | beside shuffled texts |", "|---|---:|---:|---:|---:|"]
+    rows = read(what="accuracy", classes="validation")
+    tried = [row for row in rows if row["text encoder"] in ("random vectors", "shuffled texts")]
+    for graph, split, shots in dict.fromkeys((row["graph"], row["split"], row["shots"]) for row in tried):
+        cells = []
+        for encoder in ("none", "random vectors", "shuffled texts"):
+            wanted = {"classes": "validation", "graph": graph, "split": split, "shots": shots, "text encoder": encoder}
+            found = read(what="accuracy", **wanted)
+            cells.append(" / ".join(f"{100 * row['accuracy']:.1f}" for row in found))
+        lines.append(f"| {graph} | {shots} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def open_set_table() -> str:
+    """Open-set classification and descriptions by encoder."""
+    names = ("known", "average precision", "names", "one example", "both")
+    lines = [f"| graph | text encoder | {' | '.join(names)} |", "|---|---|" + "---:|" * len(names)]
+    for row in read(what="open set"):
+        cells = [f"{100 * row[name]:.1f}" if name in row else "" for name in names]
+        lines.append(f"| {row['graph']} | {row['text encoder']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def speed_table() -> str:
+    """Texts per second and memory of each encoder."""
     lines = [
         "| graph | encoder | texts | characters each | texts/s, one core | memory |",
         "|---|---|---:|---:|---:|---:|",
@@ -215,19 +308,24 @@ def table() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "accuracy", "encode", "table"])
+    parser.add_argument("what", choices=["speed", "accuracy", "open-set", "encode", "table"])
     parser.add_argument("encoders", nargs="*")
     parser.add_argument("--graphs", nargs="+", default=[*TABLES, "wordnet"])
     parser.add_argument("--most", type=int, default=0, help="texts to encode, evenly spaced; 0 for all")
+    parser.add_argument("--classes", choices=["validation", "novel"], default="validation")
+    parser.add_argument("--steps", type=int, default=50, help="of the training")
+    parser.add_argument("--splits", type=int, nargs="+", default=[0, 1])
     args = parser.parse_args()
     if args.what == "speed":
         speed(args.graphs, args.encoders, args.most)
     elif args.what == "encode":
         encode(args.graphs[0], args.encoders[0], args.most)
     elif args.what == "accuracy":
-        accuracy(args.graphs, args.encoders)
+        accuracy(args.graphs, args.encoders, args.classes, args.steps, args.splits)
+    elif args.what == "open-set":
+        open_set(args.graphs, args.encoders)
     else:
-        print(table(), accuracy_table(), sep="\n\n")
+        print(speed_table(), accuracy_table(), useless_table(), open_set_table(), sep="\n\n")
 
 
 if __name__ == "__main__":

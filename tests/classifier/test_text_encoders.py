@@ -10,6 +10,7 @@ import text_graph
 from fewnode import FewShotClassifier
 from fewnode.classifier.inputs import TableSource
 from fewnode.errors import InputError
+from fewnode.labelling.search import Browser
 from fewnode.tables import text
 from fewnode.tables.encode import HINT
 from fewnode.tables.importing import import_tables
@@ -171,6 +172,15 @@ def test_classes_described_in_words_need_no_examples(model, tmp_path):
     assert loaded.explain("n5").label in loaded.classes_
 
 
+def test_explanations_say_which_words_of_the_text_carry_the_meaning(model):
+    explained = model.adapt(text_graph.examples(3)).explain("n3")  # on mining, with three words of it
+    assert explained.label == "mining"
+    spoken = {column.name: column.evidence for column in explained.columns if "(meaning)" in column.name}
+    assert spoken and all(name.startswith("mining") for name in spoken) and max(spoken.values()) > 0
+    assert not any(column.name.startswith("meaning 0") for column in explained.columns)
+    model.explain("n37")  # has no text
+
+
 def test_descriptions_that_mean_nothing_are_refused(place, model):
     with pytest.raises(InputError, match="'mining' is no new class"):
         model.adapt({}, descriptions={"mining": "holes in the ground"})
@@ -185,6 +195,8 @@ def test_descriptions_that_mean_nothing_are_refused(place, model):
 
 
 def test_search_finds_texts_by_meaning(model):
+    page = Browser(model).search("weaving weaving2", 20)
+    assert sum(text_graph.truth()[int(model.graph.node_names[node][1:])] == "weaving" for node in page) > 15
     found = model.search("weaving weaving2", top=20)
     assert sum(text_graph.truth()[node] == "weaving" for node in (int(name[1:]) for name in found.names)) > 15
     assert found.probabilities.tolist() == sorted(found.probabilities.tolist(), reverse=True)

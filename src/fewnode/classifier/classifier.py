@@ -619,8 +619,22 @@ class FewShotClassifier:
         graph, task = self._graph(), self._task()
         (at,) = find_nodes(graph, [node], "node to explain").tolist()
         if isinstance(task, OpenSetTask):
-            return OpenSetExplainer(graph, task, at).explain(n_neighbours)
+            return OpenSetExplainer(graph, task, at, self._occluded(at)).explain(n_neighbours)
         return ClosedSetExplainer(graph, task, at).explain(n_neighbours)
+
+    def _occluded(self, node: int) -> tuple[list[str], Tensor] | None:
+        """The words of a node's text, and what each adds to its vector; None without text encoder or table."""
+        graph, source, columns = self._graph(), self.source, []
+        if opening.MEANING in graph.blocks and source is not None and source.table is not None:
+            columns = np.atleast_1d(source.columns.get("text_column") or []).tolist()
+        if source is None or not columns:
+            return None
+        words = " ".join(cells[0] for cells in source.node_columns([node_name(graph, node)], columns).values()).split()
+        tried = list(dict.fromkeys(words))[:60]
+        if not tried:
+            return None
+        vectors = self.encode_texts([" ".join(w for w in words if w != gone) for gone in (None, *tried)])
+        return tried, (vectors[:1] - vectors[1:]).to(graph.device)
 
     def find_label_issues(
         self, top: int | None = None, *, folds: int = 5, progress: Progress = lambda what, part: None

@@ -18,7 +18,7 @@ from .calibration import ClosedSetTask
 from .inputs import class_name, node_name, node_title
 from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares
 from .novelty import node_features
-from .open_set import OpenSetTask
+from .open_set import MEANING, OpenSetTask, meaning_columns
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Column:
-    """A word or column of the features, of which the node and what is around it have ``more`` (or less) than average:
+    """A word or column of the features, or a word of the node's text as a text encoder reads it ("... (meaning)": what
+    would change without it), of which the node and what is around it have ``more`` (or less) than average:
     by how much the margin, and the log odds, would shrink if they had just the average. ``own`` are the log odds that
     the node's own features alone make. Negative: it speaks against the class."""
 
@@ -321,7 +322,11 @@ class OpenSetExplainer(Explainer):
 
     task: OpenSetTask
 
-    def __init__(self, graph: Graph, task: OpenSetTask, node: int) -> None:
+    def __init__(
+        self, graph: Graph, task: OpenSetTask, node: int, occluded: tuple[Sequence[str], Tensor] | None = None
+    ) -> None:
+        """``occluded`` are words of the node's text, and what each adds to the vector of the text ``[words, dim]``."""
+        self.occluded = occluded
         if task.model.pipeline is None:
             raise InputError("this model keeps nothing to explain its predictions by; fit it again")
         self.model, self.pipeline = task.model, task.model.pipeline
@@ -423,7 +428,10 @@ class OpenSetExplainer(Explainer):
                 hops.index_add_(0, row, (much[:, :, None] * weights[:, column]).sum(0), alpha=-1)
             return self.predicted(around.with_words(words, hops))
 
-        weight = (unusual.abs().sum(0) * self.pipeline.sources.words.norm(dim=1)).topk(min(128, unusual.shape[1]))
+        weight = unusual.abs().sum(0) * self.pipeline.sources.words.norm(dim=1)
+        if MEANING in self.graph.blocks:
+            weight[meaning_columns(self.graph)] = 0  # the columns of a vector mean nothing one by one
+        weight = weight.topk(min(128, len(weight)))
         tried = weight.indices[weight.values > 0].tolist()
         parts = [[], *([column] for column in tried)]
         effects, own = (self._effects(without(parts, own)) for own in (False, True))
@@ -432,6 +440,15 @@ class OpenSetExplainer(Explainer):
             Column(self._column_name(c), more[c], effect.influence, effect.evidence, mine.evidence)
             for c, effect, mine in zip(tried, effects, own, strict=True)
         ]
+        if self.occluded is not None:
+            names, vectors = self.occluded
+            columns = meaning_columns(self.graph)
+            gone = vectors * around.columns[0, columns].norm() @ self.pipeline.sources.words[columns]
+            gone = torch.cat([torch.zeros_like(gone[:1]), gone])
+            words = around.words[:, :1] - around.weights[:, None, None] * gone
+            changed = self._effects(self.predicted(around.with_words(words, around.hops[:1].expand(len(gone), -1))))
+            spoken = zip(names, changed, strict=True)
+            found += [Column(f"{word} (meaning)", True, *one[:2], one.evidence) for word, one in spoken]
         found.sort(key=lambda one: -one.evidence)
         shown = [one for one in found[:8] if one.evidence > 0] + [one for one in found[-8:] if one.evidence < 0]
         return tuple(shown), dict(zip(tried, effects, strict=True)), without

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..classifier.open_set import MEANING
 from ..errors import InputError
 from ..report.nodes import NodeRows
 
@@ -22,7 +23,8 @@ class Browser(NodeRows):
         return found
 
     def search(self, words: str, most: int = 30) -> list[int]:
-        """Nodes whose name or title, else whose row, holds all the words: the same first, then those that begin so."""
+        """Nodes whose name or title, else whose row, holds all the words: the same first, then those that begin so;
+        then those whose texts mean the same, where a text encoder has read them."""
         whole, wanted = words.casefold().strip(), words.casefold().split()
         if not wanted:
             return []
@@ -39,7 +41,9 @@ class Browser(NodeRows):
         found = dict.fromkeys(hits[:most])
         while len(found) < most and (node := next(more, None)) is not None:
             found[node] = None
-        return list(found)
+        if len(found) < most and MEANING in self.graph.blocks:
+            found |= dict.fromkeys(self.classifier.search(words, most).nodes.tolist())
+        return list(found)[:most]
 
     def values(self, most: int = 200) -> dict[str, list[tuple[str, int]]]:
         """The commonest values of each column that repeats some, and how often they occur."""
