@@ -1,6 +1,7 @@
 """The service over HTTP: its addresses, its errors, whom it refuses, and that no request makes it fail."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +16,7 @@ from fastapi.testclient import TestClient
 from fewnode import InputError
 from fewnode.serving.http import Limits, application, serve
 from fewnode.serving.service import Service
+from fewnode.tables.read import _in_memory
 
 EXAMPLES = own_graph.examples()
 ATTRIBUTES = dict(zip(own_graph.COLUMNS, own_graph.arrays()[1][6].tolist(), strict=True))  # of a mule
@@ -65,6 +67,17 @@ def test_new_nodes(client):
     assert [row["id"] for row in alone] == ["x0", "x1"], "nodes need no edges"
 
 
+def test_new_nodes_of_many_at_once(service):
+    def ask(i):
+        body = {"new_nodes": [{"id": f"x{i}", **ATTRIBUTES}], "new_edges": [[f"x{i}", "n6"]]}
+        answer = client_of(service).post("/v1/predict", json=body)
+        return answer.status_code, answer.json()["predictions"][0]["id"]
+
+    _in_memory.cache_clear()  # as in a process that has read no table yet
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, range(24))) == [(200, f"x{i}") for i in range(24)]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [
@@ -95,6 +108,18 @@ def test_what_is_wrong_is_named(service, body, status, told):
     answer = client.post("/v1/predict", content=text, headers={"content-type": "application/json"})
     assert answer.status_code == status, answer.text
     assert told in answer.json()["error"]
+
+
+def test_classes_that_cannot_be_learned(client):
+    for body, told in (
+        ({"name": "mule"}, "neither examples nor a description"),
+        ({"name": "mule", "description": "moves stolen money"}, "text encoder"),
+        ({"name": "mule", "examples": ["n1"]}, "'n1' is labelled 'barber'"),
+        ({"name": "unknown", "examples": ["n6"]}, "unknown"),
+    ):
+        answer = client.post("/v1/classes", json=body)
+        assert answer.status_code == 400 and told in answer.json()["error"]
+    assert "mule" not in client.get("/v1/classes").text
 
 
 def test_every_other_error_is_json_too(client):
@@ -170,7 +195,7 @@ def test_documentation_and_metrics(client):
     assert 'fewnode_request_seconds_count{method="POST",path="/v1/predict",status="200"} 1.0' in text
     assert 'path="other",status="404"' in text
     page = client.get("/docs")
-    assert "POST /v1/predict" in page.text and "script" not in page.text and "https://" not in page.text
+    assert "POST /v1/predict" in page.text and "<script" not in page.text and "https://" not in page.text
     assert client.get("/openapi.json").json()["paths"].keys() >= {"/v1/predict", "/v1/classes", "/v1/find"}
 
 

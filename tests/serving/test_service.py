@@ -19,7 +19,7 @@ MULE = own_graph.examples()["mule"]
 
 def test_it_predicts_what_python_predicts(service, folder):
     for name, nodes in own_graph.examples().items():
-        service.change(do="label", nodes=nodes, **{"class": name})
+        service.add(name, nodes)
     classifier = load_attached(folder).adapt(own_graph.examples())
     wanted, found = (one.predict_proba() for one in (classifier, service.current().classifier))
     assert wanted.classes == found.classes and wanted.names == found.names
@@ -27,7 +27,7 @@ def test_it_predicts_what_python_predicts(service, folder):
 
 
 def test_a_class_is_on_the_disk_before_the_answer(service, folder):
-    service.change(do="label", nodes=MULE, **{"class": "mule"})
+    service.add("mule", MULE)
     steps = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
     assert {"do": "label", "nodes": MULE, "class": "mule"} in steps
     again = Service(folder)
@@ -38,10 +38,10 @@ def test_a_class_is_on_the_disk_before_the_answer(service, folder):
 def test_services_of_one_folder_follow_each_other(service, folder):
     other = Service(folder)
     other.load()
-    service.change(do="label", nodes=MULE, **{"class": "mule"})
+    service.add("mule", MULE)
     before = other.current()
     assert "mule" in before.classifier.classes_
-    other.change(do="remove", name="mule")
+    other.change({"do": "remove", "name": "mule"})
     assert "mule" not in service.current().classifier.classes_
     assert "mule" in before.classifier.classes_, "what answers a request is not changed under it"
 
@@ -54,7 +54,7 @@ def test_many_writers_lose_nothing(service, folder):
 
     def add(one, part):
         for name, node in part:
-            one.change(do="label", nodes=[node], **{"class": name})
+            one.add(name, [node])
 
     threads = [threading.Thread(target=add, args=(one, names[i::2])) for i, one in enumerate((service, other))]
     for thread in threads:
@@ -71,10 +71,10 @@ def test_it_follows_the_page_but_does_not_write_beside_it(service, folder):
         session.do({"do": "label", "nodes": MULE, "class": "mule"})
         assert service.current().session.examples() == {"mule": MULE}
         with pytest.raises(InputError, match="being labelled already by process"):
-            service.change(do="remove", name="mule")
+            service.change({"do": "remove", "name": "mule"})
     finally:
         session.journal.close()
-    service.change(do="remove", name="mule")
+    service.change({"do": "remove", "name": "mule"})
     assert service.current().session.examples() == {}
 
 
@@ -85,7 +85,7 @@ def test_wrong_steps_are_refused_and_not_kept(service, folder):
         ({"do": "remove", "name": "mule"}, "no class of your own"),
     ):
         with pytest.raises(InputError, match=told):
-            service.change(**step)
+            service.change(step)
     assert not [line for line in (folder / JOURNAL).read_text().splitlines() if "do" in json.loads(line)]
 
 
@@ -99,7 +99,7 @@ def until(true, seconds=20.0):
 def test_a_model_that_replaces_it_is_served(service, folder, home):
     told, stop = [], threading.Event()
     service.say = told.append
-    service.change(do="label", nodes=MULE, **{"class": "mule"})
+    service.add("mule", MULE)
     thread = threading.Thread(target=service.watch, args=(stop, 0.02))
     thread.start()
     try:
@@ -126,7 +126,7 @@ def test_before_there_is_a_model(folder):
     with pytest.raises(NotReady):
         service.current()
     with pytest.raises(NotReady):
-        service.change(do="remove", name="mule")
+        service.change({"do": "remove", "name": "mule"})
 
 
 def test_a_first_model_that_cannot_be_loaded_ends_it(tmp_path):

@@ -69,6 +69,7 @@ class LabelSession:
         journal: Journal | None = None,
         steps: Sequence[Step] = (),
         twice: float = 0.1,
+        described: bool = False,
     ) -> None:
         if classifier.graph is None:
             raise InputError("no graph is attached: call attach(graph) first")
@@ -83,7 +84,7 @@ class LabelSession:
         self.labels = Labels(known, opening.other_name(known) if self.open else OTHER, small)
         self.notes = [] if journal is None else list(journal.notes)
         self.points: list[Point] = []
-        self.version, self.lock, self.twice = 0, threading.RLock(), twice
+        self.version, self.lock, self.twice, self.described = 0, threading.RLock(), twice, described
         self.handed: dict[str, tuple[float, list[str]]] = {}  # the questions of each person, and when they were asked
         self.known_issues: dict[str, tuple[str, str]] | None = None
         self._listeners: list[Callable[[int], object]] = []
@@ -216,7 +217,11 @@ class LabelSession:
         examples, classifier = self.examples(), self.classifier
         self.found: Predictions | None = None
         if self.open or len(examples) >= 2:
-            task = classifier.adapt(examples, among="all" if self.open else "new").task
+            told = {
+                name: text for name, text in self.labels.about.items() if text.strip() and name in self.labels.classes
+            }
+            told = told if self.described and self.open else {}
+            task = classifier.adapt(examples, among="all" if self.open else "new", descriptions=told).task
             assert task is not None
             ids = torch.arange(self.graph.num_nodes, device=self.graph.device)
             p = task.probabilities(ids).cpu()

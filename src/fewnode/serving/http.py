@@ -70,11 +70,13 @@ class Asked(BaseModel):
 
 
 class NewClass(BaseModel):
-    """A class and the nodes that show it; the nodes of a class that is there are added to it."""
+    """A class and the nodes that show it, or a sentence that describes it; the nodes of a class that is there are added
+    to it."""
 
     model_config = ConfigDict(extra="forbid")
     name: Text = Field(min_length=1, max_length=200)
-    examples: list[Text | int] = Field(min_length=1, description="ids of nodes of the graph")
+    examples: list[Text | int] = Field([], description="ids of nodes of the graph")
+    description: Text = Field("", max_length=4000, description="for models whose texts were read by a text encoder")
 
 
 class Prediction(BaseModel):
@@ -161,14 +163,15 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
 
     @app.post("/v1/classes", response_model=Classes)
     def add(given: NewClass) -> Response:
-        """Define a class by examples, or add examples to one. It is kept before this answers."""
-        examples = [str(node) for node in given.examples]
-        return _classes(service.change(do="label", nodes=examples, **{"class": given.name}))
+        """Define a class by examples, a description or both, or add to one. It is kept before this answers."""
+        if not given.examples and not given.description:
+            raise InputError(f"class {given.name!r} has neither examples nor a description; give it one of them")
+        return _classes(service.add(given.name, [str(node) for node in given.examples], given.description))
 
     @app.delete("/v1/classes/{name:path}", response_model=Classes)
     def remove(name: str) -> Response:
         """Remove a new class and its examples."""
-        return _classes(service.change(do="remove", name=name))
+        return _classes(service.change({"do": "remove", "name": name}))
 
     @app.get("/v1/find", response_model=Found)
     def find(

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say, load_attached
+from ..classifier.open_set import MEANING
 from ..errors import InputError
 from ..files import NAME, PathLike
 from ..labelling.journal import JOURNAL, Journal
@@ -91,26 +92,38 @@ class Service:
                     served = self.served = Served(self._session(served.session.classifier), served.model, mark)
         return served
 
-    def change(self, **step: Any) -> Served:
-        """Do a step of labelling; it is in the journal before this returns."""
+    def change(self, *steps: dict[str, Any]) -> Served:
+        """Do steps of labelling; they are in the journal before this returns."""
         with self._lock:
             if self.served is None:
                 raise NotReady("the model is being loaded")
-            classifier = self.served.session.classifier
-            assert classifier.graph is not None
-            journal = Journal(self.folder, classifier.graph.fingerprint, wait=5.0)
+            session = self._session(self.served.session.classifier, wait=5.0)
+            assert session.journal is not None
             try:
-                session = LabelSession(copy.copy(classifier), journal)
-                session.do(step)
-                self.served = Served(session, self.served.model, self._mark())
+                for step in steps:
+                    session.do(step)
             finally:
-                journal.close()
+                mark = self._mark()
+                session.journal.close()
+            self.served = Served(session, self.served.model, mark)
             return self.served
 
-    def _session(self, classifier: FewShotClassifier) -> LabelSession:
+    def add(self, name: str, examples: list[str], description: str = "") -> Served:
+        """Define a class by examples, a description or both; or add them to a class."""
+        session = self.current().session
+        if description:
+            session.classifier.encode_texts([description])  # refuses before anything is kept
+        there = name in (*session.labels.classes, *session.labels.known, session.labels.other)
+        steps: list[dict[str, Any]] = [{"do": "label", "nodes": examples, "class": name}] if examples else []
+        steps += [] if examples or there else [{"do": "class", "name": name}]
+        steps += [{"do": "describe", "name": name, "text": description}] if description else []
+        return self.change(*steps)
+
+    def _session(self, classifier: FewShotClassifier, **opening: Any) -> LabelSession:
+        """The classes of the journal, which is only read unless it is to be waited for."""
         assert classifier.graph is not None
-        journal = Journal(self.folder, classifier.graph.fingerprint, read_only=True)
-        return LabelSession(copy.copy(classifier), journal)
+        journal = Journal(self.folder, classifier.graph.fingerprint, read_only=not opening, **opening)
+        return LabelSession(copy.copy(classifier), journal, described=MEANING in classifier.graph.blocks)
 
     def _model(self) -> str:
         file = self.folder / NAME

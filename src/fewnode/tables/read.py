@@ -90,9 +90,10 @@ class Table:
     @classmethod
     def of(cls, path: PathLike, columns: Mapping[str, np.ndarray]) -> "Table":
         """A table of arrays: numbers with NaN where they are missing, vectors as rows, anything else as text."""
-        cursor = _in_memory(os.getpid()).cursor()
+        database = _in_memory(os.getpid())  # once: two threads that are the first make two
+        cursor = database.cursor()
         cursor.register("given", {f"c{i}": _registered(column) for i, column in enumerate(columns.values())})
-        return _stored(_in_memory(os.getpid()), Path(path), list(columns), "given", cursor)
+        return _stored(database, Path(path), list(columns), "given", cursor)
 
     def with_rows(self, name: str, values: Sequence[str]) -> "Table":
         """A copy with one more row for each of ``values`` of the column ``name``, where other cells are missing."""
