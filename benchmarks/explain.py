@@ -55,7 +55,7 @@ def fitted(dataset: str, folder: str) -> dict[str, list[int]]:
 def loaded(folder: str, graph: str | None) -> fewnode.FewShotClassifier:
     """The model on its graph, with what was kept of the known classes."""
     watch = Watch()
-    classifier = fewnode.FewShotClassifier.load(folder, fewnode.Graph.from_npz(graph) if graph else None).learn_known()
+    classifier = fewnode.FewShotClassifier.load(folder, fewnode.Graph.from_npz(graph) if graph else None)
     print(f"{classifier.graph}\nloading the graph and the model: {watch}", flush=True)
     return classifier
 

@@ -211,7 +211,7 @@ def soak_own(soak: Soak) -> Callable[[], None]:
 
     def round_() -> None:
         soak.kill(*(fit if soak.random.random() < 0.6 else predict))
-        FewShotClassifier.load("own").learn_known()
+        FewShotClassifier.load("own").open_set_model()
         assert Path("predictions.csv").read_bytes() == clean, "predictions are torn"
         with Path("predictions.csv").open(newline="") as file:
             assert all(len(row) == 6 for row in csv.reader(file))

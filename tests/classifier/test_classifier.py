@@ -317,7 +317,6 @@ def test_nothing_that_is_given_is_changed(tmp_path):
             and classifier.fit(graph)
         ),
         "attach": lambda: classifier.attach(graph),
-        "learn_known": lambda: classifier.learn_known(),
         "open_set_model": lambda: classifier.open_set_model(),
         "known_labels": lambda: classifier.known_labels(),
         "relabel": lambda: classifier.relabel(graph.y),

@@ -220,7 +220,9 @@ class FewShotClassifier:
         self.known, self.source = KnownClasses.of(graph, split), source or inferred
         self._set_graph(ready, fitted=True)
         self.calibrations = usual_calibrations(self.model, ready, self.embedding(), self.known.split(ready))
-        return self.learn_known(progress) if bool((graph.y >= 0).any()) else self
+        if bool((graph.y >= 0).any()):
+            self.open_set_model(progress)
+        return self
 
     def choose_split(self, graph: Graph) -> ClassSplit:
         """The base and validation classes that ``fit`` chooses by size."""
@@ -281,7 +283,7 @@ class FewShotClassifier:
         Args:
             labels: ``{class: [nodes]}``, or a table of nodes and classes, as in ``adapt``; a node that has a label gets
                 the new one.
-            progress: told what is being done, as in ``learn_known``.
+            progress: told what is being done and which part of it is done.
         """
         graph, least = self._graph(), self._least_size()
         if not self.on_fitted_graph or not self.named_classes:
@@ -318,12 +320,6 @@ class FewShotClassifier:
     def known_labels(self) -> tuple[Tensor, tuple[str, ...]]:
         """Labels ``y [N]`` of known classes (-1: none), and the names of these classes."""
         return opening.known_labels(self._graph(), None if self.named_classes else self.known)
-
-    def learn_known(self, progress: Progress = lambda what, part: None) -> Self:
-        """Learn the known classes of the attached graph from all their labels now; else ``adapt`` or ``save`` does it.
-        ``progress`` is told what is being done and which part of it is done."""
-        self.open_set_model(progress)
-        return self
 
     def embedding(self) -> Any:
         """What the method makes of the attached graph in its one pass over it."""
@@ -390,7 +386,7 @@ class FewShotClassifier:
             descriptions: ``{class: sentence}``; a class that is described needs no example. It takes texts that were
                 read by a text encoder. How much a description counts is learned on the names of known classes.
             use_class_names: take the names of new classes for descriptions, where there are no others.
-            progress: told what is being done where the known classes have to be learned first, as in ``learn_known``.
+            progress: told what is being done where the known classes of another graph have to be fitted first.
         """
         one_of("among", among, ("all", "new"))
         graph, self.include_unlisted = self._graph(), include_unlisted
