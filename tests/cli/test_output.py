@@ -57,6 +57,6 @@ def test_many_columns_that_were_taken_for_the_same_are_counted(capsys):
 def test_whether_training_pays_is_only_said_if_the_tasks_can_tell(baseline, words, capsys):
     facts = {"interrupted": False, "steps": 150, "seconds": 1.0, "method": "vantage", "notes": [], "calibrations": []}
     facts |= {"beside_probe": [0.92, baseline], "beside_probe_interval": 0.015}
-    show("fit", **facts, folder="model", next="fewnode predict")
+    show("fit", **facts, folder="model", bytes=1000, next="fewnode predict")
     printed = capsys.readouterr().out
     assert [part for part in ("does not pay", "cannot tell") if part in printed] == [words] * bool(words)

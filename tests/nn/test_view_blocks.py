@@ -173,7 +173,7 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
 def test_too_little_memory_says_what_the_least_is(tmp_path):
     graph, _ = fewnode.planted(300, 6, seed=0)
     save_store(graph, tmp_path / "g.store")
-    with pytest.raises(fewnode.InputError, match=r"Give --memory \S+MB or more"):
+    with pytest.raises(fewnode.InputError, match=r"Give memory= \S+MB or more"):
         Views(graph.num_features, 64).fit(graph)(open_store(tmp_path / "g.store", 100 << 20))
 
 

@@ -62,7 +62,7 @@ def test_blocks_of_columns_fit_into_the_memory(tmp_path):
     two = replace(small, engine=SimpleNamespace(slots=2))
     assert [b.stop - b.start for b in two.columns(n, 144, 4)] == [32, 16, 32, 16, 32, 16]  # both do as much
     with pytest.raises(
-        InputError, match=r"300MB of memory are too few for 1,048,576 nodes: .* Give --memory \S+ or more"
+        InputError, match=r"300MB of memory are too few for 1,048,576 nodes: .* Give memory= \S+ or more"
     ):
         Space(tmp_path, 300 << 20).columns(n, 128, 4)
 

@@ -51,9 +51,7 @@ def fit_classifier(args: argparse.Namespace) -> int:
             classifier = fit_tables(source, args.out, settings=settings, understood=understood, **how)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model; --resume continues from the last check") from None
-    from ..store import format_bytes
-
-    emit(args, {**facts, **_fitted(classifier, args.out)}, "fit", format_bytes=format_bytes)
+    emit(args, {**facts, **_fitted(classifier, args.out)}, "fit")
     return 130 if classifier.interrupted else 0
 
 

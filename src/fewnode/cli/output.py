@@ -70,8 +70,21 @@ def texts() -> "Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"table": _table, "wrap": _wrap, "number": number, "percent": percent, "clock": clock}
+    found.filters |= {
+        "table": _table,
+        "wrap": _wrap,
+        "number": number,
+        "percent": percent,
+        "clock": clock,
+        "size": _size,
+    }
     return found
+
+
+def _size(number: int) -> str:
+    from ..store import format_bytes
+
+    return format_bytes(number)
 
 
 def _in_line(text: str) -> str:

@@ -12,7 +12,7 @@ from .output import StageBar, emit
 def import_graph(args: argparse.Namespace) -> None:
     import numpy as np
 
-    from ..store import Store, format_bytes
+    from ..store import Store
     from ..tables.importing import import_tables
 
     started = time.perf_counter()
@@ -39,12 +39,11 @@ def import_graph(args: argparse.Namespace) -> None:
         "seconds": round(time.perf_counter() - started, 3),
         "next": shlex.join(["fewnode", "fit", "--edges", str(out), "--out", "runs/model"]),
     }
-    emit(args, document, "import", format_bytes=format_bytes)
+    emit(args, document, "import")
 
 
 def plan_work(args: argparse.Namespace) -> None:
     from ..classifier.planning import plan
-    from ..store import format_bytes
 
     found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=given_memory(args))
-    emit(args, asdict(found), "plan", bytes=format_bytes)
+    emit(args, asdict(found), "plan")

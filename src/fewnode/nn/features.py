@@ -75,14 +75,15 @@ class ReducedFeatures(nn.Module):
         return torch.cat([part.flatten() for part in self.state_dict().values()])
 
     def _learn(self, graph: Graph, space: Space) -> "ReducedFeatures":
-        x, names = graph.x, graph.feature_names or tuple(map(str, range(graph.num_features)))
+        x, names = graph.x, graph.feature_names
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(column_means(x, space))
         for block, (columns, place) in enumerate(self._places()):
             gram, rank = self._gram(x, columns, space), self.ranks[block]
-            start = random_block(hash_ranks(names[columns]), rank).to(self.basis)
+            order = torch.arange(self.blocks[block]) if names is None else hash_ranks(names[columns])
+            start = random_block(order, rank).to(self.basis)
             values, self.basis[columns, place] = leading_eigenvectors(gram, start, rank)
             # the search for the basis may have missed what is as strong
             beyond = leftover(gram, self.basis[columns, place], 8)[0]

@@ -32,7 +32,6 @@ class GraphTables:
         roles: what each column was taken for.
         notes: what else to say.
         columns: the roles as options, to read the next table in the same way.
-        max_classes: refuse a column of labels with more different values, which is hardly one.
         encoder: what was fitted to the columns.
         listed: how many of the nodes the node table lists; they come first.
         table: the node table, with a row for each node; None without one.
