@@ -316,19 +316,9 @@ def _simulation(
     rows = x[nodes].float()
     features = node_features(rows, moments, logits, alone, *masses)
     is_held = torch.arange(len(nodes), device=y.device) >= len(nodes) - len(held)
-    return Simulation(
-        number,
-        tuple(hidden),
-        rows - moments.mean,
-        y[nodes],
-        features,
-        weight,
-        logits.softmax(1),
-        position[y[nodes]],
-        is_held,
-        torch.bincount(left[left >= 0], minlength=len(columns)).float(),
-        moments,
-    )
+    sample = rows - moments.mean, y[nodes], features, weight, logits.softmax(1), position[y[nodes]], is_held
+    labelled = torch.bincount(left[left >= 0], minlength=len(columns)).float()
+    return Simulation(number, tuple(hidden), *sample, labelled, moments)
 
 
 def _sample(
@@ -386,20 +376,9 @@ def _episode(
     truth[torch.cat(examples)] = -1
     kept, of_classes = (truth >= 0) & ~held, torch.stack(classes, 1)
     parts = (simulation.nodes, of_classes, truth, simulation.weight, simulation.known, simulation.position)
-    nodes, class_rows, truth, weight, known, position = (part[kept] for part in parts)
-    return Episode(
-        nodes,
-        class_rows,
-        truth,
-        weight,
-        known,
-        position,
-        simulation.nodes[held],
-        of_classes[held],
-        left_out,
-        simulation.labelled,
-        simulation.number,
-    )
+    nodes, rows, truth, weight, known, position = (part[kept] for part in parts)
+    held_out = simulation.nodes[held], of_classes[held], left_out, simulation.labelled, simulation.number
+    return Episode(nodes, rows, truth, weight, known, position, *held_out)
 
 
 def _gaps(episodes: Sequence[Episode]) -> tuple[Figures, Figures]:
