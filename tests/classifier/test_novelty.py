@@ -149,3 +149,45 @@ def test_wrong_priors_are_refused(given, message):
 
 def test_no_priors_are_fine():
     assert novelty.checked_priors(None, ("mule",), "other") == {}
+
+
+def world(other: float, n: int = 4_000, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log odds of known, two new classes and other, which suppose too little of the last; and the true groups."""
+    random = torch.Generator().manual_seed(seed)
+    shares = torch.tensor([0.6, 0.25 - 0.25 * other, 0.15 - 0.15 * other, 0.4 * other])
+    truth = torch.multinomial(shares, n, replacement=True, generator=random)
+    u = 1.5 * torch.randn(n, 4, generator=random) + 5 * torch.eye(4)[truth]
+    u[:, 3] -= 2.5  # members of a class that nobody named look much like the new ones
+    return u - u[:, :1], truth
+
+
+@pytest.mark.parametrize("other", [0.0, 0.4, 0.8])
+def test_the_part_of_other_is_told_by_the_examples_left_out_in_turn(other):
+    u, truth = world(other)
+    again, _ = world(other, seed=1)
+    of = world(other, seed=1)[1]
+    left_out = [(again[:, k] - again[:, 3])[of == k][:40] for k in (1, 2)]  # of nodes like the members
+    groups, each = u.softmax(1), torch.full((len(u),), 1 / len(u))
+    found = novelty.other_part(u, groups, each, left_out)
+    supposed = float(groups[:, 3].mean() / (1 - groups[:, 0]).mean())
+    assert abs(found - other) < 0.15 and abs(found - other) <= abs(supposed - other) + 0.05
+    none = novelty.other_part(u, groups, each, [part[:0] for part in left_out])  # one example each tells nothing
+    assert none == pytest.approx(max(supposed, 0.02), abs=1e-4)
+    known, labelled = torch.ones(len(u), 1), torch.ones(1)
+    share = float((truth == 0).float().mean())
+    priors = Priors.estimate(u, known, labelled, share, left_out=left_out)
+    got = priors.probabilities(u, known).mean(0)
+    assert float(got[0]) == pytest.approx(share, abs=0.01)
+    assert float(got[3]) == pytest.approx((1 - share) * found, abs=0.01)
+    stated = Priors.estimate(u, known, labelled, share, fixed={3: 0.3}, left_out=left_out)
+    assert float(stated.probabilities(u, known).mean(0)[3]) == pytest.approx(0.3, abs=1e-3)
+
+
+def test_an_example_left_out_is_scored_by_the_others():
+    x, y = torch.randn(200, 6), torch.arange(200) % 4
+    moments, nodes = Moments.of(x, y, torch.arange(200)), torch.rand(5, 6) + 1
+    found = novelty.left_out_features(x[:5], nodes, moments)
+    direction = moments.direction(x[[0, 1, 3, 4]])
+    own = novelty.class_features((x[2:3] - moments.mean) @ direction.weights, nodes[2:3], [direction])
+    assert found.shape == (5, 4) and torch.allclose(found[2:3], own, atol=1e-5)
+    assert len(novelty.left_out_features(x[:1], nodes[:1], moments)) == 0

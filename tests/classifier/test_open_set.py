@@ -131,6 +131,14 @@ def test_with_hardly_any_label_the_most_similar_nodes_still_come_first(labelled)
     assert float((p[63:, 0][:, None] > p[:60, 0]).float().mean()) > 0.85
 
 
+def test_a_class_that_nobody_named_is_called_other(planted):
+    task = planted.model.adapt({"a": planted.examples(0, 10), "b": planted.examples(1, 10)})
+    nodes = planted.unlabelled()
+    called, hidden = task.probabilities(nodes).argmax(1) == len(task.classes) - 1, planted.truth[nodes] == 9 + 2
+    assert 2 * int((called & hidden).sum()) / int(called.sum() + hidden.sum()) > 0.8
+    assert 0 <= task.other_f1() <= 1
+
+
 def test_nodes_shown_to_be_of_no_class_draw_their_like_to_other(planted):
     examples, hidden = {"new": planted.examples(0)}, (planted.truth == 9 + 2).nonzero().flatten()
     before = planted.model.adapt(examples)
