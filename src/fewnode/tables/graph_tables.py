@@ -83,6 +83,7 @@ def read_graph(
         type_per_file: the edges of each file are a type of their own.
         multi_label: what cells such as ``a|b`` mean: "first", "none" (no label) or "one" (a class of that name).
         decimal: the decimal mark, where it cannot be told.
+        max_classes: refuse a column of labels with more different values, which is hardly one.
         encoder: what was fitted to the columns of another table, to read this one in the same way.
         vocabulary: words of the text, where a model brings them.
         text_encoder: a pretrained encoder that reads texts beside their words: a folder or name, "auto" for the best
