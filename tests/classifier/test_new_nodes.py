@@ -10,7 +10,7 @@ from scipy import sparse as sp
 
 import fewnode
 from fewnode.classifier.known_classes import HopFeatures
-from fewnode.classifier.new_nodes import Neighbourhood, NewNodes
+from fewnode.classifier.new_nodes import Neighbourhood, NewEdges, NewNodes
 from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
@@ -149,7 +149,7 @@ def test_what_cannot_be_appended_is_refused_by_name(fitted):
     classifier, _, new, edges = fitted
     refused = [
         (classifier.graph.subgraph(torch.arange(N - NEW) < 3), [], "new node 'n0' is in the graph already"),
-        (new, [("n360", "nobody")], "a new edge names 'nobody', but there is no node 'nobody' in the graph"),
+        (new, [("n360", "nobody")], "new edge 1: there is no node 'nobody' in the graph, nor among the new nodes"),
         (new, [("n0", "n1")], "joins two nodes that were there before"),
         (new.with_features(torch.ones(NEW, 3)), [], "feature columns"),
         (new.with_features(None), [], "the new nodes have no features"),
@@ -205,7 +205,7 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
         ([records[0], records[0]], (), "node id 'late0' is repeated"),
         ([{"key": "late0", "a": 1}], (), r"lacks 2 of them \('town', 'b'\)"),
         ([{**records[0], "age": 4}], (), r"has 1 others \('age'\)"),
-        (records, [{"from": "late0"}], "a new edge has no 'to'"),
+        (records, [{"from": "late0"}], "new edge 1 is {'from': 'late0'}; write"),
         (records, [("late0",)], r"new edge 1 is \('late0',\)"),
         (records, [("late0", "nobody")], "there is no node 'nobody' in the graph, nor among the new nodes"),
         (records, [("k0", "k1")], "joins two nodes that were there before"),
@@ -219,19 +219,14 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
         classifier.predict_proba(new_nodes=nodes.iloc[:1], new_edges=edges.iloc[:1])
 
 
-def later(graph: Graph) -> Graph:
-    """The new nodes, then the old ones that their edges name, as tables of new nodes and edges give them."""
+def later(graph: Graph) -> tuple[Graph, NewEdges]:
+    """The new nodes without edges, and all edges that name one of them."""
     arrays = graph.edge_arrays()
     touching = (arrays["edge_index"] >= N - NEW).any(0)
-    left = {name: part[..., touching] for name, part in arrays.items()}
-    old = np.unique(left["edge_index"][left["edge_index"] < N - NEW])
-    order = np.concatenate([np.arange(N - NEW, N), old])
-    place = np.full(N, -1)
-    place[order] = np.arange(len(order))
-    names = [graph.node_names[i] for i in order]
-    left["edge_index"] = place[left["edge_index"]]
-    known = {"directed": graph.directed, "edge_type_names": graph.edge_types.names if graph.edge_types else None}
-    return Graph.from_edges(x=graph.features_scipy()[order], node_names=names, num_nodes=len(order), **left, **known)
+    source, target = ([graph.node_names[i] for i in part] for part in arrays["edge_index"][:, touching])
+    types = [graph.edge_types.names[i] for i in arrays["edge_type"][touching]]
+    nodes = graph.subgraph(torch.arange(N) >= N - NEW)
+    return nodes.with_arcs(torch.zeros(len(nodes.indices), dtype=bool)), NewEdges(source, target, None, types, True)
 
 
 def test_weights_of_edge_types_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):
@@ -243,7 +238,7 @@ def test_weights_of_edge_types_count_in_new_edges_in_explanations_and_after_load
     unlabelled = (old.y < 0).nonzero().flatten().tolist()
     examples = {"odd": unlabelled[:3], "even": unlabelled[3:5]}
     world = classifier.adapt(examples).open_set_model(inductive=True)
-    came = NewNodes.of(classifier.graph, classifier.schema, world, later(graph), listed=NEW)
+    came = NewNodes.of(classifier.graph, classifier.schema, world, *later(graph))
     rows = came.rows(classifier.graph, world)
     model = in_full(classifier.schema.fit(graph), world)
     assert torch.nn.functional.cosine_similarity(rows.x, model.x[N - NEW :]).min() > 0.94

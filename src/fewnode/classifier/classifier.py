@@ -54,7 +54,7 @@ from .inputs import (
 )
 from .known_classes import COPIES
 from .label_issues import LabelIssues, held_out_probabilities
-from .new_nodes import NewNodes, read_new_nodes
+from .new_nodes import NewNodes, new_nodes_of
 from .novelty import checked_priors
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Candidates, Predictions
@@ -522,10 +522,8 @@ class FewShotClassifier:
             raise InputError("new nodes get open-set predictions: adapt(..., among='all') first")
         if graph.space is not None:
             raise InputError("new nodes cannot be joined to a graph in a store; import it again with them")
-        (_, schema), model, count = self._fitted(), self.open_set_model(inductive=True), None
-        if not isinstance(nodes, Graph):
-            nodes, count, edges = read_new_nodes(self.source, schema, graph, nodes, edges)
-        new = NewNodes.of(graph, schema, model, nodes, edges or (), count)
+        (_, schema), model = self._fitted(), self.open_set_model(inductive=True)
+        new = NewNodes.of(graph, schema, model, *new_nodes_of(graph, schema, self.source, nodes, edges))
         return new.predicted(graph, task, model)
 
     def find(self, label: str | None = None, top: int = 100) -> Candidates:

@@ -145,15 +145,7 @@ class HopFeatures:
             found.append(mass)
         return torch.cat([*found, bias])
 
-    def fit(
-        self,
-        y: Tensor,
-        nodes: Tensor,
-        n_classes: int,
-        steps: int = 25,
-        penalty: float = 0.1,
-        start: Tensor | None = None,
-    ) -> Tensor:
+    def fit(self, y: Tensor, nodes: Tensor, n_classes: int, steps: int = 25, start: Tensor | None = None) -> Tensor:
         """Weights ``[3 F + 1, C]`` of logistic regressions, each class against the others, on the ``nodes``.
 
         A rare word needs larger weights than a common one: they are measured in units in which the loss is about
@@ -165,7 +157,7 @@ class HopFeatures:
             start[-1] = -3  # a class is rare
         signs = torch.zeros(len(y), 32, device=y.device)
         signs[nodes] = torch.randint(2, (n, 32), generator=torch.Generator().manual_seed(0)).to(y.device) * 2.0 - 1
-        decay = torch.full_like(start[:, :1], penalty / n)
+        decay = torch.full_like(start[:, :1], 0.1 / n)
         decay[-1] = 0
         curvature = self.gradient(signs).square().mean(1, keepdim=True) / n
         curvature[-1] = 1

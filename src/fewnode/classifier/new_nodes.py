@@ -1,6 +1,6 @@
 """Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import tables
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arrays import gather_rows, to_scipy, to_tensor
+from ..graph.arrays import gather_rows, to_tensor
 from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
@@ -27,6 +27,36 @@ from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_sh
 from .novelty import node_features
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Predictions
+
+
+@dataclass(frozen=True)
+class NewEdges:
+    """Edges of new nodes: the names of both ends, weights and types where there are any, whether they have directions,
+    and where a row is, for messages."""
+
+    source: Sequence[str] = ()
+    target: Sequence[str] = ()
+    weights: Any = None
+    types: Any = None
+    directed: bool = False
+    place: Callable[[int], str] = lambda row: f"new edge {row + 1}"
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[Any], columns: Sequence[str], weighted: bool) -> "NewEdges":
+        """From pairs of names, with a weight after them if there is one, or from records with such ``columns``."""
+        found = []
+        for row, edge in enumerate(pairs):
+            given = [edge.get(name) for name in columns] if isinstance(edge, Mapping) else [*edge, None][:3]
+            try:
+                source, target, weight = given
+                found.append((str(source), str(target), 1.0 if weight is None else float(weight)))
+            except (TypeError, ValueError):
+                source = None
+            if source is None or target is None:
+                what = f"new edge {row + 1} is {edge!r}"
+                raise InputError(f"{what}; write (node, node), (node, node, weight), or a record of {columns}")
+        sources, targets, weights = zip(*found, strict=True) if found else ((), (), ())
+        return cls(sources, targets, list(weights) if weighted else None)
 
 
 @dataclass(frozen=True)
@@ -49,27 +79,45 @@ class NewNodes:
         schema: FeatureSchema,
         model: OpenSetModel,
         new: Graph,
-        edges: Iterable[Sequence[Any]] = (),
-        listed: int | None = None,
+        edges: NewEdges,
     ) -> "NewNodes":
-        """The nodes of ``new``; ``edges`` are further pairs of names, old or new.
-
-        Only the first ``listed`` nodes of ``new`` are new, by default all: the others are in the graph already, and
-        its edges name them. The edges of both graphs count as they do in the open-set ``model``.
-        """
-        graph, new = (model.use.seen(part) for part in (graph, new))
-        _check(graph, schema, new)
-        pairs, n = _checked_pairs(edges), new.num_nodes if listed is None else listed
-        names = new.node_names or tuple(map(str, range(graph.num_nodes, graph.num_nodes + n)))
-        place = Places(graph, names, n, [end for pair in pairs for end in pair[:2]])
-        inside = torch.tensor([place[name] for name in names])
-        inside = inside[torch.stack([rows_of(new).cpu(), new.indices.cpu().long()])]
-        across = torch.tensor([[place[a], place[b]] for a, b, _ in pairs], dtype=torch.long).view(-1, 2).T
-        weights = torch.tensor([weight for _, _, weight in pairs])
-        arcs, weights = _arcs(graph, inside, new.weights, across, weights)
-        x, y = _rows(schema.fit(new).x, n), _known_labels(new, model.classes)[:n]
+        """The nodes of ``new``, joined to each other and to those of ``graph`` by the ``edges``, which count as they do
+        in the open-set ``model``."""
+        graph, n = model.use.seen(graph), new.num_nodes
+        names = new.node_names or [str(i) for i in range(graph.num_nodes, graph.num_nodes + n)]
+        index, old = (
+            {name: i for i, name in enumerate(names)},
+            name_index(graph, [*names, *edges.source, *edges.target]),
+        )
+        if there := [name for name in names if name in old]:
+            more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
+            raise InputError(
+                f"new node {there[0]!r} is in the graph already{more}; give it another id, or leave it out"
+            )
+        for row, ends in enumerate(zip(edges.source, edges.target, strict=True)):
+            for name in ends:
+                if index.setdefault(name, len(index)) >= n and name not in old:
+                    raise InputError(
+                        f"{edges.place(row)}: {unknown_node(graph, name)}, nor among the new nodes. Add it to the new "
+                        "nodes or remove the edge"
+                    )
+            if min(index[name] for name in ends) >= n:
+                raise InputError(
+                    f"{edges.place(row)}: {ends[0]} - {ends[1]} joins two nodes that were there before; only edges of "
+                    "new nodes are taken. Remove it, or fit on the tables with it"
+                )
+        ids = np.array([[index[name] for name in part] for part in (edges.source, edges.target)], dtype=np.int64)
+        given = {"edge_weight": edges.weights, "edge_type": edges.types, "directed": edges.directed}
+        joined = model.use.seen(Graph.from_edges(ids, num_nodes=len(index), **given))
+        _check(graph, schema, new, joined)
+        place = torch.tensor([*range(graph.num_nodes, graph.num_nodes + n), *(old[name] for name in [*index][n:])])
+        arcs = place[torch.stack([rows_of(joined), joined.indices.long()])]
+        weights = torch.ones(arcs.shape[1])
+        if graph.weights is not None and joined.weights is not None:
+            weights = joined.weights / graph.weights.mean().cpu()
         titles = tuple(node_titles(new, range(n)) or [""] * n)
-        return cls(tuple(names[:n]), titles, *(part.to(graph.device) for part in (x, y, arcs, weights)))
+        parts = schema.fit(new).x, _known_labels(new, model.classes), arcs, weights
+        return cls(tuple(names), titles, *(part.to(graph.device) for part in parts))
 
     def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel) -> Predictions:
         """Their predictions by the ``task``; their numbers follow those of the graph. ``model`` is that of the task,
@@ -199,7 +247,7 @@ def _mass(graph: Graph, nodes: Tensor) -> Tensor:
     return weights.new_zeros(len(nodes)).index_add_(0, owner, weights)
 
 
-def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
+def _check(graph: Graph, schema: FeatureSchema, new: Graph, joined: Graph) -> None:
     if schema.structural:
         raise InputError(
             "this model was fitted on a graph without features, whose nodes are described by their position; new nodes "
@@ -207,66 +255,9 @@ def _check(graph: Graph, schema: FeatureSchema, new: Graph) -> None:
         )
     if new.features is None:
         raise InputError(f"the new nodes have no features; the model knows {schema.width} columns. Give them these")
-    if (graph.weights is None) != (new.weights is None) and len(new.indices):
-        has, lacks = ("the graph", "the new ones") if new.weights is None else ("the new ones", "the graph")
+    if (graph.weights is None) != (joined.weights is None) and len(joined.indices):
+        has, lacks = ("the graph", "the new ones") if joined.weights is None else ("the new ones", "the graph")
         raise InputError(f"edges of {has} have weights, but those of {lacks} have none; give both weights or neither")
-
-
-class Places:
-    """The numbers of nodes by name: the first ``n`` of ``names`` follow those of the graph, which has the others, as it
-    has the ``ends`` of further edges."""
-
-    def __init__(self, graph: Graph, names: Sequence[str], n: int, ends: Sequence[str]) -> None:
-        self.graph, self.old = graph, name_index(graph, [*names, *ends])
-        self.new = {name: i for i, name in enumerate(names[:n], graph.num_nodes)}
-        if there := [name for name in self.new if name in self.old]:
-            more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
-            raise InputError(
-                f"new node {there[0]!r} is in the graph already{more}; give it another id, or leave it out"
-            )
-
-    def __getitem__(self, name: str) -> int:
-        at = self.new.get(name, self.old.get(name, -1))
-        if at < 0:
-            raise InputError(
-                f"a new edge names {name!r}, but {unknown_node(self.graph, name)}, nor among the new nodes. Add it to "
-                "the new nodes or remove the edge"
-            )
-        return at
-
-
-def _checked_pairs(edges: Iterable[Sequence[Any]]) -> list[tuple[str, str, float]]:
-    """Edges given as pairs of names, with their weights, one where none is given."""
-    found = []
-    for row, edge in enumerate(edges):
-        try:
-            source, target, *weight = edge
-            found.append((str(source), str(target), float(*weight) if weight else 1.0))
-        except (TypeError, ValueError):
-            raise InputError(f"new edge {row + 1} is {edge!r}; write (node, node) or (node, node, weight)") from None
-    return found
-
-
-def _arcs(
-    graph: Graph, inside: Tensor, inside_weights: Tensor | None, across: Tensor, across_weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    """All edges both ways, each once, and their weights in units of the graph's mean weight; one each where the graph
-    has none. Each has a new node at one end at least."""
-    if graph.weights is None:
-        across_weights = torch.ones_like(across_weights)
-    unit = 1.0 if graph.weights is None else float(graph.weights.mean())
-    given = torch.ones(inside.shape[1]) if inside_weights is None else inside_weights.cpu()
-    arcs = torch.cat([inside, across, across.flip(0)], 1)
-    weights = torch.cat([given, across_weights, across_weights]) / unit
-    if bool((old := (arcs < graph.num_nodes).all(0)).any()):
-        ends = [node_name(graph, int(end)) for end in arcs[:, int(old.nonzero()[0])]]
-        raise InputError(
-            f"the new edge {ends[0]} - {ends[1]} joins two nodes that were there before; only edges of new nodes can "
-            "be appended. Remove it, or fit on the tables with it"
-        )
-    apart = arcs[0] != arcs[1]
-    arcs, place = arcs[:, apart].unique(dim=1, return_inverse=True)
-    return arcs, torch.zeros(arcs.shape[1]).scatter_(0, place, weights[apart])
 
 
 def _known_labels(new: Graph, classes: tuple[str, ...]) -> Tensor:
@@ -284,97 +275,70 @@ def _known_labels(new: Graph, classes: tuple[str, ...]) -> Tensor:
     return torch.tensor([*number, -1])[new.y.cpu()]
 
 
-def _rows(x: Tensor, n: int) -> Tensor:
-    """The first ``n`` rows."""
-    if len(x) == n:
-        return x
-    return to_tensor(to_scipy(x)[:n], x.device) if x.layout == torch.sparse_csr else x[:n]
+def new_nodes_of(
+    graph: Graph, schema: FeatureSchema, source: TableSource | None, nodes: Any, edges: Any
+) -> tuple[Graph, NewEdges]:
+    """New nodes, and the edges that join them to old ones and to each other, if there are any, in any form.
 
-
-def read_new_nodes(
-    source: TableSource | None, schema: FeatureSchema, graph: Graph, nodes: Any, edges: Any
-) -> tuple[Graph, int, list[Any]]:
-    """The graph in a table of new nodes and one of edges that join them to old ones and to each other; how many of its
-    first nodes are new, the others being named by the edges; and edges that were given as pairs of names.
-
-    Tables are files, DataFrames or lists of records; there may be no edges. Columns have the names and the meaning of
-    those of the ``source``; labels may be left out.
+    Nodes are a ``Graph`` or a table (a file, a DataFrame or a list of records), edges a table, or pairs of names and a
+    weight. Columns have the names and the meaning of those of the ``source``; labels may be left out.
     """
+    columns, options = ({}, {}) if source is None else (source.columns, source.options)
+    kind, by_file = columns.get("edge_type_column"), options.get("type_per_file", False)
+    given = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
+    if edges is None or (isinstance(edges, list | tuple) and not (kind and _are_records(edges))):
+        joined = NewEdges.of_pairs(edges or (), given, graph.weights is not None)
+    else:
+        table = _table(edges, "new_edges")
+        ends = [table.text(name, "ends of each edge") for name in given[:2]]
+        weights = numbers(table, given[2]) if "weight_column" in columns else None
+        types = edge_types(table, kind, by_file) if kind or by_file else None
+        joined = NewEdges(ends[0], ends[1], weights, types, options.get("directed", False), table.place)
+    if not isinstance(nodes, Graph):
+        return _read_nodes(source, schema, nodes), joined
+    if not len(nodes.indices):
+        return nodes, joined
+    inside, names = nodes.edge_arrays(), nodes.node_names or [str(graph.num_nodes + i) for i in range(nodes.num_nodes)]
+    more: dict[str, Any] = {"directed": nodes.directed, "weights": None, "types": None}
+    for end, part in zip(("source", "target"), inside["edge_index"], strict=True):
+        more[end] = [*getattr(joined, end), *(names[i] for i in part)]
+    if "edge_weight" in inside:
+        more["weights"] = [*(joined.weights or [1.0] * len(joined.source)), *inside["edge_weight"]]
+    if nodes.edge_types is not None:
+        kinds = nodes.edge_types.names
+        more["types"] = [*[""] * len(joined.source), *(kinds[i] for i in inside["edge_type"])]
+    return nodes, replace(joined, **more)
+
+
+def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -> Graph:
+    """The nodes in a table, without edges."""
     if source is None or source.encoder is None or source.features is not None:
         raise InputError(
             "tables of new nodes are read as those of the fitting were, but this model was fitted on no table of nodes "
             "that holds their features. Give a graph of the new nodes, or read the whole tables again"
         )
-    table, columns, options = _table(nodes, "new_nodes"), source.columns, source.options
-    table.decimal = options.get("decimal")
-    roles = node_roles(table, columns, (), again=True)
+    table, found = _table(nodes, "new_nodes"), dict[str, Any]()
+    table.decimal = source.options.get("decimal")
+    roles = node_roles(table, source.columns, (), again=True)
     named = {role.use: role.column for role in roles}
     names: dict[str, int] = {}
     for row, name in enumerate(table.text(named["id"])):
         if not name or names.setdefault(name, row) < row:
             what = f"node id {name!r} is repeated" if name else "the node id is missing"
             raise InputError(f"{table.place(row, named['id'])}: {what}; give every new node an id of its own")
-    old = name_index(graph, [*names])
-    if there := [name for name in names if name in old]:
-        raise InputError(
-            f"{table.place(names[there[0]], named['id'])}: node {there[0]!r} is in the graph already ({len(there):,} "
-            "such rows); new nodes are those that are not. Leave it out"
-        )
     x, feature_names, blocks, _ = encode(table, roles, source.encoder)
-    given: dict[str, Any] = {"x": arranged(x, feature_names, schema.names), "blocks": blocks}
     if "label" in named:
-        found = class_numbers(table, named["label"], [], options.get("multi_label"), len(table))
-        numbers_of, given["class_names"] = found
-        given["y"] = table.codes(named["label"], numbers_of)
+        how = source.options.get("multi_label"), len(table)
+        numbered, found["class_names"] = class_numbers(table, named["label"], [], *how)
+        found["y"] = table.codes(named["label"], numbered)
     if "title" in named:
-        given["node_titles"] = table.text(named["title"])
-    pairs, n, ends = list[Any](), len(table), np.empty((2, 0), dtype=np.int64)
-    kind = options.get("type_per_file") or columns.get("edge_type_column")
-    if isinstance(edges, list | tuple) and not (kind and _are_records(edges)):
-        ends_of = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
-        pairs = [_pair(edge, ends_of) if isinstance(edge, Mapping) else edge for edge in edges]
-    elif edges is not None:
-        joined = _table(edges, "new_edges")
-        texts = [joined.text(columns.get(f"{end}_column", end), f"{end} of each edge") for end in ("source", "target")]
-        old = name_index(graph, [*texts[0], *texts[1]])
-        for row, name in ((row, end) for row, pair in enumerate(zip(*texts, strict=True)) for end in pair):
-            if name not in names and name not in old:
-                raise InputError(
-                    f"{joined.place(row)}: node {name!r} is neither in the graph nor among the new nodes. Add it to "
-                    "the new nodes or remove the edge"
-                )
-        ends = np.array([[names.setdefault(name, len(names)) for name in part] for part in texts])
-        if weight := columns.get("weight_column"):
-            given["edge_weight"] = numbers(joined, weight)
-        if kind:
-            by_file = options.get("type_per_file", False)
-            given["edge_type"] = edge_types(joined, columns.get("edge_type_column"), by_file)
-    more = {name: _padded(part, len(names)) for name, part in given.items() if name in ("x", "y", "node_titles")}
-    directed = options.get("directed", False)
-    return Graph.from_edges(ends, node_names=[*names], directed=directed, **given | more), n, pairs
-
-
-def _padded(part: Any, n: int) -> Any:
-    """Rows of new nodes, and after them those of old ones, which nobody looks at."""
-    if isinstance(part, list):
-        return part + [""] * (n - len(part))
-    if sp.issparse(part):
-        part.resize(n, part.shape[1])
-        return part
-    return part if part is None else np.pad(part, [(0, n - len(part)), *[(0, 0)] * (part.ndim - 1)])
+        found["node_titles"] = table.text(named["title"])
+    x, none = arranged(x, feature_names, schema.names), np.empty((2, 0), dtype=np.int64)
+    return Graph.from_edges(none, x, node_names=[*names], blocks=blocks, **found)
 
 
 def _are_records(given: Any) -> bool:
     return isinstance(given, list | tuple) and bool(given) and all(isinstance(row, Mapping) for row in given)
-
-
-def _pair(edge: Mapping[str, Any], columns: Sequence[str]) -> list[Any]:
-    """The two ends, and the weight if there is one, of a record of an edge."""
-    if lost := [name for name in columns[:2] if not edge.get(name)]:
-        raise InputError(
-            f"a new edge has no {lost[0]!r}: {dict(edge)!r}; give every edge {columns[0]!r} and {columns[1]!r}"
-        )
-    return [edge[name] for name in columns if edge.get(name) is not None]
 
 
 def _table(given: Any, what: str) -> tables.Table:

@@ -154,19 +154,14 @@ class OpenSetModel:
         described = None if names is None else described_rows(graph, sources, pca, names)
         unlabelled = float((y < 0).float().mean())
         simulated = simulate(x, edges, y, ranks, known, hops, unlabelled, progress, seed, names=described)
-        learned = Pipeline(sources, pca, known), folds, tuple(simulated)
-        found = cls._of(x, edges, y, ranks, graph.listed, classes, hops, views.use, space, *learned)
+        moments, none, pipeline = Moments.of(x, y, ranks), x[:0], Pipeline(sources, pca, known)
+        learned = moments, tuple(simulated), None, pipeline, None, views.use
+        found = cls(classes, x, y, ranks, none, none, none, *learned)._filled(graph, folds, space)
         progress("done", 1.0)
         return found
 
     @torch.no_grad()
-    def grown(
-        self,
-        graph: Graph,
-        y: Tensor,
-        classes: tuple[str, ...],
-        progress: Progress = lambda what, part: None,
-    ) -> "OpenSetModel":
+    def grown(self, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> "OpenSetModel":
         """The model for labels that have come in since, also of further classes: views, coordinates and what was
         simulated stay, known classes and the share of known nodes are learned again. The graph is in memory."""
         x, edges, before, ranks, known, hops = self.known_parts(graph)
@@ -182,50 +177,35 @@ class OpenSetModel:
             known, folds = known.grown(reference.fold, held, columns, x, edges, y, hops)
         progress("learning the known classes", 0.7)
         assert self.pipeline is not None
-        learned = replace(self.pipeline, known=known), folds, self.simulated
-        found = self._of(x, edges, y, ranks, graph.listed, classes, hops, self.use, None, *learned)
+        pipeline, moments = replace(self.pipeline, known=known), Moments.of(x, y, ranks)
+        found = replace(self, classes=classes, y=y, moments=moments, pipeline=pipeline)._filled(graph, folds)
         progress("done", 1.0)
         return found if self.cached is None else replace(found, cached=self.cached | found._label_state(graph))
 
-    @classmethod
-    def _of(
-        cls,
-        x: Tensor,
-        edges: Operator,
-        y: Tensor,
-        ranks: Tensor,
-        listed: Tensor,
-        classes: tuple[str, ...],
-        hops: HopFeatures | None,
-        use: EdgeUse,
-        space: Space | None,
-        pipeline: Pipeline,
-        folds: Sequence[tuple[Tensor, KnownClassModel]],
-        simulated: tuple[Simulated, ...],
+    def _filled(
+        self, graph: Graph, folds: Sequence[tuple[Tensor, KnownClassModel]], space: Space | None = None
     ) -> "OpenSetModel":
-        """The rows of all nodes, from what was learned."""
-        moments = Moments.of(x, y, ranks)
-        logits, alone = pipeline.known.logits(x, edges, y, features=hops)
-        pool = ((y < 0) & listed).nonzero().flatten()
+        """With the rows of all nodes, from what was learned of the known classes; ``folds`` are held out."""
+        (x, edges, y, ranks, known, hops), moments = self.known_parts(graph), self.moments
+        logits, alone = known.logits(x, edges, y, features=hops)
+        pool = ((y < 0) & graph.listed).nonzero().flatten()
         enough = len(pool) >= 20 and sum(len(held) for held, _ in folds) >= 20
         reference = Reference.of(x, edges, y, pool, ranks, folds, hops) if enough else None
         masses = [novelty.propagated_mass(edges, part.float()) for part in (y >= 0, torch.ones_like(y))]
 
         def features_of(rows: slice) -> Tensor:
-            return novelty.node_features(
-                x[rows].float(), moments, logits[rows], alone[rows], *(m[rows] for m in masses)
-            )
+            parts = logits[rows], alone[rows], *(m[rows] for m in masses)
+            return novelty.node_features(x[rows].float(), moments, *parts)
 
         def predictions_of(rows: slice) -> Tensor:
-            return torch.where((y[rows] >= 0)[:, None], one_hot(y[rows], len(classes)), alone[rows].softmax(1))
+            return torch.where((y[rows] >= 0)[:, None], one_hot(y[rows], logits.shape[1]), alone[rows].softmax(1))
 
         shape, by_rows = (len(y), len(NODE_FEATURES)), (space or MEMORY).by_rows
         features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
-        shape = (len(y), len(classes))
+        shape = (len(y), logits.shape[1])
         log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
         predictions = by_rows("predictions", shape, torch.half, predictions_of)
-        rows = x, y, ranks, log_known, predictions, features
-        return cls(classes, *rows, moments, simulated, reference, pipeline, use=use)
+        return replace(self, log_known=log_known, predictions=predictions, features=features, reference=reference)
 
     def adapt(
         self,
