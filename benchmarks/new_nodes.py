@@ -30,7 +30,7 @@ import fewnode
 from fewnode.classifier.known_classes import HopFeatures
 from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth, rows_of
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, neighbour_lists
 
@@ -120,7 +120,26 @@ def measured(name: str, folder: Path, again: bool) -> dict[str, Any]:
         found = classifier.predict_proba(new_nodes=arriving, new_edges=edges)
         seconds.append((time.perf_counter() - clock, time.process_time() - busy))
     row |= {"append_s": seconds[0][0], "append_cpu_s": seconds[0][1], "append_again_s": min(seconds[1:])[0]}
+    row |= one_by_one(classifier, graph, old, new)
     return row | compared(classifier, graph, old, new, left, examples, found, again)
+
+
+def one_by_one(classifier: Any, graph: Any, old: np.ndarray, new: np.ndarray, count: int = 100) -> dict[str, float]:
+    """Milliseconds of the processor for a single node with its edges to old ones, and the share of nodes that get the
+    label they get among the others of these, which have no edges to each other."""
+    features, arcs = graph.features_scipy(), graph.to_scipy()[new[:count]][:, old].tocsr()
+    nodes = [fewnode.Graph.from_edges(np.zeros((2, 0), int), features[[i]], node_names=[str(i)]) for i in new[:count]]
+    edges = [[(str(i), str(old[b])) for b in arcs[[row]].indices] for row, i in enumerate(new[:count])]
+    milliseconds, labels = [], []
+    for one, pairs in zip(nodes, edges, strict=True):
+        clock = time.process_time()
+        labels += list(classifier.predict(new_nodes=one, new_edges=pairs))
+        milliseconds.append(1000 * (time.process_time() - clock))
+    names = [str(i) for i in new[:count]]
+    together = fewnode.Graph.from_edges(np.zeros((2, 0), int), features[new[:count]], node_names=names)
+    same = classifier.predict(new_nodes=together, new_edges=[pair for part in edges for pair in part])
+    agree = float(np.mean(np.array(labels) == np.array(same)))
+    return {"one_ms": float(np.median(milliseconds)), "agree_one_by_one": agree}
 
 
 def compared(
@@ -156,6 +175,11 @@ def compared(
     truth = [names.get(c, str(c)) for c in graph.y.numpy()[new].tolist()]
     target = torch.tensor([found.classes.index(name) if name in found.classes else -1 for name in truth])
     there = target >= 0
+    # without their edges, and as a pass over the whole graph takes them, in which they are isolated
+    alone = fewnode.Graph.from_edges(np.zeros((2, 0), int), graph.features_scipy()[new], node_names=found.names)
+    answers["without_edges"] = classifier.predict_proba(new_nodes=alone).probabilities.argmax(1)
+    apart = full.with_arcs((torch.stack([rows_of(full), full.indices.long()]) < len(old)).all(0))
+    answers["isolated"] = replace(question, model=whole_pass(apart, world, y)).probabilities(ids).argmax(1)
     return row | {"right": {key: _share((answer == target)[there]) for key, answer in answers.items()}}
 
 
@@ -173,11 +197,14 @@ HEADS = (
     "graph",
     "nodes",
     "as the whole pass",
+    "one by one",
     "as learned again",
     "again twice",
-    "right (%): append, whole pass, learned again",
+    "right (%): new, whole pass, learned again",
+    "without edges: as they are joined, isolated",
     "loading",
-    "append",
+    "1,000 nodes",
+    "one node",
     "whole pass",
 )
 
@@ -186,13 +213,21 @@ def table() -> str:
     lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     for line in ROWS.read_text().splitlines():
         row = json.loads(line)
-        keys = ("agree_same_model", "agree_learned_again", "agree_again_twice")
+        keys = (
+            "agree_same_model",
+            "agree_without_edges",
+            "agree_one_by_one",
+            "agree_learned_again",
+            "agree_again_twice",
+        )
         shares = [f"{100 * row[key]:.1f} %" if key in row else "" for key in keys]
-        right = ", ".join(f"{100 * share:.1f}" for share in row["right"].values())
-        times = [  # of the processor, where they were counted: others may have been at work
-            f"{row.get(f'{key}_cpu_s', row[f'{key}_s']):.2f} s" for key in ("load", "append", "whole_pass")
-        ]
-        lines.append(f"| {' | '.join([row['graph'], format(row['nodes'], ','), *shares, right, *times])} |")
+        right = row["right"]
+        without = [f"{100 * right[key]:.1f}" for key in ("without_edges", "isolated") if key in right]
+        right = [f"{100 * right[key]:.1f}" for key in ("append", "same_model", "learned_again") if key in right]
+        times = [f"{row[f'{key}_cpu_s']:.2f} s" for key in ("load", "append", "whole_pass")]  # of the processor
+        times.insert(2, f"{row['one_ms']:.1f} ms" if "one_ms" in row else "")
+        cells = [row["graph"], format(row["nodes"], ","), *shares, ", ".join(right), ", ".join(without), *times]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

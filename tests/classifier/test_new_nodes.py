@@ -10,7 +10,7 @@ from scipy import sparse as sp
 
 import fewnode
 from fewnode.classifier.known_classes import HopFeatures
-from fewnode.classifier.new_nodes import Neighbourhood, NewEdges, NewNodes
+from fewnode.classifier.new_nodes import Neighbourhood, NewEdges, NewNodes, new_nodes_of
 from fewnode.classifier.novelty import node_features, propagated_mass
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
@@ -117,6 +117,22 @@ def test_two_steps_and_a_node_without_edges_are_exact(fitted):
     ends = torch.stack([torch.repeat_interleave(torch.arange(N), graph.degree), graph.indices.long()])
     without = in_full(graph.with_arcs((ends < N - NEW).all(0)), world)
     torch.testing.assert_close(alone.features, without.features[rows], atol=0.02, rtol=0.01)
+
+
+def test_a_node_without_edges_is_joined_to_those_most_like_it(fitted):
+    classifier, _, new, edges = fitted
+    model = classifier.open_set_model(inductive=True)
+    pairs = [edge for edge in edges if edge[0] == "n360"]
+    alone = new.with_arcs(torch.zeros(len(new.indices), dtype=bool))
+    found = new_nodes_of(classifier.graph, classifier.schema, None, alone, pairs)
+    given = NewNodes.of(classifier.graph, classifier.schema, model, *found)
+    joined = given._with_nearest(classifier.graph, model)
+    assert joined.arcs.shape[1] == given.arcs.shape[1] + 2 * 5 * (NEW - 1)
+    more = joined.arcs[:, given.arcs.shape[1] :]
+    first = more[1, more[0] == N - NEW + 1]
+    x = torch.nn.functional.normalize(given._words(model.pipeline.sources)[1:2])
+    like = (x @ torch.nn.functional.normalize(model.cached["words"].float()).T)[0]
+    assert set(first.tolist()) == set(like.topk(5).indices.tolist())
 
 
 def test_a_saved_model_answers_the_same(fitted, tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
+from torch.nn import functional as F
 
 from .. import tables
 from ..errors import InputError
@@ -73,22 +74,13 @@ class NewNodes:
     weights: Tensor
 
     @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        schema: FeatureSchema,
-        model: OpenSetModel,
-        new: Graph,
-        edges: NewEdges,
-    ) -> "NewNodes":
+    def of(cls, graph: Graph, schema: FeatureSchema, model: OpenSetModel, new: Graph, edges: NewEdges) -> "NewNodes":
         """The nodes of ``new``, joined to each other and to those of ``graph`` by the ``edges``, which count as they do
         in the open-set ``model``."""
         graph, n = model.use.seen(graph), new.num_nodes
         names = new.node_names or [str(i) for i in range(graph.num_nodes, graph.num_nodes + n)]
-        index, old = (
-            {name: i for i, name in enumerate(names)},
-            name_index(graph, [*names, *edges.source, *edges.target]),
-        )
+        index = {name: i for i, name in enumerate(names)}
+        old = name_index(graph, [*names, *edges.source, *edges.target])
         if there := [name for name in names if name in old]:
             more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
             raise InputError(
@@ -122,11 +114,33 @@ class NewNodes:
     def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel) -> Predictions:
         """Their predictions by the ``task``; their numbers follow those of the graph. ``model`` is that of the task,
         with its cached state."""
-        rows = self.rows(graph, model)
+        rows = self._with_nearest(graph, model).rows(graph, model)
         ids = torch.arange(len(rows.y), device=graph.device)
         found = replace(task, model=rows).probabilities(ids).cpu()
         titles = list(self.titles) if any(self.titles) else None
         return Predictions((ids + graph.num_nodes).cpu(), list(self.names), task.classes, found, task.kinds, titles)
+
+    @torch.no_grad()
+    def _with_nearest(self, graph: Graph, model: OpenSetModel, k: int = 5) -> "NewNodes":
+        """With edges from each node without any to the ``k`` old nodes whose columns are most like its own: nodes are
+        known by their neighbours, and one without any would be taken for none of the classes."""
+        n, alone = graph.num_nodes, torch.ones_like(self.y, dtype=torch.bool)
+        alone[self.arcs[self.arcs >= n] - n] = False
+        if not bool(alone.any()) or model.pipeline is None or model.cached is None:
+            return self
+        own, near = F.normalize(self._words(model.pipeline.sources)[alone]), list[Tensor]()
+        for some in own.split(256):
+            like = [some @ F.normalize(part.float()).T for part in model.cached["words"].split(1 << 14)]
+            near.append(torch.cat(like, 1).topk(min(k, n)).indices)
+        to = torch.cat(near)
+        arcs = torch.stack([(alone.nonzero() + n).expand_as(to).flatten(), to.flatten()])
+        weights = torch.cat([self.weights, self.weights.new_ones(2 * arcs.shape[1])])
+        return replace(self, arcs=torch.cat([self.arcs, arcs, arcs.flip(0)], 1), weights=weights)
+
+    def _words(self, sources: ViewSources) -> Tensor:
+        """The reduced features of the new nodes."""
+        weighted = tfidf(self.x, sources.idf) if self.x.layout == torch.sparse_csr else self.x - sources.centre
+        return weighted @ sources.words
 
     @torch.no_grad()
     def rows(self, graph: Graph, model: OpenSetModel) -> OpenSetModel:
@@ -169,8 +183,7 @@ class NewNodes:
         self, graph: Graph, sources: ViewSources, around: "Neighbourhood", old: dict[str, Tensor]
     ) -> list[Tensor]:
         """The views of the new nodes, in the order of ``VIEWS``."""
-        weighted = tfidf(self.x, sources.idf) if self.x.layout == torch.sparse_csr else self.x - sources.centre
-        own = weighted @ sources.words
+        own = self._words(sources)
         words, links = torch.cat([own, old["words"]]), torch.cat([around.links(graph, sources.links), old["links"]])
         raw = [
             own,
