@@ -43,7 +43,7 @@ def test_an_address_where_nobody_answers_is_named_at_once():
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(InputError, match=rf"--address {address}: nobody answers there .*ray start --head"):
+        with pytest.raises(InputError, match=rf"address='{address}': nobody answers there .*ray start --head"):
             cluster._check_address(address)
     for wrong in ("head", "head:port", "ray://head", "head:99999"):
         with pytest.raises(InputError, match="write HOST:PORT"):
@@ -130,5 +130,5 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
         assert one.equal(other), name
     lines = begun.read_text().splitlines()
     assert lost and len(lines) > len(set(lines)), "the machine was lost in the middle of a piece, which was done again"
-    with pytest.raises(InputError, match=r"--memory 2097152MB: no machine .* has so much"):
+    with pytest.raises(InputError, match=r"memory= 2097152MB: no machine .* has so much"):
         cluster.RayPieces(memory=1 << 41)

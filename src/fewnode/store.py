@@ -683,7 +683,7 @@ class RayPieces:
 
     def __init__(self, address: str | None = None, memory: int | None = None, needs: Mapping[str, float] = {}) -> None:
         if "memory" in needs:
-            raise InputError("--per-task memory: what a task may take is said with --memory")
+            raise InputError("per_task memory: what a task may take is said with memory=")
         self.ray = connected(address)
         alive = [node for node in self.ray.nodes() if node["Alive"]]
         self.needs = {"cpu": 1.0, **needs}
@@ -694,7 +694,7 @@ class RayPieces:
         largest = max(room for _, room in machines)
         if self.memory > largest:
             raise InputError(
-                f"--memory {self.memory >> 20}MB: no machine of the cluster has so much for a task, the largest has "
+                f"memory= {self.memory >> 20}MB: no machine of the cluster has so much for a task, the largest has "
                 f"{largest >> 20}MB; give less"
             )
         self.slots = max(1, sum(int(min(cores / cpus, room / self.memory)) for cores, room in machines))
@@ -766,7 +766,7 @@ def connected(address: str | None) -> Any:
     try:
         ray.init(**where, log_to_driver=False, configure_logging=False, include_dashboard=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"--address {address}: Ray does not start there ({_first_line(error)})") from error
+        raise InputError(f"address={address!r}: Ray does not start there ({_first_line(error)})") from error
     return ray
 
 
@@ -790,11 +790,11 @@ def _check_address(address: str) -> None:
     remedy = "start a cluster with `ray start --head --port 6379`, and give the address that it prints"
     found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[^]]+\]):(\d+)", address)
     if not found or not 0 < int(found[2]) < 1 << 16:
-        raise InputError(f"--address {address}: write HOST:PORT; {remedy}")
+        raise InputError(f"address={address!r}: write HOST:PORT; {remedy}")
     try:
         socket.create_connection((found[1].strip("[]"), int(found[2])), 10).close()
     except OSError as error:
-        raise InputError(f"--address {address}: nobody answers there ({_first_line(error)}); {remedy}") from error
+        raise InputError(f"address={address!r}: nobody answers there ({_first_line(error)}); {remedy}") from error
 
 
 def task_options(needs: Mapping[str, float]) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def test_documentation_and_metrics(client):
 
 
 def test_other_machines_need_a_token(folder, tmp_path):
-    with pytest.raises(InputError, match="--token-file"):
+    with pytest.raises(InputError, match="token_file="):
         serve(folder, host="0.0.0.0")
     short = tmp_path / "token"
     short.write_text("short\n")

@@ -351,8 +351,8 @@ def serve(
     """
     if not is_loopback(host) and token_file is None:
         raise InputError(
-            f"--host {host} lets other machines in: keep a secret of 16 letters or more in a file and name it with "
-            "--token-file, or leave --host out to stay on this one"
+            f"host={host!r} lets other machines in: keep a secret of 16 letters or more in a file and name it with "
+            "token_file=, or leave host= out to stay on this one"
         )
     if workers < 1:
         raise InputError(f"workers is {workers}; it is 1 or more")
