@@ -29,7 +29,18 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from .errors import InputError
-from .files import NAME, Manifest, PathLike, atomic_path, cache_dir, parse_json, readable, whole_folder, write_json
+from .files import (
+    NAME,
+    Manifest,
+    PathLike,
+    atomic_path,
+    cache_dir,
+    parse_json,
+    readable,
+    reading,
+    whole_folder,
+    write_json,
+)
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -172,12 +183,8 @@ def matrix(rows: int, width: int, like: Tensor | None = None) -> Tensor:
 
 def read_mapped(path: Path) -> np.memmap:
     """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
-    try:
-        array = np.load(readable(path), mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); make it again") from error
-    assert isinstance(array, np.memmap)
-    return array
+    with reading(path, "make it again"):
+        return np.lib.format.open_memmap(readable(path), mode="c")
 
 
 _CHECKED: set[tuple[int, ...]] = set()  # files that this process wrote, or has compared with their hash
@@ -222,7 +229,7 @@ class StoredNames(Sequence[str]):
         assert chosen.step == 1
         ends = self.ends[chosen.start : chosen.stop + 1].tolist()
         text = self.letters[ends[0] : ends[-1]].tobytes() if chosen else b""
-        return tuple(text[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends))
+        return tuple(text[a - ends[0] : b - ends[0]].decode(errors="replace") for a, b in pairwise(ends))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(self.find([name]))

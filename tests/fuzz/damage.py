@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import re
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,11 +130,76 @@ def damaged_arrays(draw: Any, data: bytes) -> bytes:
     return out.getvalue()
 
 
+@st.composite
+def damaged_array(draw: Any, data: bytes) -> bytes:
+    """An npy file of another length, type or content."""
+    packed = io.BytesIO()
+    np.savez(packed, a=np.load(io.BytesIO(data)))
+    with np.load(io.BytesIO(draw(damaged_arrays(packed.getvalue())))) as archive:
+        out = io.BytesIO()
+        np.save(out, archive["a"] if "a" in archive.files else np.zeros(0))
+    return out.getvalue()
+
+
+@st.composite
+def damaged_sheet(draw: Any, data: bytes) -> bytes:
+    """An Excel file, in whose XML a number, a place or a size is another one, or bytes are damaged."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    name = draw(st.sampled_from(["xl/worksheets/sheet1.xml"] * 3 + sorted(parts)))
+    if draw(st.booleans()):
+        parts[name] = draw(damaged_bytes(parts[name]))
+    else:
+        parts[name] = draw(damaged_xml(parts[name]))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, content in parts.items():
+            archive.writestr(part, content)
+    return out.getvalue()
+
+
+@st.composite
+def damaged_xml(draw: Any, data: bytes) -> bytes:
+    """A text of XML, one of its attributes, texts or numbers replaced."""
+    places = list(re.finditer(rb'(?<==")[^"]*|(?<=>)[^<]+', data))
+    if not places:
+        return data
+    found = draw(st.sampled_from([*places[:20], *places]))
+    new = draw(st.sampled_from(XML))
+    return data[: found.start()] + new + data[found.end() :]
+
+
+XML = [
+    b"", b"-1", b"0", b"A1", b"A1:B11", b"XFD1048576", b"A1:XFD1048576", b"ZZZZ9", b"A0", b"9" * 400, b"1e999", b"nan",
+    b"klingon", b"utf-16", b"rot13", b"&lol;", b"&#0;", b"\xff", b"s", b"d", b"e", b"inlineStr", b"true", b"double",
+]  # fmt: skip
+
+
 def damaged(name: str, data: bytes) -> st.SearchStrategy[bytes]:
     """Any damage that a file of this name can have."""
     ways = [damaged_bytes(data)]
     special = {".json": damaged_json, ".jsonl": damaged_lines, ".toml": damaged_toml, ".npz": damaged_arrays}
+    special |= {".npy": damaged_array, ".xlsx": damaged_sheet, ".graphml": damaged_xml}
     for ending, way in special.items():
         if name.endswith(ending):
             ways += [way(data), way(data)]
     return st.one_of(ways)
+
+
+def link_to_nowhere(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere")
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def nothing(path: Path) -> None:
+    """The file is gone."""
+
+
+ODD = [os.mkfifo, Path.mkdir, Path.touch, link_to_itself, endless, link_to_nowhere, nothing]  # in place of a file

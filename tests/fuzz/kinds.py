@@ -1,9 +1,11 @@
 """Every kind of file that is ever read: a whole one, and the reader that must refuse it when it is damaged.
 
 A reader returns what it made of the files, as something that can be compared. ``sealed`` kinds carry a hash: a damaged
-one must never be accepted with another result. Of the others, which people may write by hand, any result will do.
+one must never be accepted with another result. Of the others, which people may write by hand or with hashes that fit,
+any result will do.
 """
 
+import csv
 import gzip
 import json
 import warnings
@@ -25,7 +27,10 @@ from fewnode.classifier.inputs import TableSource, read_examples
 from fewnode.datasets import readers
 from fewnode.experiments import rows as results
 from fewnode.experiments.grid import Run, load_grid
-from fewnode.files import reading
+from fewnode.files import Manifest, reading
+from fewnode.graph.graph import summary
+from fewnode.graph.operators import normalized_adjacency, ppr_smooth
+from fewnode.graph.stored import open_store, save_store
 from fewnode.methods.base import Training
 from fewnode.report.page import all_tables, page
 from fewnode.report.results import compare, gather
@@ -40,8 +45,9 @@ class Kind:
 
     make: Callable[[Path], None]
     read: Callable[[Path], Any]
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # patterns
     sealed: bool = False
+    seal: Callable[[Path], None] | None = None  # gives a damaged folder hashes that fit
 
 
 def tensors(parts: Any) -> list[Any]:
@@ -76,10 +82,49 @@ def make_own(folder: Path) -> None:
 def read_own(folder: Path) -> Any:
     classifier = FewShotClassifier.load(folder / "model")
     assert classifier.model is not None
+    if classifier.graph is None:  # a folder without a graph
+        return None
     world = classifier.open_set_model()
     shown = (classifier.notes, classifier.known, classifier.source, classifier.schema)
     kept = tensors([world.x, world.log_known, world.features]), world.simulated
     return classifier.model.card, shown, classifier.calibrations, kept
+
+
+def make_store(folder: Path) -> None:
+    """Of a graph with words, names and weights, with all that a fit keeps in it."""
+    folder.mkdir()
+    graph, _ = small()
+    arguments = graph.arguments()
+    weight = 1.0 + np.arange(np.asarray(arguments["edge_index"]).shape[1]) % 3
+    names = [f"n{i}" for i in range(graph.num_nodes)]
+    save_store(
+        Graph.from_edges(
+            **arguments | {"edge_weight": weight, "node_names": names},
+        ),
+        folder / "g.store",
+    )
+    classifier = FewShotClassifier("vantage", steps=2, check_every=1, n_way=2, k_shot=2)
+    classifier.fit(edges=folder / "g.store").save(folder / "model")
+
+
+def read_store(folder: Path) -> Any:
+    graph = open_store(folder / "g.store")
+    assert graph.node_names is not None and graph.weights is not None
+    classifier = FewShotClassifier.load(folder / "model")
+    world = classifier.attach(edges=folder / "g.store").open_set_model()
+    kept = tensors([graph.y, graph.indices, graph.weights, world.x, world.log_known, world.features])
+    return kept, list(graph.node_names), graph.class_names, world.simulated
+
+
+def read_resealed_store(folder: Path) -> Any:
+    graph = open_store(folder / "g.store")
+    names = [] if graph.node_names is None else list(graph.node_names)
+    smooth = ppr_smooth(normalized_adjacency(graph), torch.ones(graph.num_nodes, 2), 2)
+    return names, smooth.isfinite().all(), graph.x.shape, graph.num_classes, summary(graph)
+
+
+def reseal(inside: str) -> Callable[[Path], None]:
+    return lambda folder: Manifest.write(folder / inside)
 
 
 def make_state(folder: Path) -> None:
@@ -214,6 +259,38 @@ def make_tables(folder: Path) -> None:
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / f"{name}.csv"), folder / f"{name}.parquet")
 
 
+def make_more_tables(folder: Path) -> None:
+    import openpyxl
+
+    make_tables(folder)
+    for name in ("nodes", "edges", "support"):
+        lines = (folder / f"{name}.csv").read_text().splitlines()
+        rows = list(csv.reader(lines))
+        objects = [dict(zip(rows[0], map(_number, row), strict=True)) for row in rows[1:]]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects))
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append([_number(cell) for cell in row])
+        book.save(folder / f"{name}.xlsx")
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
+
+
+def _number(cell: str) -> Any:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def make_graphml(folder: Path) -> None:
+    folder.mkdir()
+    own_graph.graph().to_graphml(folder / "g.graphml")
+
+
+def read_graphml(folder: Path) -> Any:
+    Graph.from_graphml(folder / "g.graphml").fingerprint  # noqa: B018
+
+
 def read_tables(ending: str) -> Callable[[Path], Any]:
     def read(folder: Path) -> Any:
         graph = TableSource.of(folder / f"edges.{ending}", folder / f"nodes.{ending}").infer()[0]
@@ -248,10 +325,14 @@ def read_ogb(folder: Path) -> Any:
 
 
 MODEL = ("model.json", "model.safetensors", "manifest.json")
-OWN = (*MODEL, "classifier.json", "open_set.json", "open_set.safetensors")
+TABLES = ("nodes", "edges", "support")
 KINDS = {
     "model": Kind(make_model, read_model, MODEL, sealed=True),
-    "own model": Kind(make_own, read_own, tuple(f"model/{name}" for name in OWN), sealed=True),
+    "resealed model": Kind(make_model, read_model, MODEL[:2], seal=reseal(".")),
+    "own model": Kind(make_own, read_own, ("model/*",), sealed=True),
+    "resealed own model": Kind(make_own, read_own, ("model/*",), seal=reseal("model")),
+    "store": Kind(make_store, read_store, ("g.store/**/*",), sealed=True),
+    "resealed store": Kind(make_store, read_resealed_store, ("g.store/*",), seal=reseal("g.store")),
     "training state": Kind(make_state, read_state, ("training.safetensors",), sealed=True),
     "rows": Kind(make_rows, read_rows, ("rows.jsonl",)),
     "grid": Kind(make_grid, read_grid, ("grid.toml",)),
@@ -260,6 +341,10 @@ KINDS = {
     "task pool": Kind(make_pool, read_pool, ("pool.npz",)),
     "csv": Kind(make_tables, read_tables("csv"), ("nodes.csv", "edges.csv", "support.csv")),
     "parquet": Kind(make_tables, read_tables("parquet"), ("nodes.parquet", "edges.parquet", "support.parquet")),
+    "gzip": Kind(make_more_tables, read_tables("csv.gz"), tuple(f"{name}.csv.gz" for name in TABLES)),
+    "json lines": Kind(make_more_tables, read_tables("jsonl"), tuple(f"{name}.jsonl" for name in TABLES)),
+    "excel": Kind(make_more_tables, read_tables("xlsx"), tuple(f"{name}.xlsx" for name in TABLES)),
+    "graphml": Kind(make_graphml, read_graphml, ("g.graphml",)),
     "gpn": Kind(make_gpn, read_gpn, ("toy_network", "toy_train.mat", "toy_test.mat")),
     "ogb": Kind(make_ogb, read_ogb, ("toy.zip",)),
 }

@@ -123,12 +123,11 @@ def _numbered(values: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
 
 
 def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
-    """Edge weights as float64 [E], each finite and above zero."""
+    """Edge weights as float64 [E], each from 1e-15 to 1e15: sums and quotients of them fit single precision."""
     if weight is None:
         return None
-    rule = "a weight is finite and above zero: drop such edges, or leave the weights out"
-    bounds = np.nextafter(0, 1), np.finfo(np.float64).max
-    return checked_column("edge_weight", flat(weight), n_edges, "biuf", bounds, rule).astype(np.float64)
+    rule = "a weight is a number above zero, from 1e-15 to 1e15: scale them, drop such edges, or leave the weights out"
+    return checked_column("edge_weight", flat(weight), n_edges, "biuf", (1e-15, 1e15), rule).astype(np.float64)
 
 
 def checked_edge_types(

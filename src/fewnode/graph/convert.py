@@ -124,7 +124,7 @@ def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any
     file = readable(path)
     try:
         graph = networkx.read_graphml(file)
-    except (networkx.NetworkXException, SyntaxError, ValueError, KeyError, TypeError) as error:
+    except (networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{file} is no GraphML that can be read: {error}") from error
     names = networkx.get_node_attributes(graph, "name")
     if len(names) == len(graph) == len(set(names.values())):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import PathLike, whole_folder
+from ..files import PathLike, reading, whole_folder
 from ..store import REMEDY, Engine, Facts, Progress, Space, Store, StoredNames, default_memory, name_arrays
 from .arrays import EdgeTypes, GraphCache, csr_parts, csr_tensor
 from .graph import FINGERPRINT, Graph
@@ -37,8 +37,9 @@ def open_store(
     if engine is not None:
         engine.check(str(store.folder))
     arrays, space = store.arrays, Space(store.folder, memory, progress, engine)
-    parts = {name: space.mapped(array) for name, array in arrays.items()}
-    _check(store.folder, parts, store.facts.width, space)
+    with reading(store.folder, REMEDY):
+        parts = {name: space.mapped(array) for name, array in arrays.items()}
+    _check(store.folder, parts, store.facts, space)
     features = parts.get("features")
     if store.facts.width is not None:
         shape = (len(parts["y"]), store.facts.width)
@@ -67,26 +68,39 @@ def open_store(
     return graph
 
 
-def _check(folder: Path, parts: Mapping[str, Tensor], width: int | None, space: Space) -> None:
-    """Refuse arrays that do not fit together, before any kernel follows their pointers."""
-    sparse = [] if width is None else [("x_indptr", "x_indices", "x_values", width)]
-    for indptr, indices, values, columns in (("indptr", "indices", "weights", len(parts.get("y", ()))), *sparse):
-        try:
-            rows, ids = parts[indptr], parts[indices]
-            whole = len(rows) == len(parts["y"]) + 1 and len(parts.get(values, ids)) == len(ids) == int(rows[-1])
-            whole = whole and int(rows[0]) == 0 and bool((rows[1:] >= rows[:-1]).all())
-            for some in space.rows(len(ids), 8) if whole else ():
-                low, high = ids[some].aminmax()
-                whole = whole and int(low) >= 0 and int(high) < columns
-            whole = whole and not rows.is_floating_point() and not ids.is_floating_point()
-        except (KeyError, IndexError, RuntimeError, TypeError, ValueError):  # not there, or of another shape
-            whole = False
-        if not whole:
-            raise InputError(
-                f"{folder}: {indptr}, {indices} and {values} do not fit together or lead outside; {REMEDY}"
-            )
-    if len(parts.get("features", parts["y"])) != len(parts["y"]) or parts["y"].ndim != 1:
-        raise InputError(f"{folder}: features and y are not of {len(parts['indptr']) - 1:,} nodes; {REMEDY}")
+FLOATS = ("features", "x_values", "weights", "type_weight")
+
+
+def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space) -> None:
+    """Refuse arrays that are not there, do not fit together or lead outside, before any kernel follows them."""
+    sizes = {name: len(part) if part.ndim else 0 for name, part in parts.items()}
+    n, classes = sizes.get("y", 0), 1 << 20 if facts.class_names is None else len(facts.class_names)
+    rows = dict.fromkeys(("y", "features"), n) | {name: n + 1 for name in parts if name.endswith(("_ends", "indptr"))}
+    inside = {"y": (-1, classes - 1), "indices": (0, n - 1), "x_indices": (0, (facts.width or 0) - 1)}
+    inside |= {"weights": (1e-16, 1e30), "type_weight": (1e-16, 1e30)}
+    inside |= {"type_arc": (0, sizes.get("indices", 0) - 1), "type_ids": (0, len(facts.edge_type_names) - 1)}
+    lists = {"indptr": ("indices", "weights"), "name_ends": ("name_letters",), "title_ends": ("title_letters",)}
+    lists |= {"x_indptr": ("x_indices", "x_values"), "type_arc": ("type_ids", "type_weight")}
+    needed = {"y", "indptr", "indices"} | ({"x_indptr", "x_indices", "x_values"} if facts.width is not None else set())
+    needed |= {name.replace("_ends", "_letters") for name in parts if name.endswith("_ends")}
+    wrong = sorted(needed - parts.keys()) + ["y"] * (n == 0) + ["x_indices"] * (not 0 <= (facts.width or 0) <= 1 << 24)
+    for name, part in parts.items():
+        kinds = (torch.float32,) if name in FLOATS else (torch.uint8, torch.int32, torch.int64)
+        good = part.ndim == 1 + (name == "features") and part.dtype in kinds
+        good = good and sizes[name] == rows.get(name, sizes[name])
+        low, high = inside.get(name, (-3e38, 3e38))
+        for some in space.rows(len(part), 8 * max(part.numel() // max(n, 1), 1)) if good else ():
+            least, most = part[some].aminmax() if part[some].numel() else (low, low)
+            good = good and low <= float(least) <= float(most) <= high  # not of NaN
+        total = len(part) if name == "type_arc" else None
+        if good and name in rows and name not in ("y", "features"):
+            good, total = int(part[0]) == 0 and bool((part[1:] >= part[:-1]).all()), int(part[-1])
+        lengths = [sizes[other] for other in lists.get(name, ()) if other in parts]
+        wrong += [name] * (not good or any(length != total for length in lengths))
+    if wrong:
+        raise InputError(
+            f"{folder}: the array {wrong[0]} is missing, does not fit the others or leads outside; {REMEDY}"
+        )
 
 
 def save_store(graph: Graph, path: PathLike) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError, one_of
-from ..files import PathLike, read_npz, readable
+from ..files import PathLike, read_npz, readable, reading
 from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
 from .names import USES, option, option_name
@@ -384,9 +384,9 @@ def _weight_sql(table: Table, name: str | None) -> str:
     if name is None:
         return "1"
     weight = f"({number_sql(table, name)})::double"
-    problem = "the weight is {cell}; a weight is a number above zero ({count:,} such rows)"
+    problem = "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} such rows)"
     remedy = f". Write one, remove the row, or do without {option('weight')}"
-    table.refuse(name, f"{weight} is null or {weight} <= 0", problem, remedy)
+    table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
     return weight
 
 
@@ -599,10 +599,8 @@ def _triples(table: Table) -> tuple[Any, tuple[str, ...]]:
 def load_array(path: Path) -> np.ndarray:
     """An array of features [nodes, columns] in a .npy file, mapped; refused if it is none."""
     file = readable(path)
-    try:
-        x: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is not a readable .npy array ({error}); write it with numpy.save") from error
+    with reading(path, "write it with numpy.save"):
+        x: np.ndarray = np.lib.format.open_memmap(file, mode="r")
     if x.ndim != 2 or x.dtype.kind not in "iufb" or not x.shape[1]:
         raise InputError(f"{path} holds {x.dtype} of shape {x.shape}; features are numbers [nodes, columns]")
     return x

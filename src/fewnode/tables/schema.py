@@ -301,6 +301,8 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     for use, given in (("source", source), ("target", target)):
         if given:
             table.column(given[0], f"{use} of each edge", option(use))
+    if source and source == target:
+        raise InputError(f"{table.path}: column {source[0]!r} cannot be source and target; name it once")
     if source and target:
         return source[0], target[0], GIVEN
     if source or target:
