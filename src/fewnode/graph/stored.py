@@ -76,7 +76,11 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
     sizes = {name: len(part) if part.ndim else 0 for name, part in parts.items()}
     n, classes = sizes.get("y", 0), 1 << 20 if facts.class_names is None else len(facts.class_names)
     rows = dict.fromkeys(("y", "features"), n) | {name: n + 1 for name in parts if name.endswith(("_ends", "indptr"))}
-    inside = {"y": (-1, classes - 1), "indices": (0, n - 1), "x_indices": (0, (facts.width or 0) - 1)}
+    inside: dict[str, tuple[float, float]] = {
+        "y": (-1, classes - 1),
+        "indices": (0, n - 1),
+        "x_indices": (0, (facts.width or 0) - 1),
+    }
     inside |= {"weights": (1e-16, 1e30), "type_weight": (1e-16, 1e30)}
     inside |= {"type_arc": (0, sizes.get("indices", 0) - 1), "type_ids": (0, len(facts.edge_type_names) - 1)}
     lists = {"indptr": ("indices", "weights"), "name_ends": ("name_letters",), "title_ends": ("title_letters",)}
