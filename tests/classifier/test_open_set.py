@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import own_graph
 from fewnode.classifier import open_set
 from fewnode.classifier.novelty import DEFAULT
 from fewnode.classifier.open_set import OpenSetModel, OpenSetTask
@@ -165,3 +166,21 @@ def test_without_any_example_nodes_are_known_or_other(planted):
 
 def test_the_nearest_number_of_examples_by_ratio(planted):
     assert [planted.model.nearest(shots).shots for shots in (1, 2, 4, 7, 8)] == [1, 3, 5, 5, 10]
+
+
+def test_examples_of_known_classes_teach_them(classifier):
+    names = own_graph.graph().node_names
+    y = own_graph.arrays()[2]
+    classifier.attach(classifier.graph.with_labels(torch.where(torch.arange(len(y)) % 5 > 0, -1, classifier.graph.y)))
+    examples = own_graph.examples()
+    before = classifier.adapt(examples).predict_proba().probabilities
+    first = classifier.task.model
+    more = {name: [names[i] for i in np.flatnonzero(y == c)[1::5]] for c, name in enumerate(own_graph.TRADES)}
+    taught = classifier.adapt({**examples, **more}).task.model
+    known = np.flatnonzero((y < len(own_graph.TRADES)) & (np.arange(len(y)) % 5 > 1))
+    place = torch.tensor([taught.classes.index(own_graph.TRADES[c]) for c in y[known]])[:, None]
+    told = [float(model.log_known[known].gather(1, place).mean()) for model in (first, taught)]
+    assert told[1] > 0.6 * told[0]  # they are surer of the truth
+    stale = classifier.adapt({**examples, "baker": more["baker"]}, relearn=False).task.model
+    assert stale is taught  # as they were learned last
+    assert torch.equal(classifier.adapt(examples).predict_proba().probabilities, before)

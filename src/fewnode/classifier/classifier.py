@@ -151,6 +151,7 @@ class FewShotClassifier:
         self.on_fitted_graph = False
         self._embedding: Any = None
         self._open_set_model: OpenSetModel | None = None
+        self._taught: tuple[dict[int, str], OpenSetModel] | None = None  # with further labels of known classes
         self._same_labels = False  # as those the model was saved with
         # what adapt learns
         self.support: Support | None = None
@@ -266,7 +267,7 @@ class FewShotClassifier:
         model, _ = self._fitted()
         self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
         self.support = self.task = None
-        self._embedding = self._open_set_model = None
+        self._embedding = self._open_set_model = self._taught = None
         self._same_labels = False
 
     def relabel(self, y: Tensor) -> Self:
@@ -364,15 +365,16 @@ class FewShotClassifier:
         priors: Mapping[str, float] | None = None,
         pool: Iterable[Any] | None = None,
         include_unlisted: bool = False,
+        relearn: bool = True,
         descriptions: Mapping[str, str] | None = None,
         use_class_names: bool = False,
         progress: Progress = lambda what, part: None,
     ) -> Self:
         """Learn new classes from examples, from descriptions, or from both.
 
-        In open-set classification, examples of "other" show what is none of the classes; those of a known class are one
-        more label of it, which is not predicted but changes nothing else until the model is fitted again. Without any
-        example, nodes are of a known class or "other".
+        In open-set classification, examples of "other" show what is none of the classes; those of a known class are
+        further labels of it, from which it is learned again. Without any example, nodes are of a known class or
+        "other".
 
         Args:
             examples: ``{class: [nodes]}``, or a table of nodes and classes (a DataFrame or a file). Nodes are given by
@@ -383,6 +385,7 @@ class FewShotClassifier:
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
             pool: the nodes on which other shares are estimated; all without a label, if not given.
             include_unlisted: predict also nodes that only the edges name, where there is a table of nodes.
+            relearn: learn known classes again from examples of them that are new; else they stay as they are.
             descriptions: ``{class: sentence}``; a class that is described needs no example. It takes texts that were
                 read by a text encoder. How much a description counts is learned on the names of known classes.
             use_class_names: take the names of new classes for descriptions, where there are no others.
@@ -409,6 +412,7 @@ class FewShotClassifier:
             support = resolve({**dict.fromkeys(texts, ()), **examples}, graph, self.known, other, texts)
             vectors = self.encode_texts(list(texts.values())) if texts else None
             described = {} if vectors is None else dict(zip(texts, model.describe(graph, vectors), strict=True))
+            model = self._with_labels(model, support, relearn, progress)
             fixed = checked_priors(priors, support.classes[: support.n_new], other)
             free = (model.y < 0) & self.predicted()
             nodes = free.nonzero().flatten() if pool is None else find_nodes(graph, pool, "pool")
@@ -416,6 +420,19 @@ class FewShotClassifier:
             self.task = model.adapt(support.examples(), **how, descriptions=described)
         self.support = support
         return self
+
+    def _with_labels(self, model: OpenSetModel, support: Support, relearn: bool, progress: Progress) -> OpenSetModel:
+        """The open-set model with the examples of known classes as further labels; that of the last call is kept. What
+        is learned of a store stays in it, so there they change nothing."""
+        names = [name for name in support.classes[support.n_new :] if name in model.classes]
+        more = {node: name for name in names for node in support[name].tolist()}
+        if not more or self._graph().space is not None:
+            return model
+        if relearn and (self._taught is None or self._taught[0] != more):
+            y = model.y.clone()
+            y[list(more)] = torch.tensor([model.classes.index(name) for name in more.values()], device=y.device)
+            self._taught = more, model.grown(self._graph(), y, model.classes, progress)
+        return model if self._taught is None else self._taught[1]
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """Vectors ``[K, dim]`` of texts, by the encoder that read the texts of the graph."""

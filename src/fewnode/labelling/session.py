@@ -84,6 +84,7 @@ class LabelSession:
         self.labels = Labels(known, opening.other_name(known) if self.open else OTHER, small)
         self.notes = [] if journal is None else list(journal.notes)
         self.points: list[Point] = []
+        self.relearned = 0.0, 0  # how long it took to learn the known classes again, with how many answers
         self.version, self.lock, self.twice, self.described = 0, threading.RLock(), twice, described
         self.handed: dict[str, tuple[float, list[str]]] = {}  # the questions of each person, and when they were asked
         self.known_issues: dict[str, tuple[str, str]] | None = None
@@ -212,17 +213,23 @@ class LabelSession:
 
     # --- predictions ------------------------------------------------------------------------------------
 
-    def _learn(self) -> None:
-        before = getattr(self, "choice", None)
+    def _learn(self, fully: bool = False) -> None:
+        """Predict all nodes anew. Known classes are learned again with every answer about them as long as that takes
+        less than a second; then only ``fully``, or when there are a fifth more answers."""
+        before, started = getattr(self, "choice", None), time.monotonic()
         examples, classifier = self.examples(), self.classifier
+        about_known = sum(len(nodes) for name, nodes in examples.items() if name in self.labels.known)
+        relearn = fully or self.relearned[0] < 1 or about_known > 1.2 * self.relearned[1]
         self.found: Predictions | None = None
         if self.open or len(examples) >= 2:
             told = {
                 name: text for name, text in self.labels.about.items() if text.strip() and name in self.labels.classes
             }
             told = told if self.described and self.open else {}
-            task = classifier.adapt(examples, among="all" if self.open else "new", descriptions=told).task
+            how: dict[str, Any] = {"among": "all" if self.open else "new", "descriptions": told, "relearn": relearn}
+            task = classifier.adapt(examples, **how).task
             assert task is not None
+            self.relearned = (time.monotonic() - started, about_known) if relearn else self.relearned
             ids = torch.arange(self.graph.num_nodes, device=self.graph.device)
             p = task.probabilities(ids).cpu()
             self.found = Predictions(ids.cpu(), [], task.classes, p, task.kinds)  # names would take longer
@@ -312,6 +319,7 @@ class LabelSession:
         with self.lock:
             if self.found is None or not self.examples():
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
+            self._learn(fully=True)
             nodes = sorted_by_name(self.graph, self.classifier.unlabelled())
             return self.classifier.predict_proba(nodes).table()
 
