@@ -89,9 +89,9 @@ def cases():
             graph = graph or fewnode.load_dataset(name)[0]
             return graph
 
-        for draw in range(20):
+        for draw in range(12):
             yield "halves", name, draw, lambda r, load=load: [part(load(), nodes) for nodes in halves(load(), r)]
-        for draw in range(8):
+        for draw in range(5):
             yield "triples", name, draw, lambda r, load=load: [part(load(), nodes) for nodes in tripled(load(), r)]
 
     def units(random):
@@ -104,7 +104,7 @@ def cases():
         changed[:, random.integers(16)] *= 2.2
         return before, after.with_features(changed)
 
-    for draw in range(8):
+    for draw in range(5):
         yield "units", "coauthor_cs, 16 columns", draw, units
     if (DATA / "text/arxiv_cs40_coauthors.nodes.csv.gz").exists():
         whole = None

@@ -104,7 +104,7 @@ def service(folder: str, port: int, workers: int = 1):
     return running(words, port)
 
 
-def paced(port: int, bodies: list[object], rate: float) -> dict[str, object]:
+def paced(port: int, bodies: list[object], rate: float = 50) -> list[float]:
     """Latencies of requests that are sent at a rate, whether or not earlier ones are answered, on 16 connections."""
     mine = threading.local()
     begin = time.perf_counter() + 0.1
@@ -118,14 +118,7 @@ def paced(port: int, bodies: list[object], rate: float) -> dict[str, object]:
         return time.perf_counter() - due
 
     with ThreadPoolExecutor(16) as threads:
-        taken = list(threads.map(one, range(len(bodies))))
-    p50, p99 = np.quantile(taken, [0.5, 0.99])
-    return {
-        "requests": len(bodies),
-        "rate": rate,
-        "p50_ms": round(1e3 * float(p50), 2),
-        "p99_ms": round(1e3 * float(p99), 2),
-    }
+        return list(threads.map(one, range(len(bodies))))
 
 
 def sustained(port: int, names: list[str], seconds: float, size: int = 100) -> float:
@@ -178,10 +171,13 @@ def write(row: dict[str, object]) -> None:
     print(row, flush=True)
 
 
-def speed(folder: str, seconds: float = 10.0) -> None:
+def speed(folder: str, rounds: int = 4, size: int = 200) -> None:
+    """Both services run at the same time and are asked in turn, so that other work on the machine slows both alike."""
     names, draw = node_names(folder), random.Random(0)
-    known = [{"nodes": [draw.choice(names)]} for _ in range(int(50 * seconds))]
     words = ["approximate", "nash", "equilibria", "large", "games", "graph", "networks", "learning", "codes", "bounds"]
+
+    def known(i: int) -> dict[str, object]:
+        return {"nodes": [draw.choice(names)]}
 
     def new(i: int) -> dict[str, object]:
         node = {"id": f"new {i}", "text": " ".join(draw.choices(words, k=40))}
@@ -189,25 +185,37 @@ def speed(folder: str, seconds: float = 10.0) -> None:
 
     plain = Path(tempfile.mkdtemp()) / "plain.py"
     plain.write_text(FLASK)
-    for what in ("fewnode serve", "flask"):
-        port = free_port()
-        with (
-            service(folder, port) if what != "flask" else running([str(plain), folder, str(port)], port) as (one, start)
-        ):
-            row = {"what": what, "nodes": len(names), "start_s": round(start, 2), "memory_mb": memory(one.pid)}
-            row["start_cpu_s"] = processor(one.pid)
-            paced(port, [new(-i) for i in range(20)], 5)  # what is imported with the first one
-            row["one_known"] = paced(port, known, 50)
-            row["one_new"] = paced(port, [new(i) for i in range(len(known))], 50)
-            row["nodes_per_second"] = round(sustained(port, names, seconds))
-            row["memory_after_mb"] = memory(one.pid)
-        write(row)
-    for workers in (2, 4):
+    ports = free_port(), free_port()
+    flask = running([str(plain), folder, str(ports[1])], ports[1])
+    with service(folder, ports[0]) as (one, start), flask as (two, start_two):
+        rows = [{"what": what, "nodes": len(names)} for what in ("fewnode serve", "flask")]
+        for row, process, port, seconds in zip(rows, (one, two), ports, (start, start_two), strict=True):
+            row |= {
+                "start_s": round(seconds, 2),
+                "start_cpu_s": processor(process.pid),
+                "memory_mb": memory(process.pid),
+            }
+            paced(port, [new(-i) for i in range(10)], 2)  # what is imported with the first one
+        for name, make in (("one_known", known), ("one_new", new)):
+            taken, used = ([], []), [0.0, 0.0]
+            for _ in range(rounds):
+                for i, (port, process) in enumerate(zip(ports, (one, two), strict=True)):
+                    before = processor(process.pid)
+                    taken[i].extend(paced(port, [make(j) for j in range(size)]))
+                    used[i] += processor(process.pid) - before
+            for i, row in enumerate(rows):
+                p50, p99 = (round(1e3 * float(part), 1) for part in np.quantile(taken[i], [0.5, 0.99]))
+                row[name] = {"p50_ms": p50, "p99_ms": p99, "cpu_ms": round(1e3 * used[i] / rounds / size, 2)}
+        for i, row in enumerate(rows):
+            row["nodes_per_second"] = round(sustained(ports[i], names, 5.0))
+            row["memory_after_mb"] = memory((one, two)[i].pid)
+            write(row)
+    for workers in (1, 4):
         port = free_port()
         with service(folder, port, workers) as (one, start):
-            paced(port, known[:200], 50)
             row = {"what": f"fewnode serve --workers {workers}", "nodes": len(names), "start_s": round(start, 2)}
-            row["nodes_per_second"] = round(sustained(port, names, seconds))
+            row["nodes_per_second"] = round(sustained(port, names, 5.0))
+            paced(port, [new(i) for i in range(50)])
             write(row | {"memory_after_mb": memory(one.pid)})
 
 

@@ -126,6 +126,7 @@ def measure_drift(
     degrees = [graph.degree[torch.from_numpy(at)].numpy() for graph, at in zip(graphs, picked, strict=True)]
     degree = _quantile_shift("degree", degrees[0], degrees[1])
     classes, class_shift = _class_shares(before, picked[0], old, new, seed)
+    moved = _moved(classes, n, m)
     far = _far(old, new, random)
     means = float(degrees[0].mean()), float(degrees[1].mean())
     reasons = []
@@ -136,8 +137,8 @@ def measure_drift(
         reasons.append(f"columns have shifted ({', '.join(shifted[:3])}{more})")
     if degree.psi > 0.25 and degree.beyond_chance:
         reasons.append(f"degrees have shifted (mean {means[0]:.1f}, now {means[1]:.1f})")
-    if class_shift is not None and class_shift.psi > 0.05 and class_shift.beyond_chance:
-        name = max(classes, key=lambda name: abs(classes[name][1] - classes[name][0]))
+    if moved or (class_shift is not None and class_shift.psi > 0.05 and class_shift.beyond_chance):
+        name = max(moved or classes, key=lambda name: abs(classes[name][1] - classes[name][0]))
         was, now = (f"{100 * share:.1f} %" for share in classes[name])
         reasons.append(f"predicted classes have shifted (most of all {name}, {was} before and {now} now)")
     if far > 0.03 + norm.ppf(0.999) * np.sqrt(0.03 / m):
@@ -236,6 +237,17 @@ def _class_shares(
     names = {class_name(before, int(c)): (float(a), float(b)) for c, a, b in zip(large, *shares, strict=True)}
     beyond_chance = len(large) > 1 and bool(chi2_contingency(counts).pvalue < 1e-3)
     return names, Shift("classes", float(np.abs(shares[0] - shares[1]).sum() / 2), beyond_chance)
+
+
+def _moved(classes: dict[str, tuple[float, float]], n: int, m: int) -> list[str]:
+    """Classes whose share is 1.5 times what it was, or less than two thirds, beyond chance."""
+    level, found = norm.ppf(1 - 5e-4 / max(len(classes), 1)), []
+    for name, (was, now) in classes.items():
+        both = (n * was + m * now) / (n + m)
+        z = abs(now - was) / np.sqrt(both * (1 - both) * (1 / n + 1 / m) + 1e-12)
+        if z > level and not 1 / 1.5 < now / max(was, 1e-12) < 1.5:
+            found.append(name)
+    return found
 
 
 def _far(old: np.ndarray, new: np.ndarray, random: np.random.Generator, most: int = 3_000) -> float:
