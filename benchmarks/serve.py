@@ -233,7 +233,7 @@ def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) 
     free = [names[i] for i in classifier.unlabelled().tolist()]
     wanted: dict[tuple[str, ...], dict[str, str]] = {}  # classes that there are -> node -> label
     classes: dict[str, list[str]] = {}
-    pool = draw.sample(names, 300)
+    pool = draw.sample(names, min(300, len(names)))
 
     def labels() -> dict[str, str]:
         key = tuple(f"{name}: {nodes}" for name, nodes in classes.items())
