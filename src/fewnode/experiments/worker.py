@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
-from torch import Tensor
 
 from ..datasets.loading import open_dataset
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method, versions
-from ..tasks import ClassSplit, Tasks, draw_tasks
-from ..training.evaluate import score_tasks, summarize
+from ..tasks import ClassSplit, draw_tasks
+from ..training.evaluate import evaluate
 from ..training.loop import Callback, fit
 from .grid import Run
 from .rows import FORMAT, Row
@@ -65,16 +64,20 @@ class Bench:
         shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
         # the pool of test tasks: the same for every method and every repetition
         tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=500, seed=0)
-        assert tasks.query_y is not None
         began = time.perf_counter()
         settings = {**shape, "seed": run.seed, "inductive": run.inductive, **run.options}
         model = fit(run.method, graph, split, callback=callback, **settings)
         trained = time.perf_counter()
-        predicted = score_tasks(model, graph, tasks).argmax(-1).cpu()
-        tested = time.perf_counter()
+        found = evaluate(model, graph, tasks=tasks, allow_seen=True)
+        tested, queries = time.perf_counter(), tasks.query.shape[1]
         return {
             **_row(run, "ok"),
-            **_scores(torch.eq(predicted, tasks.query_y), tasks, graph),
+            "accuracy": round(found.accuracy, 6),
+            "interval": round(found.interval, 6),
+            "pool": hashlib.sha256(tasks.support.numpy().tobytes() + tasks.query.numpy().tobytes()).hexdigest()[:16],
+            "queries": queries,
+            "correct": (queries * found.per_task).round().long().tolist(),
+            "per_class": {name: [round(recall * asked), asked] for name, (recall, asked) in found.per_class.items()},
             **_training(model),
             "graph": graph.fingerprint[:16],
             "seconds": {"train": round(trained - began, 3), "test": round(tested - trained, 3)},
@@ -125,23 +128,6 @@ def source() -> Row:
 def failure(run: Run, reason: str, seconds: float = 0.0) -> Row:
     """The row of a run that failed."""
     return {**_row(run, "failed"), "reason": " ".join(reason.split()), "seconds": {"total": round(seconds, 3)}}
-
-
-def _scores(correct: Tensor, tasks: Tasks, graph: Graph) -> Row:
-    """Accuracies from ``correct [T, M]``: per task as counts, per class as [correct, of all]."""
-    found = summarize(correct.double().mean(1), tasks)
-    classes = graph.y.cpu()[tasks.query].flatten()
-    right = torch.bincount(classes, correct.flatten().double(), graph.num_classes).long().tolist()
-    asked = torch.bincount(classes, minlength=graph.num_classes).tolist()
-    names = graph.class_names or [str(c) for c in range(graph.num_classes)]
-    return {
-        "accuracy": round(found.accuracy, 6),
-        "interval": round(found.interval, 6),
-        "pool": hashlib.sha256(tasks.support.numpy().tobytes() + tasks.query.numpy().tobytes()).hexdigest()[:16],
-        "queries": correct.shape[1],
-        "correct": correct.sum(1).tolist(),
-        "per_class": {name: [r, a] for name, r, a in zip(names, right, asked, strict=True) if a},
-    }
 
 
 def _training(model: Method) -> Row:
