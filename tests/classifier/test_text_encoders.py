@@ -91,6 +91,19 @@ def test_another_encoder_is_refused(tmp_path):
     assert name == str(tmp_path / "encoder") and len(digest) == 64
 
 
+def test_an_encoder_that_moved_is_found_in_the_cache(tmp_path, cache):
+    text_graph.write_tables(tmp_path)
+    text_graph.write_encoder(tmp_path / "encoder")
+    fitted(tmp_path).save(tmp_path / "m")
+    (tmp_path / "encoder").rename(tmp_path / "gone")
+    text.find_encoder.cache_clear()
+    loaded = FewShotClassifier.load(tmp_path / "m")  # nothing has to be encoded
+    with pytest.raises(InputError, match=r"which is not here.*Put its folder into"):
+        loaded.search("weaving")
+    text_graph.write_encoder(cache / "encoders" / "encoder")
+    assert len(loaded.search("weaving", 3)) == 3
+
+
 def test_auto_takes_what_was_fetched_and_else_says_what_it_would_be_worth(place, cache):
     source = TableSource.of(place / "edges.csv", place / "nodes.csv", **OPTIONS)
     assert HINT in source.infer()[1].notes

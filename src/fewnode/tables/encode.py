@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError
+from ..files import cache_dir
 from .cells import is_missing, numbers
 from .names import option
 from .read import Table
@@ -65,7 +67,13 @@ class TableEncoder:
         if self.text_encoder is None:
             return None
         name, digest = self.text_encoder
-        found = find_encoder(name)
+        try:  # on another machine it may be in the cache
+            found = find_encoder(name if Path(name).exists() else Path(name).name)
+        except InputError as error:
+            raise InputError(
+                f"the texts of the model were read by the encoder {name}, which is not here ({error}). Put its folder "
+                f"into {cache_dir() / 'encoders'}"
+            ) from error
         if found is not None and found.sha256 != digest:
             raise InputError(
                 f"the text encoder {name} is not the one the model was fitted with (SHA-256 {found.sha256[:12]}..., "
