@@ -256,8 +256,7 @@ def find_label_issues(args: argparse.Namespace) -> None:
     table = found.table()
     if args.out is not None:
         write_columns(args.out, table, args.force, args.raw_cells)
-    columns = {name: part if isinstance(part, list) else part.tolist() for name, part in table.items()}
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     document = {"out": args.out, "labelled": found.labelled, "issues": len(found), "listed": rows}
     emit(args, document, "label-issues", shown=rows[:20])
 
