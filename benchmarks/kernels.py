@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from fewnode import Graph, draw_tasks, planted
 from fewnode.graph import operators
+from fewnode.methods.vantage import POOL, Pool
 from fewnode.nn.features import ReducedFeatures
-from fewnode.nn.pseudo_support import POOL, Pool
 
 SIZES = {  # nodes, classes, average degree, columns, words per node
     "cora_full": (19_793, 70, 6.6, 8_710, 60),

@@ -7,7 +7,6 @@ import fewnode
 from fewnode import Graph, Tasks, evaluate, planted, training_view
 from fewnode.methods import vantage as module
 from fewnode.methods.base import cross_entropy
-from fewnode.nn import pseudo_support
 from fewnode.nn.heads import class_means, cosine_scores
 from fewnode.nn.views import NEAR, VIEWS, WORDS
 from fewnode.tasks import draw_tasks
@@ -59,7 +58,7 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
 
 def test_a_large_graph_is_searched_by_a_sample_that_stays_the_same(tiny, fitted, monkeypatch):
     graph, split = tiny
-    monkeypatch.setattr(pseudo_support, "POOL", 100)
+    monkeypatch.setattr(module, "POOL", 100)
     tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 70, 0)  # more tasks than are scored at a time
     fresh = [graph.fresh() for _ in range(2)]
     with torch.no_grad():

@@ -18,13 +18,15 @@ from ..graph.edge_types import EdgeUse
 from ..nn.class_shape import LDAView, Whitening, novel_accuracies, sample_per_class, within_folds
 from ..nn.heads import class_means, one_hot
 from ..nn.landmarks import walk_view
-from ..nn.pseudo_support import Pool, pool_nodes
 from ..nn.views import NEAR, WORDS, Views
 from ..store import MEMORY
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
-SEARCHED = CacheKey[Pool]("views of the nodes searched for pseudo-supports")
+POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
+SHARE = 0.01  # of the pool is the pseudo-support of a class
+
+SEARCHED = CacheKey["Pool"]("views of the nodes searched for pseudo-supports")
 LDA_VIEW = CacheKey[Tensor]("LDA view")
 
 
@@ -223,7 +225,7 @@ class Vantage(Method):
         return total
 
     @torch.no_grad()
-    def _pool(self, graph: Graph, state: list[Tensor]) -> Pool:
+    def _pool(self, graph: Graph, state: list[Tensor]) -> "Pool":
         return Pool(self._parts(state, pool_nodes(graph.num_nodes).to(graph.device)))
 
     @torch.no_grad()
@@ -254,3 +256,46 @@ class Vantage(Method):
             near = products - lengths.square() / 2
             scores = torch.lerp(scores, near, torch.sigmoid(self.distance_weight))
         return scores * self.logit_scale.exp()
+
+
+# --- The pseudo-support of a class: the nodes nearest to the mean of its examples, whatever their labels.
+def pool_nodes(num_nodes: int) -> Tensor:
+    """The nodes of the pool: always the same of the same graph."""
+    if num_nodes <= POOL:
+        return torch.arange(num_nodes)
+    return torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))[:POOL]
+
+
+class Pool:
+    """Nodes as several ``parts [P, d_v]``, whose lengths the caller chooses anew for each search.
+
+    The rows of length one that the parts make side by side are never made: that took as long as a third of a search,
+    and the lengths differ at every check of a training.
+    """
+
+    def __init__(self, parts: Iterable[Tensor]) -> None:
+        self.parts = list(parts)
+        self.squares = torch.stack([part.square().sum(-1) for part in self.parts], -1)
+
+    def __len__(self) -> int:
+        return len(self.squares)
+
+    @property
+    def nearest(self) -> int:
+        """How many nodes make a pseudo-support."""
+        return max(1, round(SHARE * len(self)))
+
+    @torch.no_grad()
+    def pseudo_supports(self, means: Tensor, lengths: Tensor) -> Tensor:
+        """Directions ``[..., d]`` of the mean of the nodes with the largest cosine with each of ``means [..., d]``;
+        part ``v`` of a node is ``lengths[v]`` long."""
+        shrink = (self.squares @ lengths.square()).clamp(min=1e-24).rsqrt()
+        pieces = means.flatten(0, -2).split([part.shape[-1] for part in self.parts], -1)
+        products = means.new_zeros(len(pieces[0]), len(self))
+        for length, piece, part in zip(lengths, pieces, self.parts, strict=True):
+            products.addmm_(length * piece, part.t())
+        chosen = products.mul_(shrink).topk(self.nearest, sorted=False).indices
+        weights = shrink[chosen]
+        sums = [F.embedding_bag(chosen, part, mode="sum", per_sample_weights=weights) for part in self.parts]
+        together = torch.cat([length * each for length, each in zip(lengths, sums, strict=True)], -1)
+        return F.normalize(together, dim=-1).view_as(means)

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from fewnode.nn import pseudo_support as module
-from fewnode.nn.pseudo_support import Pool, pool_nodes
+from fewnode.methods import vantage as module
+from fewnode.methods.vantage import Pool, pool_nodes
 
 
 def unit(row):
