@@ -1,5 +1,6 @@
 """Files and folders: whole or not at all, refused by name if they are damaged or too large."""
 
+import errno
 import json
 import os
 import signal
@@ -54,7 +55,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*a\.json'"):
+    with pytest.raises(OSError, match=r"No space left on the disk: .*'.*a\.json'"):
         files.write_json(file, {"a": 2})
     assert json.loads(file.read_text()) == {"a": 1}
     assert list(tmp_path.iterdir()) == [file]
@@ -386,3 +387,12 @@ def test_numbers_and_plain_texts_stay_as_they_are(value):
 def test_the_text_comes_back(text):
     assert guarded(text) == text or unguarded(guarded(text)) == text
     assert guarded(text)[:1] not in ("=", "@")
+
+
+def test_a_full_disk_is_told_with_the_file_and_the_bytes_whichever_library_met_it(tmp_path):
+    told = r"No space left on the disk: 1,000 bytes were written, more are needed, [\d,]+ are free"
+    with pytest.raises(OSError, match=told) as caught, files.whole_folder(tmp_path / "m") as fresh:
+        (fresh / "a").write_bytes(bytes(1000))
+        raise RuntimeError("I/O error: No space left on device (os error 28)")  # safetensors' error is none of Python's
+    assert caught.value.filename == str(tmp_path / "m") and caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []

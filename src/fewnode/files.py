@@ -105,10 +105,13 @@ def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[
     path = Path(name)
     try:
         yield path, handle
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            error.filename = str(target)
-        raise
+    except Exception as error:
+        if getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT) and "No space left" not in str(error):
+            raise  # libraries have their own classes for a full disk
+        size = sum(part.stat().st_size for part in (path, *path.rglob("*")) if part.is_file())
+        free = shutil.disk_usage(target.parent).free
+        told = f"No space left on the disk: {size:,} bytes were written, more are needed, {free:,} are free"
+        raise OSError(errno.ENOSPC, told, str(target)) from error
     finally:
         _remove(path)
         if handle >= 0:

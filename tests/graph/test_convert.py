@@ -227,3 +227,11 @@ def test_graphml_there_and_back(tmp_path):
     (tmp_path / "bad.graphml").write_text("<graphml", encoding="utf-8")
     with pytest.raises(InputError, match=r"bad.graphml is no GraphML that can be read"):
         Graph.from_graphml(tmp_path / "bad.graphml")
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "rot13"])
+def test_graphml_in_an_unknown_encoding_is_refused(tmp_path, encoding):
+    path = tmp_path / "g.graphml"
+    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><graphml></graphml>')
+    with pytest.raises(InputError, match=r"g\.graphml is no GraphML that can be read"):
+        Graph.from_graphml(path)

@@ -443,3 +443,22 @@ def test_a_small_file_with_very_many_cells_is_refused_before_it_is_read(tmp_path
     for name, cells in (("e.parquet", "22,000,000"), ("e.jsonl", "25,005,000")):
         with pytest.raises(InputError, match=rf"{name} holds {cells} cells or more; at most 20,000,000 .*--raise-"):
             tables.read_columns(tmp_path / name)
+
+
+def test_an_archive_with_the_name_of_an_array_is_refused(write, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.zeros((4, 2), np.float32))
+    (tmp_path / "x.npz").rename(tmp_path / "x.npy")
+    with pytest.raises(InputError, match=r"x\.npy is damaged .*write it with numpy\.save"):
+        tables.graph_tables(write("e.csv", EDGES), write("n.csv", NODES), features=tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("weight", ["3e38", "1e-38", "1e16"])
+def test_weights_that_single_precision_cannot_add_are_refused(write, weight):
+    edges = write("e.csv", f"source,target,w\na,b,1\nb,c,{weight}\n")
+    with pytest.raises(InputError, match=rf"e\.csv, row 2 .*the weight is {weight}; .* from 1e-15 to 1e15"):
+        tables.graph_tables(edges, write("n.csv", NODES), weight_column="w")
+
+
+def test_both_ends_in_one_column_are_refused(write):
+    with pytest.raises(InputError, match=r"column 'source' cannot be source and target; name it once"):
+        tables.graph_tables(write("e.csv", EDGES), source_column="source", target_column="source")

@@ -579,28 +579,28 @@ def load(
         if not torch.equal(parts["y"], y):
             return None
         check_finite(parts)
-    if space is not None:
-        parts |= {name: space.open(name) for name in ("x", "log_known", "predictions", "features")}
-    if sources is None:
-        means = tuple(parts[f"mean_{i}"] for i in range(sum(name.startswith("mean_") for name in parts)))
-        columns, links = parts["columns"], parts["links"].float()
-        given = parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns
-        sources = ViewSources(*given, parts.get("blocks"))
-    pca = ViewPCA(parts["pca.mean"], parts["pca.components"])
-    names = [part.name for part in fields(KnownClassModel) if part.name != "penalty"]
-    learned = {name: parts[f"known.{name}"] for name in names}
-    pipeline = Pipeline(sources, pca, KnownClassModel(**learned, penalty=float(parts["known.penalty"])))
-    moments, reference = _moments(parts, "moments"), None
-    if "reference.x" in parts:
-        rows, known = (parts["reference.x"].float(), parts["reference.features"]), pipeline.known
-        fold = None
-        if "fold.weights" in parts:  # whose penalty, scales and mix are those of the whole model
-            fold = replace(known, weights=parts["fold.weights"], hops=parts["fold.hops"])
-        moments_then = _moments(parts, "reference")
-        reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
-    x = parts["x"].float() if space is None else parts["x"]
-    made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
-    return OpenSetModel(classes, *made, moments, document.simulated, reference, pipeline, use=document.edges)
+        if space is not None:
+            parts |= {name: space.open(name) for name in ("x", "log_known", "predictions", "features")}
+        if sources is None:
+            means = tuple(parts[f"mean_{i}"] for i in range(sum(name.startswith("mean_") for name in parts)))
+            columns, links = parts["columns"], parts["links"].float()
+            given = parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns
+            sources = ViewSources(*given, parts.get("blocks"))
+        pca = ViewPCA(parts["pca.mean"], parts["pca.components"])
+        names = [part.name for part in fields(KnownClassModel) if part.name != "penalty"]
+        learned = {name: parts[f"known.{name}"] for name in names}
+        pipeline = Pipeline(sources, pca, KnownClassModel(**learned, penalty=float(parts["known.penalty"])))
+        moments, reference = _moments(parts, "moments"), None
+        if "reference.x" in parts:
+            rows, known = (parts["reference.x"].float(), parts["reference.features"]), pipeline.known
+            fold = None
+            if "fold.weights" in parts:  # whose penalty, scales and mix are those of the whole model
+                fold = replace(known, weights=parts["fold.weights"], hops=parts["fold.hops"])
+            moments_then = _moments(parts, "reference")
+            reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
+        x = parts["x"].float() if space is None else parts["x"]
+        made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
+        return OpenSetModel(classes, *made, moments, document.simulated, reference, pipeline, use=document.edges)
 
 
 def _moments(parts: Mapping[str, Tensor], prefix: str) -> Moments:
