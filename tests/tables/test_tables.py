@@ -98,7 +98,9 @@ def test_text_column_becomes_counts_of_words(write):
     assert made["feature_names"] == ("blue", "grey", "red", "whale", "wolf")
     dense = made["x"].toarray()
     assert dense.tolist() == [[0, 0, 1, 0, 1], [0, 1, 0, 0, 1], [2, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
-    again = tables.graph_tables(write("edges.csv", EDGES), nodes, text_column="title", vocabulary=("wolf", "fox"))
+    known = {"id_column": "id", "label_column": "label", "text_column": "title"}
+    words = tables.TableEncoder(words=("wolf", "fox"))
+    again = tables.graph_tables(write("edges.csv", EDGES), nodes, encoder=words, **known)
     assert again["feature_names"] == ("wolf", "fox")
     assert again["x"].toarray().tolist() == [[1, 0], [1, 0], [0, 0], [0, 0]]
 

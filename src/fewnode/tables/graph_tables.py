@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -65,7 +65,6 @@ def read_graph(
     decimal: str | None = None,
     max_classes: int = 1000,
     encoder: TableEncoder | None = None,
-    vocabulary: Sequence[str] | None = None,
     text_encoder: str = "words",
     **columns: Any,
 ) -> GraphTables:
@@ -85,7 +84,6 @@ def read_graph(
         decimal: the decimal mark, where it cannot be told.
         max_classes: refuse a column of labels with more different values, which is hardly one.
         encoder: what was fitted to the columns of another table, to read this one in the same way.
-        vocabulary: words of the text, where a model brings them.
         text_encoder: a pretrained encoder that reads texts beside their words: a folder or name, "auto" for the best
             that is installed, or "words" for none.
         columns: ``id_column``, ``label_column`` and ``title_column`` ('' for none), ``text_column``,
@@ -113,7 +111,6 @@ def read_graph(
     label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
     found |= _labels(schema, label_table, label_roles, all_nodes, notes, multi_label, max_classes)
     fitted = encoder or TableEncoder()
-    fitted = fitted if vocabulary is None else replace(fitted, words=tuple(vocabulary))
     if encoder is None:
         fitted, told = choose_text_encoder(all_nodes.table, schema.nodes, fitted, str(text_encoder))
         notes += told
