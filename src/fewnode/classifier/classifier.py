@@ -540,7 +540,7 @@ class FewShotClassifier:
         if graph.space is not None:
             raise InputError("new nodes cannot be joined to a graph in a store; import it again with them")
         (_, schema), model = self._fitted(), self.open_set_model(inductive=True)
-        new = NewNodes.of(graph, schema, model, *new_nodes_of(graph, schema, self.source, nodes, edges))
+        new = NewNodes.of(graph, schema, model, *new_nodes_of(model.use.seen(graph), schema, self.source, nodes, edges))
         return new.predicted(graph, task, model)
 
     def find(self, label: str | None = None, top: int = 100) -> Candidates:

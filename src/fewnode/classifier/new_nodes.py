@@ -293,12 +293,18 @@ def new_nodes_of(
 ) -> tuple[Graph, NewEdges]:
     """New nodes, and the edges that join them to old ones and to each other, if there are any, in any form.
 
-    Nodes are a ``Graph`` or a table (a file, a DataFrame or a list of records), edges a table, or pairs of names and a
-    weight. Columns have the names and the meaning of those of the ``source``; labels may be left out.
+    Nodes are a ``Graph`` or a table (a file, a DataFrame or a list of records). Edges are pairs of names and a weight;
+    beside a table, a table as well. Columns are called as those of the ``source``; labels may be left out.
     """
     columns, options = ({}, {}) if source is None else (source.columns, source.options)
     kind, by_file = columns.get("edge_type_column"), options.get("type_per_file", False)
     given = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
+    if isinstance(nodes, Graph):
+        inside, first = nodes.edge_arrays(), graph.num_nodes
+        names = nodes.node_names or [str(i) for i in range(first, first + nodes.num_nodes)]
+        each = inside.get("edge_weight", np.ones(inside["edge_index"].shape[1]))
+        among = ((names[a], names[b], weight) for a, b, weight in zip(*inside["edge_index"], each, strict=True))
+        edges = [*(edges or ()), *among]
     if edges is None or (isinstance(edges, list | tuple) and not (kind and _are_records(edges))):
         joined = NewEdges.of_pairs(edges or (), given, graph.weights is not None)
     else:
@@ -307,20 +313,7 @@ def new_nodes_of(
         weights = numbers(table, given[2]) if "weight_column" in columns else None
         types = edge_types(table, kind, by_file) if kind or by_file else None
         joined = NewEdges(ends[0], ends[1], weights, types, options.get("directed", False), table.place)
-    if not isinstance(nodes, Graph):
-        return _read_nodes(source, schema, nodes), joined
-    if not len(nodes.indices):
-        return nodes, joined
-    inside, names = nodes.edge_arrays(), nodes.node_names or [str(graph.num_nodes + i) for i in range(nodes.num_nodes)]
-    more: dict[str, Any] = {"directed": nodes.directed, "weights": None, "types": None}
-    for end, part in zip(("source", "target"), inside["edge_index"], strict=True):
-        more[end] = [*getattr(joined, end), *(names[i] for i in part)]
-    if "edge_weight" in inside:
-        more["weights"] = [*(joined.weights or [1.0] * len(joined.source)), *inside["edge_weight"]]
-    if nodes.edge_types is not None:
-        kinds = nodes.edge_types.names
-        more["types"] = [*[""] * len(joined.source), *(kinds[i] for i in inside["edge_type"])]
-    return nodes, replace(joined, **more)
+    return nodes if isinstance(nodes, Graph) else _read_nodes(source, schema, nodes), joined
 
 
 def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -> Graph:
