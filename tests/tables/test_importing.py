@@ -78,12 +78,12 @@ def test_many_buckets_and_batches_give_the_same(tmp_path, monkeypatch):
     assert stored.duplicates == whole.duplicates and stored.class_names == ("0", "1", "2")
 
 
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_weights_are_added_as_in_memory(tmp_path, monkeypatch, both_ways):
+@pytest.mark.parametrize("back", [None, 1.0, 3.0])  # the weights of the same edges the other way, if they are there
+def test_weights_are_added_as_in_memory(tmp_path, monkeypatch, back):
     rng = np.random.default_rng(0)
     pairs, weight = rng.integers(0, 50, (2, 400)), rng.integers(1, 9, 400) / 4
-    if both_ways:
-        pairs, weight = np.concatenate([pairs, pairs[::-1]], 1), np.concatenate([weight, weight])
+    if back is not None:
+        pairs, weight = np.concatenate([pairs, pairs[::-1]], 1), np.concatenate([weight, back * weight])
     rows = (f"n{a},n{b},{w}\n" for (a, b), w in zip(pairs.T, weight, strict=True))
     given = tables(tmp_path, "id\n" + "".join(f"n{i}\n" for i in range(50)), "source,target,w\n" + "".join(rows))
     import_tables(**given, out=tmp_path / "g.store", weight_column="w")
