@@ -32,10 +32,9 @@ def write(form: str, answers: Mapping[str, Mapping[str, Answer]], about: Mapping
             records.append({"id": node, "fields": fields, "metadata": {"node": node}, "responses": {"label": given}})
         elif form == "label-studio.json" and said:
             records.append({"data": data, "annotations": [_annotation(who, one) for who, one in said.items()]})
-    if form == "label-studio.json":
-        return json.dumps(records, ensure_ascii=False, indent=1).encode("utf-8", "replace")
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    return "".join(lines).encode("utf-8", "replace")
+    lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    text = "[" + ",\n".join(lines) + "]\n" if form == "label-studio.json" else "".join(f"{line}\n" for line in lines)
+    return text.encode("utf-8", "replace")
 
 
 def _annotation(who: str, answer: Answer) -> dict[str, Any]:

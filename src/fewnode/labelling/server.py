@@ -141,7 +141,7 @@ class Guard:
         if (who := self.sessions.get(request.cookies.get(self.cookie, ""))) is None:
             return PlainTextResponse(
                 "Open the address that `fewnode label` printed. It works once: for another browser, take a new link "
-                "from *People* on the page, or start `fewnode label` again.\n",
+                "under Answers on the page, or start `fewnode label` again.\n",
                 401,
             )
         request.scope["who"] = who
@@ -305,21 +305,16 @@ class LabelServer:
         name, session = request.path_params["name"], self.session
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         if name in exchange.FORMATS:
-            place = name_index(session.graph, list(session.labels.answers))
-            answers = {node: people for node, people in session.labels.answers.items() if node in place}
-            about = {node: self.browser.about(place[node]) for node in answers}
-            return Response(exchange.write(name, answers, about), media_type="application/json", headers=headers)
+            with session.lock:
+                place = name_index(session.graph, list(session.labels.answers))
+                answers = {node: people for node, people in session.labels.answers.items() if node in place}
+                data = exchange.write(name, answers, {node: self.browser.about(place[node]) for node in answers})
+            return Response(data, media_type="application/json", headers=headers)
         what, _, kind = name.partition(".")
-        made = {
-            "support": session.support_table,
-            "predictions": session.predictions_table,
-            "labels": session.labels_table,
-        }
-        if what not in made or kind not in TABLES:
-            raise InputError(
-                f"there is no file {name!r}; there are {', '.join(made)} (.csv, .parquet), {exchange.FORMATS}"
-            )
-        columns = made[what]()
+        if what not in ("support", "predictions", "labels") or kind not in TABLES:
+            there = "support, predictions and labels (.csv, .parquet)"
+            raise InputError(f"there is no file {name!r}; there are {there}, {', '.join(exchange.FORMATS)}")
+        columns = getattr(session, f"{what}_table")()
         if not columns["id"]:
             raise InputError("there is no example yet: give a node to a class first")
         with tempfile.TemporaryDirectory() as folder:

@@ -351,14 +351,17 @@ class LabelSession:
         ``by`` is that of ``suggest``, or "open" (people differ or are unsure) or "issues" (the label in the graph is
         doubtful). A share ``twice`` of the nodes is asked of two people.
         """
+        doubtful = self.issues() if by == "issues" else {}  # takes long the first time: nobody waits for it
         with self.lock:
             answers, now = self.labels.answers, time.monotonic()
             recent = [(other, nodes) for other, (then, nodes) in self.handed.items() if now - then < 600]
-            taken = {node for other, nodes in recent for node in nodes if who != other not in answers.get(node, {})}
+            taken = {
+                node for other, nodes in recent for node in nodes if other != who and other not in answers.get(node, {})
+            }
             if by == "open":
                 found = [node for node, people in answers.items() if agreed(people) is None]
             elif by == "issues":
-                found = [node for node in self.issues() if node not in answers]
+                found = [node for node in doubtful if node not in answers]
             else:
                 once = [node for node, people in answers.items() if len(people) == 1 and who not in people]
                 found = [node for node in self._unlabelled(once) if zlib.crc32(node.encode()) < self.twice * 2**32]
