@@ -84,7 +84,6 @@ class Comparison(NamedTuple):
     interval: float
 
 
-@methods_in_one_thread
 class Growth(NamedTuple):
     """What ``grow`` did: how many nodes have a label now, and how many another one; classes that are known now, and
     those that have too few labels yet, with their numbers of labels."""
@@ -95,6 +94,7 @@ class Growth(NamedTuple):
     waiting: dict[str, int]
 
 
+@methods_in_one_thread
 class FewShotClassifier:
     """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
 
