@@ -382,9 +382,10 @@ def _train(
     started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
     per_step, seen = settings.tasks_per_step, callback is None and is_first() and sys.stderr.isatty()
     columns = "{task.description}", BarColumn(), MofNCompleteColumn()
-    bar = Bars(*columns, console=Console(stderr=True), transient=True, disable=not seen)
+    bar = Bars(*columns, console=Console(stderr=True), transient=True)
     shown = bar.add_task("training", total=settings.steps)
-    bar.start()
+    if seen:
+        bar.start()
     try:
         if not state.curve:  # what training has to beat is where it starts
             state.check(episodes.validate(model))
@@ -408,7 +409,8 @@ def _train(
     except KeyboardInterrupt:
         notes.append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
     finally:
-        bar.stop()
+        if seen:
+            bar.stop()
     if state.best_weights:
         _restore(model, state.best_weights)
     model.card = replace(
