@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import jinja2
+import torch
 
 from .. import __version__
 from ..classifier.commands import Say
@@ -359,6 +360,7 @@ def serve(
     token = None if token_file is None else _token(token_file)
     if not is_loopback(host):
         say("note: this is plain HTTP: put a reverse proxy with TLS before it, or others can read requests and token")
+    torch.set_num_threads(1)  # requests are answered side by side; and a thread pool would not survive a fork
     service, limits = Service(folder, say), limits or Limits()
     listening = listening_at(host, port)
     where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -413,17 +415,14 @@ def _work(*given: Any) -> None:
         signal.signal(stop, signal.SIG_DFL)  # until uvicorn has its own handlers
     with suppress(OSError, AttributeError):  # other systems than Linux
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    try:
-        given[0].load()  # before it takes requests that another worker could answer
-        _answer(*given)
-    except InputError as error:
-        given[0].say(f"fewnode: {error}")
-        os._exit(2)
+    _answer(*given)
 
 
 def _supervise(n: int, given: tuple[Any, ...], say: Say) -> None:
-    """Keep ``n`` processes that answer. They are copies of this one, which has the libraries but no thread yet."""
-    _import_encoders()  # once for all
+    """Keep ``n`` processes that answer. They are copies of this one, which has loaded libraries and model for all of
+    them and has no other thread."""
+    given[0].load()
+    _import_encoders()
     context = multiprocessing.get_context("fork")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     workers: list[Any] = []
@@ -435,8 +434,6 @@ def _supervise(n: int, given: tuple[Any, ...], say: Say) -> None:
             wait([worker.sentinel for worker in workers])
             for worker in [worker for worker in workers if not worker.is_alive()]:
                 workers.remove(worker)
-                if worker.exitcode == 2:
-                    raise InputError("the model cannot be served; a worker said why")
                 say(f"note: a worker ended ({worker.exitcode}); another takes its place")
                 time.sleep(0.2)
     except KeyboardInterrupt:
