@@ -131,12 +131,6 @@ class TableSource:
         texts = {name: [*table.text(name, "columns"), ""] for name in columns or plain}  # the last: no row
         return {name: [values[i] for i in order] for name, values in texts.items()}
 
-    @property
-    def text_column(self) -> str | None:
-        """The column of texts, the first if there are several."""
-        given = self.columns.get("text_column")
-        return given if given is None or isinstance(given, str) else given[0]
-
 
 def _absolute(paths: Files | None) -> Names:
     if paths is None:

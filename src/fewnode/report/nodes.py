@@ -75,10 +75,10 @@ class NodeRows:
         return {**row, "title": title, "text": row.get("text") or max(row.values(), key=len, default=title)}
 
     def summary(self, node: int, label: int = -1) -> str:
-        """The longest value, or the first three features, in one line: of a long text the part with the words that
-        tell the class ``label``."""
-        row = self.row(node)
-        texts = [value for _, value in row]
+        """The longest value beside the title, or the first three features, in one line: of a long text the part with
+        the words that tell the class ``label``."""
+        row, title = self.row(node), self.title(node)
+        texts = [value for _, value in row if " ".join(value.split()) != title]
         if not self.columns and len(row) > 1:
             texts = [", ".join(f"{name} {value}" for name, value in row[:3])]
         text = " ".join(max(texts, key=len, default="").split())
@@ -89,4 +89,4 @@ class NodeRows:
         found = [(word.start(), told.get(word[0].casefold(), 0.0)) for word in re.finditer(r"\w+", text)]
         sums = [sum(w for at, w in found if start <= at < start + 150) for start, _ in found]
         start = found[int(np.argmax(sums))][0] if any(sums) else 0
-        return text[:160] if start + 160 <= 160 else f"… {text[start : start + 158]}"
+        return f"… {text[start : start + 158]}" if start else text[:160]

@@ -14,6 +14,7 @@ from ..classifier.open_set import OpenSetTask
 from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
 from ..files import PathLike, atomic_write
+from ..tables.schema import flagged
 from ..tables.write import check_writable
 from .nodes import NodeRows
 from .templating import render
@@ -35,8 +36,9 @@ def write_predictions_page(
     graph, support = classifier.graph, classifier.support
     if graph is None or support is None:
         raise InputError("a page needs an adapted classifier: call attach(graph) and adapt({class: [nodes]}) first")
-    text = None if classifier.source is None or not classifier.on_fitted_graph else classifier.source.text_column
-    answers, about = Answers(found, threshold, thresholds), NodeRows(classifier, [text] if text else [])
+    source = classifier.source if classifier.on_fitted_graph else None
+    texts = () if source is None else flagged(source.columns, "text")
+    answers, about = Answers(found, threshold, thresholds), NodeRows(classifier, texts)
     choice = torch.full((graph.num_nodes,), -1)
     choice[found.nodes] = answers.choice
     about.tell(choice.numpy())
