@@ -255,9 +255,10 @@ def write_graphml(graph: "Graph", path: PathLike, predictions: Any, attributes: 
     import networkx
 
     columns: dict[str, Any] = {"name": graph.node_names or [str(i) for i in range(graph.num_nodes)]}
+    columns |= {"title": graph.node_titles} if graph.node_titles else {}
     columns |= {"label": node_labels(graph)} if bool((graph.y >= 0).any()) else {}
     for name, values in ({} if predictions is None else predictions.table()).items():
-        if name != "id":
+        if name not in ("id", "title"):
             place = dict(zip(predictions.nodes.tolist(), values, strict=True))
             columns["predicted" if name == "label" else name] = [place.get(i) for i in range(graph.num_nodes)]
     for name, values in attributes.items():

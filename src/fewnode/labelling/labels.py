@@ -91,11 +91,11 @@ class Labels:
             return self._back(step.who)
         if step.do == "redo":
             step = _last([one for one in self.undone if one.who == step.who], "redo")
-        classes, about, answers = self._outcome(step)
-        changed = {key: answer for key, answer in answers.items() if self._answer(*key) != answer}
-        if classes == self.classes and about == self.about and not changed:
+        made = self._outcome(step)
+        changed = {key: answer for key, answer in made.answers.items() if self._answer(*key) != answer}
+        if made.classes == self.classes and made.about == self.about and not changed:
             raise InputError("that changes nothing: it is so already")
-        return Change(step, classes, about, changed)
+        return replace(made, answers=changed)
 
     def _back(self, who: str) -> Change:
         """What takes the last step of a person back; what others have done since stays."""
@@ -111,38 +111,32 @@ class Labels:
     def _answer(self, node: str, who: str) -> Answer | None:
         return self.answers.get(node, {}).get(who)
 
-    def _outcome(
-        self, step: Step
-    ) -> tuple[tuple[str, ...], Mapping[str, str], Mapping[tuple[str, str], Answer | None]]:
-        """Classes, their descriptions and answers after a step."""
+    def _outcome(self, step: Step) -> Change:
+        """Classes, their descriptions and the answers that a step is about, after it."""
         one_of("step", step.do, ("class", "label", "take", "skip", "rename", "merge", "remove", "describe"))
         classes, about, text = self.classes, self.about, step.text
         if text is not None and len(text) > 4000:
             raise InputError(f"a text of {len(text):,} letters; write at most 4,000")
         if step.do == "class":
             name = self._fresh(step.name)
-            return (*classes, name), {**about, name: text} if text else about, {}
+            return Change(step, (*classes, name), {**about, name: text} if text else about, {})
         if step.do == "describe":
             name = one_of("class", step.name.strip(), (*classes, *self.known, self.other))
-            return classes, {**about, name: text or ""}, {}
+            return Change(step, classes, {**about, name: text or ""}, {})
         if step.do in ("take", "skip", "label"):
             if not step.nodes:
                 raise InputError("no node is selected; choose one or more first")
             keys = [(node, SETTLED if step.settle else step.who) for node in step.nodes]
             if step.do == "take":
-                return classes, about, dict.fromkeys([*keys, *((node, SETTLED) for node in step.nodes)])
+                return Change(step, classes, about, dict.fromkeys([*keys, *((node, SETTLED) for node in step.nodes)]))
             if step.do == "skip":
                 free = [key for key in keys if (former := self._answer(*key)) is None or not former.label]
-                return classes, about, dict.fromkeys(free, Answer(SKIPPED))
+                return Change(step, classes, about, dict.fromkeys(free, Answer(SKIPPED)))
             name = self._learnable(step.label.strip())
             if name not in (*classes, *self.known, self.other):
                 classes = (*classes, self._fresh(name))
-            before = {key: (self._answer(*key) or Answer("")).text for key in keys}
-            return (
-                classes,
-                about,
-                {key: Answer(name, step.unsure, before[key] if text is None else text) for key in keys},
-            )
+            texts = {key: (self._answer(*key) or Answer("")).text if text is None else text for key in keys}
+            return Change(step, classes, about, {key: Answer(name, step.unsure, texts[key]) for key in keys})
         if not classes:
             raise InputError("there is no class of your own yet")
         name = one_of("class of your own", step.name.strip(), classes)
@@ -154,14 +148,14 @@ class Labels:
         }
         rest, left = {key: value for key, value in about.items() if key != name}, tuple(c for c in classes if c != name)
         if step.do == "remove":
-            return left, rest, dict.fromkeys(members)
+            return Change(step, left, rest, dict.fromkeys(members))
         if step.do == "rename":
             to = self._fresh(step.to, besides=name)
             left = tuple(to if c == name else c for c in classes)
             rest |= {to: about[name]} if name in about else {}
         else:
             to = self._learnable(one_of("class", step.into.strip(), (*left, *self.known, self.other)))
-        return left, rest, {key: answer._replace(label=to) for key, answer in members.items()}
+        return Change(step, left, rest, {key: answer._replace(label=to) for key, answer in members.items()})
 
     def _learnable(self, name: str) -> str:
         if name in self.small:
