@@ -210,12 +210,18 @@ def speed(folder: str, rounds: int = 4, size: int = 200) -> None:
             row["nodes_per_second"] = round(sustained(ports[i], names, 5.0))
             row["memory_after_mb"] = memory((one, two)[i].pid)
             write(row)
-    for workers in (1, 4):
+    workers(folder)
+
+
+def workers(folder: str) -> None:
+    """Throughput and memory of one worker and of four, after a few of all requests."""
+    names = node_names(folder)
+    for count in (1, 4):
         port = free_port()
-        with service(folder, port, workers) as (one, start):
-            row = {"what": f"fewnode serve --workers {workers}", "nodes": len(names), "start_s": round(start, 2)}
+        with service(folder, port, count) as (one, start):
+            row = {"what": f"fewnode serve --workers {count}", "nodes": len(names), "start_s": round(start, 2)}
             row["nodes_per_second"] = round(sustained(port, names, 5.0))
-            paced(port, [new(i) for i in range(50)])
+            paced(port, [{"new_nodes": [{"id": f"new {i}", "text": "graph"}]} for i in range(50)])
             write(row | {"memory_after_mb": memory(one.pid)})
 
 
@@ -330,14 +336,40 @@ def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) 
     write(row | {"seconds": round(time.perf_counter() - started)})
 
 
-def table() -> None:
-    for line in ROWS.read_text().splitlines():
-        print(json.loads(line))
+def table() -> str:
+    """The newest rows of each kind."""
+    rows = {(row["what"], row["nodes"]): row for row in map(json.loads, ROWS.read_text().splitlines())}
+    lines = [
+        "| | nodes | start (processor) | 1 known node, p50 / p99 (processor) | 1 new node, 5 edges | nodes a second | "
+        "memory | load |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for (what, nodes), row in rows.items():
+        if what == "storm":
+            continue
+        start = f"{row['start_s']:.1f} s" + (f" ({row['start_cpu_s']:.1f} s)" if "start_cpu_s" in row else "")
+        cells = [what, f"{nodes:,}", start]
+        for name in ("one_known", "one_new"):
+            one = row.get(name)
+            told = one and f"{one['p50_ms']:.0f} / {one['p99_ms']:.0f} ms ({one['cpu_ms']:.1f} ms)"
+            cells.append(told or "")
+        memory = row["memory_after_mb"]
+        cells += [f"{row['nodes_per_second']:,}", f"{memory['pss']:,.0f} / {memory['private_dirty']:,.0f} MB"]
+        cells += [f"{row['load']:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    for row in (row for (what, _), row in rows.items() if what == "storm"):
+        lines += [
+            "",
+            f"{row['requests']:,} requests to a model of {row['nodes']:,} nodes, of which {row['malformed']:,} were "
+            f"malformed, with {row['kills']} kills and {row['swaps']} replaced models: {row['wrong']} wrong answers, "
+            f"{row['lost']} times a class was lost, {row['error_500']} failures of the service (status 500).",
+        ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
     if "--table" in sys.argv:
-        table()
+        print(table())
     else:
         for model in sys.argv[2:]:
-            {"speed": speed, "storm": storm}[sys.argv[1]](model)
+            {"speed": speed, "storm": storm, "workers": workers}[sys.argv[1]](model)
