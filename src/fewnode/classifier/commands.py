@@ -13,7 +13,7 @@ import torch
 from ..errors import InputError
 from ..files import PathLike, readable, work_folder
 from ..graph import Graph
-from ..store import STORE, Engine
+from ..store import STORE, Engine, one_thread
 from ..tables import check_writable, find_id, read_columns
 from ..tables.write import writing_columns
 from ..tasks import ClassSplit
@@ -175,6 +175,7 @@ class PredictedTables:
     found: Predictions | None = None
 
 
+@one_thread
 def predict_tables(
     folder: PathLike,
     support: PathLike,
@@ -262,6 +263,7 @@ class EvaluatedTables:
     found: Evaluation
 
 
+@one_thread
 def evaluate_tables(
     folder: PathLike,
     *,
