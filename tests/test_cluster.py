@@ -123,8 +123,6 @@ def test_a_lost_machine_changes_no_bit(machines, tmp_path):
 
     engine = Slow(memory=memory)
     assert engine.slots == 2
-    with pytest.raises(InputError, match=r"does not see /nowhere/g\.store: give a folder that all machines share"):
-        engine.check("/nowhere/g.store")
     made = views(open_store(tmp_path / "two.store", engine=engine, progress=progress))
     for name, one, other in zip(VIEWS, expected, made, strict=True):
         assert one.equal(other), name

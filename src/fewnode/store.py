@@ -12,9 +12,9 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ContextDecorator, ExitStack, contextmanager, suppress
+from contextlib import ContextDecorator, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, lru_cache
 from inspect import isfunction, isgeneratorfunction
 from itertools import islice, pairwise
 from pathlib import Path
@@ -146,23 +146,11 @@ one_thread = OneThread()
 
 
 def methods_in_one_thread(cls: type[Result]) -> type[Result]:
-    """A class all of whose public methods compute in one thread."""
+    """A class all of whose public methods compute in one thread; generators see to it themselves."""
     for name, method in vars(cls).copy().items():
-        if isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, _in_one_thread(method))
+        if isfunction(method) and not isgeneratorfunction(method) and not name.startswith("_"):
+            setattr(cls, name, one_thread(method))
     return cls
-
-
-def _in_one_thread(method: Callable[..., Any]) -> Callable[..., Any]:
-    if not isgeneratorfunction(method):
-        return one_thread(method)
-
-    @wraps(method)
-    def generated(*args: Any, **options: Any) -> Iterator[Any]:
-        with one_thread:
-            yield from method(*args, **options)
-
-    return generated
 
 
 # Files of arrays
@@ -675,8 +663,6 @@ class Engine(Protocol):
 
     def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
 
-    def check(self, path: str) -> None: ...
-
 
 class RayPieces:
     """Pieces of work as tasks of Ray: each takes files and leaves files, or gives back what is small; one that was lost
@@ -737,23 +723,6 @@ class RayPieces:
                 "the same command goes on with the pieces that are done"
             ) from error
         return found
-
-    def check(self, path: str) -> None:
-        """Refuse a path that some machine of the cluster does not see."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        for node in self.ray.nodes():
-            if node["Alive"] and node["Resources"].get("CPU", 0) >= 1:
-                there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-                task = self.ray.remote(os.path.exists).options(num_cpus=1, scheduling_strategy=there, max_retries=3)
-                seen = True
-                with suppress(self.ray.exceptions.RayError):  # a machine that was lost meanwhile gets no work either
-                    seen = self.ray.get(task.remote(path))
-                if not seen:
-                    raise InputError(
-                        f"the machine {node['NodeManagerHostname']} of the cluster does not see {path}: give a folder "
-                        "that all machines share under the same name"
-                    )
 
 
 AHEAD = 2  # tasks handed to the cluster for each that it can do at once: no machine waits for the next one

@@ -20,7 +20,7 @@ from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized
 from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.views import WORDS, Views, ViewSources, neighbour_lists
-from ..store import MEMORY, Space, rows_at
+from ..store import MEMORY, Space, one_thread, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
 from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot, shuffled
@@ -402,6 +402,7 @@ class OpenSetTask:
         other = last.utilities(features, features.new_zeros(len(features), 0, last.width))[:, -1]
         return torch.stack([torch.zeros_like(other), *columns, other], 1)
 
+    @one_thread
     def probabilities(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, classes]`` in the order of ``classes``."""
         joint = self.priors.probabilities(self.utilities(nodes), self._known(nodes))

@@ -34,8 +34,6 @@ def open_store(
     store = Store(path)
     if memory is None:
         memory = default_memory() if engine is None else engine.memory
-    if engine is not None:
-        engine.check(str(store.folder))
     arrays, space = store.arrays, Space(store.folder, memory, progress, engine)
     with reading(store.folder, REMEDY):
         parts = {name: space.mapped(array) for name, array in arrays.items()}
