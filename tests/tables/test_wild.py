@@ -623,7 +623,7 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
             {"features": "v.npy"},
             ["v.npy, row 1", "NaN"],
         ),
-        ({"e.csv": EDGES, "n.csv": NODES, "v.npy": b"no array"}, {"features": "v.npy"}, ["v.npy", "not a readable"]),
+        ({"e.csv": EDGES, "n.csv": NODES, "v.npy": b"no array"}, {"features": "v.npy"}, ["v.npy", "is damaged"]),
         ({"e.csv": EDGES, "n.csv": NODES, "v.npy": array(np.ones(4))}, {"features": "v.npy"}, ["v.npy", "(4,)"]),
         (
             {"e.csv": EDGES, "n.jsonl": '{"id": "a", "v": [1, 2]}\n{"id": "b", "v": [1]}\n'},
