@@ -56,7 +56,7 @@ def open_store(
         features=features,
         node_names=names,
         node_titles=titles,
-        unlisted=parts.get("unlisted"),
+        unlisted=parts["unlisted"].bool() if "unlisted" in parts else None,
         weights=parts.get("weights"),
         edge_types=types,
         space=space,
@@ -73,9 +73,12 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
     """Refuse arrays that are not there, do not fit together or lead outside, before any kernel follows them."""
     sizes = {name: len(part) if part.ndim else 0 for name, part in parts.items()}
     n, classes = sizes.get("y", 0), 1 << 20 if facts.class_names is None else len(facts.class_names)
-    rows = dict.fromkeys(("y", "features"), n) | {name: n + 1 for name in parts if name.endswith(("_ends", "indptr"))}
+    rows = dict.fromkeys(("y", "features", "unlisted"), n) | {
+        name: n + 1 for name in parts if name.endswith(("_ends", "indptr"))
+    }
     inside: dict[str, tuple[float, float]] = {
         "y": (-1, classes - 1),
+        "unlisted": (0, 1),
         "indices": (0, n - 1),
         "x_indices": (0, (facts.width or 0) - 1),
     }
@@ -95,7 +98,7 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
             least, most = part[some].aminmax() if part[some].numel() else (low, low)
             good = good and low <= float(least) <= float(most) <= high  # not of NaN
         total = len(part) if name == "type_arc" else None
-        if good and name in rows and name not in ("y", "features"):
+        if good and name in rows and name not in ("y", "features", "unlisted"):
             good, total = int(part[0]) == 0 and bool((part[1:] >= part[:-1]).all()), int(part[-1])
         lengths = [sizes[other] for other in lists.get(name, ()) if other in parts]
         wrong += [name] * (not good or any(length != total for length in lengths))
@@ -141,7 +144,8 @@ _FACTS = ("self_loops", "duplicates", "class_names", "feature_names", "blocks", 
 
 def _arrays(graph: Graph) -> dict[str, np.ndarray]:
     graph = graph.to("cpu")
-    found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "unlisted", "weights")}
+    found: dict[str, Any] = {name: getattr(graph, name) for name in ("indptr", "indices", "y", "weights")}
+    found["unlisted"] = None if graph.unlisted is None else graph.unlisted.byte()
     found |= {f"type_{name}": getattr(graph.edge_types, name, None) for name in ("arc", "ids", "weight")}
     if graph.features is not None and graph.features.layout == torch.sparse_csr:
         found |= dict(zip(("x_indptr", "x_indices", "x_values"), csr_parts(graph.features), strict=True))
