@@ -626,10 +626,10 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
         raise
     except Exception as error:  # zipfile, XML and openpyxl each have their own words for "damaged"
         raise InputError(f"{file} is not a readable .xlsx file ({error}); save it again") from error
-    with cells.open(encoding="utf-8", newline="") as rows, plain.open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator="\n").writerows(row + [""] * (width - len(row)) for row in csv.reader(rows))
     if not full:
         raise InputError(f"{file} has no sheet with anything in it")
+    with cells.open(encoding="utf-8", newline="") as rows, plain.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows(row + [""] * (width - len(row)) for row in csv.reader(rows))
     return plain, [f"{file.name}: only the first of {len(full)} sheets was read, {full[0]!r}"] if full[1:] else []
 
 
