@@ -163,13 +163,14 @@ def compared(
     row = {"whole_pass_s": time.perf_counter() - clock, "whole_pass_cpu_s": time.process_time() - busy}
     append = found.probabilities.argmax(1)
     answers = {"append": append, "same_model": same}
-    row["agree_same_model"] = _share(append == same)
+    joined = full.degree[ids] > 0  # those without an edge are joined to others
+    row |= {"agree_same_model": _share((append == same)[joined]), "new_without_edges": int((~joined).sum())}
     if again:
         learned = [_learned_again(full, y, world, question, ids, seed) for seed in (0, 1)]
         answers["learned_again"] = learned[0]
         row |= {
-            "agree_learned_again": _share(append == learned[0]),
-            "agree_again_twice": _share(learned[0] == learned[1]),
+            "agree_learned_again": _share((append == learned[0])[joined]),
+            "agree_again_twice": _share((learned[0] == learned[1])[joined]),
         }
     names = {int(label.removeprefix("new ")): label for label in examples}
     truth = [names.get(c, str(c)) for c in graph.y.numpy()[new].tolist()]

@@ -250,10 +250,10 @@ class KnownClassModel:
                 F.pad(part / scale.clamp(min=1e-6), (0, 1))[:, columns]
                 for part, scale in zip((model.weights, model.hops), model.scales, strict=True)
             )
-            weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=12)
+            weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=8)
             if features is not None:
                 hop[-1, columns < 0] = -3
-                hop = features.fit(y, nodes, len(columns), steps=8, start=hop)
+                hop = features.fit(y, nodes, len(columns), steps=6, start=hop)
             return replace(model, weights=weights, hops=hop).scaled(model.scales)
 
         whole, fold = continued(self, labelled), continued(fold, labelled[~torch.isin(labelled, held)])
