@@ -216,7 +216,6 @@ def table() -> str:
         row = json.loads(line)
         keys = (
             "agree_same_model",
-            "agree_without_edges",
             "agree_one_by_one",
             "agree_learned_again",
             "agree_again_twice",
