@@ -164,7 +164,11 @@ def test_a_label_of_a_new_node_counts_for_its_neighbours(fitted):
 def test_what_cannot_be_appended_is_refused_by_name(fitted):
     classifier, _, new, edges = fitted
     refused = [
-        (classifier.graph.subgraph(torch.arange(N - NEW) < 3), [], "new node 'n0' is in the graph already"),
+        (
+            classifier.graph.subgraph(torch.arange(N - NEW) < 3),
+            [],
+            "row 1 of the new nodes: node 'n0' is in the graph already",
+        ),
         (new, [("n360", "nobody")], "new edge 1: there is no node 'nobody' in the graph, nor among the new nodes"),
         (new, [("n0", "n1")], "joins two nodes that were there before"),
         (new.with_features(torch.ones(NEW, 3)), [], "feature columns"),

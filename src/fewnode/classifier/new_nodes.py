@@ -83,8 +83,9 @@ class NewNodes:
         old = name_index(graph, [*names, *edges.source, *edges.target])
         if there := [name for name in names if name in old]:
             more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
+            where = f"row {index[there[0]] + 1} of the new nodes"
             raise InputError(
-                f"new node {there[0]!r} is in the graph already{more}; give it another id, or leave it out"
+                f"{where}: node {there[0]!r} is in the graph already{more}; give it another id, or leave it out"
             )
         for row, ends in enumerate(zip(edges.source, edges.target, strict=True)):
             for name in ends:
