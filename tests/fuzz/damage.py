@@ -202,4 +202,4 @@ def nothing(path: Path) -> None:
     """The file is gone."""
 
 
-ODD = [os.mkfifo, Path.mkdir, Path.touch, link_to_itself, endless, link_to_nowhere, nothing]  # in place of a file
+ODD = [os.mkfifo, Path.mkdir, Path.touch, endless, link_to_itself, link_to_nowhere, nothing]  # in place of a file

@@ -379,7 +379,8 @@ class Graph:
     @classmethod
     def from_graphml(cls, path: PathLike, **attributes: str | None) -> "Graph":
         """A graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
-        return cls.from_edges(**convert.graphml_arguments(path, **attributes))
+        with reading(path, "write it again"):
+            return cls.from_edges(**convert.graphml_arguments(path, **attributes))
 
     # --- ways out ---------------------------------------------------------------------------------------
 
