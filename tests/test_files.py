@@ -396,3 +396,15 @@ def test_a_full_disk_is_told_with_the_file_and_the_bytes_whichever_library_met_i
         raise RuntimeError("I/O error: No space left on device (os error 28)")  # safetensors' error is none of Python's
     assert caught.value.filename == str(tmp_path / "m") and caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
+
+
+def test_work_that_is_being_removed_is_known_as_ours_until_it_is_gone(tmp_path, monkeypatch):
+    work = tmp_path / "w"
+    files.work_folder(work)
+    for name in ("a", "b", "z"):
+        (work / name).write_text("x")
+    (work / "folder").mkdir()
+    seen, remove = [], files._remove
+    monkeypatch.setattr(files, "_remove", lambda path: (seen.append((work / files.MARK).exists()), remove(path)))
+    files.remove_work(work)
+    assert seen == [True] * 5 and not work.exists()

@@ -182,6 +182,14 @@ def work_folder(path: Path, begin: bool = True) -> bool:
     return True
 
 
+def remove_work(path: Path) -> None:
+    """Remove a folder of unfinished work. Its mark goes last: killed half-way, the folder is still known as ours."""
+    for part in path.iterdir():
+        if part.name != MARK:
+            _remove(part)
+    _remove(path)
+
+
 def _umask() -> int:
     current = os.umask(0)  # the only way to read it is to set it
     os.umask(current)
@@ -445,7 +453,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @classmethod
     def write(cls, folder: Path) -> None:
         """Describe every file that is in the folder now."""
-        files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != NAME)
+        files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (NAME, MARK))
         entries = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}
         write_json(folder / NAME, {"format": FORMAT, "files": entries})
 

@@ -1,6 +1,5 @@
 """From a user's tables to a saved model, and from a saved model to predictions: one function for each command."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import InputError
-from ..files import PathLike, readable, work_folder
+from ..files import PathLike, readable, remove_work, work_folder
 from ..graph import Graph
 from ..store import STORE, Engine, one_thread
 from ..tables import check_writable, find_id, read_columns
@@ -61,7 +60,7 @@ def fit_tables(
     if resume and not work_folder(state, begin=False):
         raise InputError(f"there is no training to go on with at {state}; leave resume= out to start one")
     if not resume and work_folder(state, begin=False):
-        shutil.rmtree(state)
+        remove_work(state)
     elif resume and (Path(out) / checkpoint.CARD).exists():
         force = force or checkpoint.load(out).card.interrupted
     check_folder(out, force)
@@ -81,7 +80,7 @@ def fit_tables(
         classifier.fit(graph, split, source=source, resume=state, callback=callback, progress=progress)
     classifier.save(out, force=force, data=data, progress=learning)
     if not classifier.interrupted:
-        shutil.rmtree(state, ignore_errors=True)
+        remove_work(state)
     return classifier
 
 

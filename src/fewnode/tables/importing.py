@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import MARK, Manifest, PathLike, lock, work_folder, write_json
+from ..files import MARK, Manifest, PathLike, lock, remove_work, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
 from .encode import TableEncoder, choose_text_encoder, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
@@ -101,10 +101,11 @@ def import_tables(
                 facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
         notes = [*schema.notes(numbered), *_taken(schema, columns), *facts["notes"], *([UNTYPED] if typed else [])]
         progress("hashing", 0.0)
-        _clear(path for path in work.iterdir() if path.suffix != ".npy")
+        _clear(path for path in work.iterdir() if path.suffix != ".npy" and path.name != MARK)
         Facts.write(work, facts | {"notes": notes})
         Manifest.write(work)
         work.rename(target)
+        (target / MARK).unlink()
     progress("done", 1.0)
     return target
 
@@ -122,7 +123,7 @@ def _work_folder(target: Path) -> Iterator[Path]:
         try:
             yield work
         except InputError:  # the tables must change, or the request; nothing half-built is of use then
-            shutil.rmtree(work)
+            remove_work(work)
             raise
 
 
