@@ -294,6 +294,36 @@ def test_an_import_that_was_killed_goes_on(tmp_path, monkeypatch):
     assert not (tmp_path / ".g.store.part").exists()
 
 
+def killed_while_clearing(given, out, n):
+    """An import whose process is killed at the ``n``-th file or folder that it removes at its end; on this disk the
+    database comes before what tells of finished steps."""
+    count, unlink, rmtree, listed = [0], Path.unlink, shutil.rmtree, Path.iterdir
+
+    def counted(remove):
+        def change(*args, **options):
+            count[0] += 1
+            if count[0] == n:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return remove(*args, **options)
+
+        return change
+
+    Path.unlink, shutil.rmtree = counted(unlink), counted(rmtree)
+    Path.iterdir = lambda folder: iter(sorted(listed(folder), reverse=True))
+    import_tables(**given, out=out)
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_an_import_that_was_killed_at_its_end_is_done_again(tmp_path, n):
+    given = tables(tmp_path, "id,label\na,x\nb,y\nc,x\n", "source,target\na,b\nb,c\n")
+    out = tmp_path / "g.store"
+    killed = forked.ended(killed_while_clearing, given, out, n) == -signal.SIGKILL
+    if not out.exists():
+        assert killed
+        import_tables(**given, out=out)
+    assert open_store(out).num_edges == 2
+
+
 @pytest.mark.parametrize("link", [True, False])
 def test_a_folder_that_is_not_ours_is_neither_emptied_nor_followed(tmp_path, link):
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")

@@ -101,7 +101,7 @@ def import_tables(
                 facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
         notes = [*schema.notes(numbered), *_taken(schema, columns), *facts["notes"], *([UNTYPED] if typed else [])]
         progress("hashing", 0.0)
-        _clear(path for path in work.iterdir() if path.suffix != ".npy" and path.name != MARK)
+        _clear(work, but=".npy")
         Facts.write(work, facts | {"notes": notes})
         Manifest.write(work)
         work.rename(target)
@@ -158,9 +158,13 @@ def _stats(paths: Iterable[PathLike]) -> list[tuple[int, int]]:
     return [(one.st_size, one.st_mtime_ns) for one in stats]
 
 
-def _clear(paths: Iterable[Path]) -> None:
-    for path in paths:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def _clear(work: Path, but: str | None = None) -> None:
+    """Remove what is in the folder, but its mark and files that end so. What tells of finished steps goes first: killed
+    half-way, the next import begins anew."""
+    (work / STATE).unlink(missing_ok=True)
+    for path in work.iterdir():
+        if path.name != MARK and path.suffix != but:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @dataclass
@@ -175,7 +179,7 @@ class _Steps:
         """What an import of the very same files had finished; anything else there is removed."""
         state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
         if state.get("tables") != digest:
-            _clear(path for path in work.iterdir() if path.name != MARK)
+            _clear(work)
             state = {"tables": digest}
         return cls(work, state)
 
