@@ -295,8 +295,8 @@ def test_an_import_that_was_killed_goes_on(tmp_path, monkeypatch):
 
 
 def killed_while_clearing(given, out, n):
-    """An import whose process is killed at the ``n``-th file or folder that it removes at its end; on this disk the
-    database comes before what tells of finished steps."""
+    """An import whose process is killed at the ``n``-th file or folder that it removes; on this disk the database
+    comes before what tells of finished steps."""
     count, unlink, rmtree, listed = [0], Path.unlink, shutil.rmtree, Path.iterdir
 
     def counted(remove):
@@ -313,15 +313,17 @@ def killed_while_clearing(given, out, n):
     import_tables(**given, out=out)
 
 
-@pytest.mark.parametrize("n", range(1, 7))
-def test_an_import_that_was_killed_at_its_end_is_done_again(tmp_path, n):
+def test_an_import_may_be_killed_at_whatever_it_removes(tmp_path):
     given = tables(tmp_path, "id,label\na,x\nb,y\nc,x\n", "source,target\na,b\nb,c\n")
-    out = tmp_path / "g.store"
-    killed = forked.ended(killed_while_clearing, given, out, n) == -signal.SIGKILL
-    if not out.exists():
-        assert killed
-        import_tables(**given, out=out)
-    assert open_store(out).num_edges == 2
+    for n in range(1, 100):
+        out = tmp_path / f"{n}.store"
+        ended = forked.ended(killed_while_clearing, given, out, n)
+        if not out.exists():
+            import_tables(**given, out=out)
+        assert open_store(out).num_edges == 2
+        if ended == 0:
+            break
+    assert 5 < n < 99
 
 
 @pytest.mark.parametrize("link", [True, False])
