@@ -1,5 +1,7 @@
 """Labels that have come in since the fit: known classes learn on, new classes become known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -112,3 +114,17 @@ def test_few_labels_are_learned_from_the_start():
     again = FewShotClassifier("probe", k_shot=3).fit(model.graph.with_labels(model.graph.y))
     grown, fitted = (np.array(one.predict(members[10:])) for one in (model, again))
     assert np.mean(grown == fitted) > 0.9 and np.mean(grown == "new") > 0.3
+
+
+def test_a_class_that_grew_from_labels_chosen_by_hand_has_no_due(made, tmp_path):
+    graph, true, classifier = made
+    model = copied(classifier, tmp_path / "m")
+    free = np.flatnonzero((graph.y.numpy() < 0) & (true == 6))
+    model.grow({"class 6": [f"n{i}" for i in free[:60]]})  # of about 200: far fewer than of the other classes
+    again = copied(model, tmp_path / "n")
+    assert again.open_set_model().chosen == ("class 6",)
+    again.adapt({})
+    assert "class 6" not in again.task.surplus()
+    capped = replace(again.task, model=replace(again.task.model, chosen=())).with_examples({})
+    at = again.task.model.classes.index("class 6")
+    assert float(capped.priors.weights[at]) < 0.9 and float(again.task.priors.weights[at]) == 1

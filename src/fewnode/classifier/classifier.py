@@ -547,6 +547,8 @@ class FewShotClassifier:
         """The ``top`` nodes without a label that are likeliest of the class ``label``, by default the only new one."""
         if label is None:
             new = list(self._task().examples)
+            if not new:
+                raise InputError("there are no new classes to find: give examples of one, or name a class with label=")
             if len(new) != 1:
                 raise InputError(f"there are {len(new)} new classes ({', '.join(new)}): say which to find with label=")
             (label,) = new

@@ -353,6 +353,7 @@ class Priors:
         fixed: Mapping[int, float] | None = None,
         weight: Tensor | None = None,
         left_out: Sequence[Tensor] = (),
+        at_random: Sequence[bool] | None = None,
     ) -> "Priors":
         """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``.
 
@@ -360,7 +361,7 @@ class Priors:
         others keep their proportions in the simulations, but for the part of other, which the examples ``left_out``
         tell (see ``other_part``; expectation maximisation moves members of large new classes to other). A known class
         that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that: the surplus
-        belongs to a class that has no labels yet.
+        belongs to a class that has no labels yet. Classes whose labels are not missing ``at_random`` stay as they are.
         ``weight [n]`` says how many nodes each stands for.
         """
         stated, n = dict(fixed or {}), len(utilities)
@@ -378,6 +379,8 @@ class Priors:
         due = float(each @ groups[:, 0]) * labelled / labelled.sum().clamp(min=1)
         received, weights = (each * groups[:, 0]) @ known, torch.ones_like(due)
         most = due * 1.1 + 2 * (due / n).sqrt()  # the due is known with an error
+        if at_random is not None:
+            most = torch.where(torch.tensor(at_random, device=due.device), most, torch.inf)
         for _ in range(20):
             reduced = known * weights
             rest = 1 - groups[:, 0] + groups[:, 0] * reduced.sum(1)

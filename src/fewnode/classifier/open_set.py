@@ -104,6 +104,7 @@ class OpenSetModel:
         pipeline: computes rows of x, log_known and features again: for explanations and new nodes.
         cached: rows of the nodes in every smoothing, by name: new nodes are computed from their neighbours' rows.
         use: how edges count. Views of single directions and edge types are not used.
+        chosen: known classes whose labels were chosen by hand (``grow``), so that nothing tells how many are missing.
     """
 
     classes: tuple[str, ...]
@@ -119,6 +120,7 @@ class OpenSetModel:
     pipeline: Pipeline | None = None
     cached: dict[str, Tensor] | None = None
     use: EdgeUse = field(default_factory=EdgeUse)
+    chosen: tuple[str, ...] = ()
 
     @classmethod
     @torch.no_grad()
@@ -178,7 +180,9 @@ class OpenSetModel:
         progress("learning the known classes", 0.7)
         assert self.pipeline is not None
         pipeline, moments = replace(self.pipeline, known=known), Moments.of(x, y, ranks)
-        found = replace(self, classes=classes, y=y, moments=moments, pipeline=pipeline)._filled(graph, folds)
+        chosen = (*self.chosen, *(name for name in classes if name not in self.classes))
+        found = replace(self, classes=classes, y=y, moments=moments, pipeline=pipeline, chosen=chosen)
+        found = found._filled(graph, folds)
         progress("done", 1.0)
         return found if self.cached is None else replace(found, cached=self.cached | found._label_state(graph))
 
@@ -335,6 +339,7 @@ class OpenSetTask:
             task._known_share(used),
             fixed,
             left_out=() if len(others) else task._left_out(),
+            at_random=[self.model.classes[i] not in self.model.chosen for i in task._kept()],
         )
         return replace(task, priors=priors)
 
@@ -380,7 +385,8 @@ class OpenSetTask:
         how many they receive, and how many are due."""
         scale, names = self.size / max(len(self.pool), 1), [self.model.classes[i] for i in self._kept()]
         pairs = zip(names, (scale * self.priors.received).tolist(), (scale * self.priors.due).tolist(), strict=True)
-        found = {name: (round(got), round(due)) for name, got, due in pairs if got > 1.5 * due + 3 * due**0.5 + 10}
+        more = ((*each, each[1] > 1.5 * each[2] + 3 * each[2] ** 0.5 + 10) for each in pairs)
+        found = {n: (round(got), round(due)) for n, got, due, much in more if much and n not in self.model.chosen}
         return dict(sorted(found.items(), key=lambda item: item[1][1] - item[1][0]))
 
     @torch.no_grad()
@@ -530,6 +536,7 @@ class Document(msgspec.Struct, frozen=True):
     classes: tuple[str, ...]
     simulated: tuple[Simulated, ...]
     edges: EdgeUse = msgspec.field(default_factory=EdgeUse)
+    chosen: tuple[str, ...] = ()
 
 
 def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
@@ -558,7 +565,8 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
         write_tensors(folder / CACHED, model.cached)
     write_tensors(folder / TENSORS, parts)
     simulated = [asdict(one) for one in model.simulated]
-    write_json(folder / MODEL, {"classes": model.classes, "simulated": simulated, "edges": asdict(model.use)})
+    names = {"classes": model.classes, "chosen": model.chosen}
+    write_json(folder / MODEL, {**names, "simulated": simulated, "edges": asdict(model.use)})
 
 
 def load(
@@ -601,7 +609,8 @@ def load(
             reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
         x = parts["x"].float() if space is None else parts["x"]
         made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
-        return OpenSetModel(classes, *made, moments, document.simulated, reference, pipeline, use=document.edges)
+        learned_of = moments, document.simulated, reference, pipeline
+        return OpenSetModel(classes, *made, *learned_of, use=document.edges, chosen=document.chosen)
 
 
 def _moments(parts: Mapping[str, Tensor], prefix: str) -> Moments:

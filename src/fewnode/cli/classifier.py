@@ -147,8 +147,6 @@ def _adapting(args: argparse.Namespace) -> dict[str, Any]:
     priors = dict(args.prior)
     if "" in priors:
         raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
-    if not args.support and not args.describe and not getattr(args, "text", None):
-        raise InputError("say what the new classes are: --support FILE with examples, or --describe CLASS=TEXT")
     described = dict(text.partition("=")[::2] for text in args.describe)
     if wrong := [name for name, text in described.items() if not name or not text]:
         raise InputError(f"--describe {wrong[0]!r}: write CLASS=TEXT, for example 'mule=accounts that forward money'")
