@@ -3,13 +3,17 @@
 Usage: python scripts/build_datasets.py OUT [NAME ...] [--files FOLDER]
 
 Fetches the original files into FOLDER (OUT/files; those that are there already are taken), checks them, and writes
-OUT/NAME.npz in the plain layout, which is found with FEWNODE_DATA=OUT; what the names stand for is in
-docs/datasets.md. `coauthor_cs` is fetched by name already, `wordnet` is bundled.
+OUT/NAME.npz in the plain layout, or OUT/NAME.nodes.csv.gz and OUT/NAME.edges.csv.gz for graphs with texts; either is
+found with FEWNODE_DATA=OUT. What the names stand for is in docs/datasets.md. `coauthor_cs` is fetched by name already,
+`wordnet` is bundled.
 """
 
 import argparse
 import ast
+import csv
 import gzip
+import io
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from scipy.io import loadmat
 from fewnode.datasets import catalog
 from fewnode.datasets.catalog import File
 from fewnode.datasets.download import fetch
+from fewnode.datasets.loading import load_dataset
 from fewnode.files import write_npz
 from fewnode.graph import Graph
 
@@ -30,6 +35,7 @@ _GPN = f"{_GITHUB}/kaize0409/GPN_Graph-Few-shot/40ef635aa2a81f175e56c5588e1d5068
 _LABELS = f"{_GITHUB}/jypcj/awesome-dm-project/9f0c3a402f0c3548b112797aa73f84d9c6f3c8c8/debug"
 _LASTFM = f"{_GITHUB}/benedekrozemberczki/FEATHER/045db7963fb367eb9aed6439ceea96320e8ac7cc/new_node_level_dataset"
 _SNAP = "https://snap.stanford.edu/data"
+_TITLES = f"{_GITHUB}/APEX-WSU/CoRA/0503b0e84bf2048c36421df6f860f19df84221ab"
 
 FILES = {
     "cora_full_knnfeat": (
@@ -66,6 +72,10 @@ FILES = {
             f"{_LASTFM}/target/lastfm_asia_target.csv",
             "9768d6bd952fa753c2591da9e02e0623a9f8cec0",
         ),
+    ),
+    "cora70_titles": tuple(
+        File(name, f"{_TITLES}/{name}")
+        for name in ("paper_terms.json", "term_dictionary.json", "paper_references.json", "classification_papers.json")
     ),
 }
 
@@ -127,12 +137,25 @@ def plain(edges: Path, target: Path) -> dict[str, Any]:
     return {"edge_index": pairs(edges).T, "y": labels(target), "x": None}
 
 
+def titles(terms: Path, dictionary: Path, references: Path, classes: Path) -> dict[str, list[tuple[str, ...]]]:
+    """Tables of papers and of citations: the words of the titles, and the deepest topic of each paper that has one."""
+    words, held, cited, topics = (json.loads(path.read_text()) for path in (dictionary, terms, references, classes))
+    deepest: dict[int, str] = {}
+    for topic in sorted(topics, key=lambda name: (name.count("/"), name)):
+        deepest |= dict.fromkeys(topics[topic], topic)
+    papers = sorted(map(int, held))
+    nodes = [(str(i), deepest.get(i, ""), " ".join(words[term] for term in held[str(i)])) for i in papers]
+    pairs = {(min(a, b), max(a, b)): (str(a), str(b)) for a, b in cited if a != b and {a, b} <= set(papers)}
+    return {"nodes": [("id", "class", "text"), *nodes], "edges": [("source", "target"), *pairs.values()]}
+
+
 BUILDERS: dict[str, Callable[..., dict[str, Any]]] = {
     "cora_full_knnfeat": cora,
     "amazon_clothing_test20": clothing,
     "amazon_electronics_nofeat": electronics,
     "email_eu_core_nofeat": plain,
     "lastfm_asia_nofeat": plain,
+    "cora70_titles": titles,
 }
 
 
@@ -153,16 +176,25 @@ def arrays(built: dict[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
-def build(name: str, out: Path, files: Path) -> Path:
-    """Write the data set ``name`` and count it as the catalog does."""
-    here = [fetch(file, files) for file in FILES[name]]
-    target = out / f"{name}.npz"
-    write_npz(target, arrays(BUILDERS[name](*here)))
-    graph, counts = Graph.from_npz(target), catalog.entry(name).counts
+def build(name: str, out: Path, files: Path) -> list[Path]:
+    """Write the data set ``name``; what comes out is counted as the catalog does."""
+    built = BUILDERS[name](*(fetch(file, files) for file in FILES[name]))
+    out.mkdir(parents=True, exist_ok=True)
+    if "nodes" in built:
+        written = [out / f"{name}.{part}.csv.gz" for part in built]
+        for path, rows in zip(written, built.values(), strict=True):
+            with path.open("wb") as packed, gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, filename="") as raw:
+                csv.writer(io.TextIOWrapper(raw, "utf-8", newline="", write_through=True)).writerows(rows)
+        graph = load_dataset(name, out)[0]
+    else:
+        written = [out / f"{name}.npz"]
+        write_npz(written[0], arrays(built))
+        graph = Graph.from_npz(written[0])
+    counts = catalog.entry(name).counts
     found = (graph.num_nodes, graph.num_edges, graph.num_classes)
     if found != (counts.nodes, counts.edges, counts.classes):
         raise SystemExit(f"{name}: built {found}, expected {(counts.nodes, counts.edges, counts.classes)}")
-    return target
+    return written
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -174,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in args.names or FILES:
         if name not in FILES:
             parser.error(f"{name}: one of {', '.join(FILES)}")
-        print(build(name, args.out, args.files or args.out / "files"), flush=True)
+        print(*build(name, args.out, args.files or args.out / "files"), flush=True)
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ def test_names_are_unique_and_all_promised_ones_are_there() -> None:
 def test_every_entry_is_complete(name: str) -> None:
     entry = catalog.entry(name)
     assert entry.title and entry.license and entry.citation and (entry.files or entry.planted)
-    assert entry.reader in {"npz", "gpn", "ogb"} or (entry.planted and not entry.files)
+    assert entry.reader in {"npz", "gpn", "ogb", "tables"} or (entry.planted and not entry.files)
     for file in entry.files:
         assert file.blob is None or re.fullmatch("[0-9a-f]{40}", file.blob)
         assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
         assert file.url is None or (file.url.startswith("https://") and file.url.endswith(file.name))
-        assert entry.bundled or file.url or file.sha256
+        assert entry.bundled or file.url or file.sha256 or entry.tables
 
 
 @pytest.mark.parametrize("name", catalog.names())
@@ -43,7 +43,11 @@ def test_every_split_is_disjoint_and_within_the_classes(name: str) -> None:
     everything = {*split.base, *split.validation, *split.novel}
     assert max(everything) < entry.counts.classes
     assert min(map(len, entry.split)) >= 4
-    if name not in {"nell_partial", "email_eu_core_nofeat"}:  # these leave out classes too small for a task
+    if name not in {
+        "nell_partial",
+        "email_eu_core_nofeat",
+        "cora70_titles",
+    }:  # these leave out classes too small for a task
         assert len(everything) == entry.counts.classes
 
 
@@ -54,6 +58,8 @@ def test_every_split_is_disjoint_and_within_the_classes(name: str) -> None:
         ("amazon_e", (91, 36, 40), 1),
         ("dblp", (80, 27, 30), 128),
         ("ogbn_arxiv", (15, 5, 20), 28),
+        ("arxiv_cs40_coauthors", (15, 5, 20), 28),
+        ("cora70_titles", (27, 15, 27), 5),
         ("amazon_clothing", (40, 17, 20), 2),
         ("coauthor_cs", (5, 5, 5), 0),
         ("amazon_clothing_test20", (5, 5, 10), 1),
@@ -70,6 +76,13 @@ def test_stand_ins_share_the_lists_of_what_they_stand_for() -> None:
     assert catalog.entry("amazon_electronics_nofeat").split == catalog.entry("amazon_e").split
     assert catalog.entry("wordnet30_lexnames").split == catalog.entry("wordnet").split
     assert catalog.entry("cora_full_knnfeat").stand_in and not catalog.entry("cora_full").stand_in
+
+
+def test_edges_that_are_not_citations_are_named_so() -> None:
+    entry = catalog.entry("arxiv_cs40_coauthors")
+    assert "co-authors, not citations" in entry.title and "co-authors, not citations" in entry.note
+    assert len(entry.tables["class_names"]) == entry.counts.classes
+    assert entry.tables["class_names"][28] == "cs.IT" and "all_categories" in entry.tables["ignore_column"]
 
 
 def test_an_unknown_name_is_answered_with_the_closest() -> None:

@@ -1,5 +1,6 @@
 """From a name to a checked graph: where files are looked for, what is checked, what is remembered."""
 
+import gzip
 import hashlib
 import os
 from collections.abc import Callable
@@ -59,7 +60,7 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which readers have been called."""
     calls: list[str] = []
     read: Callable[..., readers.Arguments] = readers.read
-    monkeypatch.setattr(readers, "read", lambda name, paths: calls.append(name) or read(name, paths))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(readers, "read", lambda name, paths, **o: calls.append(name) or read(name, paths, **o))  # type: ignore[func-returns-value]
     return calls
 
 
@@ -70,6 +71,28 @@ def test_originals_are_found_below_the_data_folder_and_parsed_once(toy: Entry, p
     assert first.fingerprint == second.fingerprint and torch.equal(first.y, second.y)
     assert (first.duplicates, first.self_loops) == (second.duplicates, second.self_loops)
     assert (split.base, split.validation, split.novel) == ((0, 1), (2,), (3,))
+
+
+def test_tables_of_texts_are_read_with_the_classes_in_the_order_of_the_catalog(
+    toy: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = (
+        "id,class,text,all_categories\na,cs.LO,proof theory,cs.LO\nb,cs.DB,query theory,cs.DB\nc,,query proof,cs.DB\n"
+    )
+    for name, text in (("toy.edges.csv.gz", "source,target\na,b\nb,a\nb,c\n"), ("toy.nodes.csv.gz", nodes)):
+        (tmp_path / "data" / name).write_bytes(gzip.compress(text.encode()))
+    options = {"label_column": "class", "text_column": "text", "ignore_column": ["all_categories"]}
+    files = (File("toy.edges.csv.gz"), File("toy.nodes.csv.gz"))
+    counts = Counts(nodes=3, edges=2, features=3, classes=2)
+    whole = {"files": files, "reader": "tables", "counts": counts}
+    change(monkeypatch, toy, **whole, tables={**options, "class_names": ["cs.LO", "cs.AI", "cs.DB"]})
+    for _ in range(2):  # parsed, then from the cache
+        graph, _ = load_dataset("toy")
+        assert graph.y.tolist() == [0, 2, -1] and graph.class_names == ("cs.LO", "cs.AI", "cs.DB")
+        assert graph.feature_names == ("proof", "query", "theory") and graph.node_names == ("a", "b", "c")
+    change(monkeypatch, toy, **whole, name="other", tables={**options, "class_names": ["cs.LO"]})
+    with pytest.raises(InputError, match=r"toy.nodes.csv.gz has classes .* not list: cs.DB"):
+        load_dataset("toy")
 
 
 def test_a_changed_file_is_not_served_from_the_cache(

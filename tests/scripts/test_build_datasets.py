@@ -1,14 +1,17 @@
 """The builder of data sets from public files: on made-up files, and on the real ones where they are."""
 
 import importlib.util
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fewnode.datasets import catalog
 from fewnode.datasets.download import check
+from fewnode.errors import InputError
 from fewnode.files import read_npz, write_npz
 from fewnode.graph import Graph
 
@@ -44,6 +47,37 @@ def test_dumps_of_classes_are_read_as_literals(tmp_path):
     dumps = {"a": "defaultdict(<class 'list'>, {1.0: [0, 2]})", "b": "defaultdict(<class 'list'>, {4.0: [1]})"}
     built = builder.electronics(*written(tmp_path, network="0\t1\n", **dumps))
     assert built["y"].tolist() == [1, 4, 1]
+
+
+def test_a_paper_has_the_deepest_of_its_topics_and_the_words_of_its_title(tmp_path):
+    parts = {
+        "terms": {"10": {"T1": 0.5, "T2": 0.1}, "9": {"T2": 1.0}, "11": {"T1": 2.0}},
+        "dictionary": {"T1": "proofs", "T2": "TCP/IP"},
+        "references": [[10, 9], [9, 10], [9, 9], [11, 10], [11, 7]],
+        "classes": {"AI": [9, 10], "AI/Learning/Theory": [10], "AI/Learning": [10, 9]},
+    }
+    built = builder.titles(*written(tmp_path, **{name: json.dumps(part) for name, part in parts.items()}))
+    assert built["nodes"][1:] == [
+        ("9", "AI/Learning", "TCP/IP"),
+        ("10", "AI/Learning/Theory", "proofs TCP/IP"),
+        ("11", "", "proofs"),
+    ]
+    assert sorted(built["edges"][1:]) == [("11", "10"), ("9", "10")]
+
+
+def test_tables_are_written_so_that_they_are_found_by_name(tmp_path, monkeypatch):
+    rows = {
+        "nodes": [("id", "class", "text"), ("a", "x", "graph tree"), ("b", "y", "tree")],
+        "edges": [("source", "target"), ("a", "b")],
+    }
+    entry = replace(catalog.entry("cora70_titles"), counts=catalog.Counts(nodes=2, edges=1, features=0, classes=2))
+    monkeypatch.setattr(catalog, "entries", lambda: {"cora70_titles": entry})
+    monkeypatch.setitem(builder.BUILDERS, "cora70_titles", lambda *paths: rows)
+    monkeypatch.setattr(builder, "fetch", lambda file, folder: folder / file.name)
+    monkeypatch.setenv("FEWNODE_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(InputError, match="0 features expected, 2 found"):  # it is counted
+        builder.build("cora70_titles", tmp_path / "out", tmp_path)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {file.name for file in entry.files}
 
 
 @pytest.mark.parametrize("name", ["cora_full_knnfeat", "amazon_clothing_test20", "lastfm_asia_nofeat"])

@@ -45,7 +45,7 @@ class Counts(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """A data set. ``reader`` names a function of ``readers.py``; ``note`` says what a stand-in lacks;
     ``folders`` are names under which the files may lie unpacked; ``planted`` are the arguments of ``planted``
-    for one that is generated instead of read."""
+    for one that is generated instead of read, ``tables`` the options of one that is read from a user's tables."""
 
     name: str
     title: str
@@ -59,6 +59,7 @@ class Entry(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
     bundled: bool = False
     planted: Mapping[str, Any] = {}
+    tables: Mapping[str, Any] = {}
 
     @property
     def stand_in(self) -> bool:

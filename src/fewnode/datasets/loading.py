@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -48,7 +49,7 @@ def load_dataset(
         graph, _ = planted(**entry.planted)
         _check_counts(entry, graph, stored=graph.num_edges, where=Path("planted"))
         return graph, ClassSplit(*entry.split)
-    paths, checked = _locate(entry, _data_folder(entry, data_dir), progress, fetch)
+    paths, checked = _locate(entry, data_dir, progress, fetch)
     arguments = _arguments(entry, paths, checked)
     with files.reading(paths[0], "fetch its files again"):
         graph = Graph.from_edges(**arguments)
@@ -56,37 +57,26 @@ def load_dataset(
     return graph, ClassSplit(*entry.split)
 
 
-def open_dataset(
-    name: str,
-    data_dir: PathLike | None = None,
-    progress: download.DownloadProgress | None = None,
-    fetch: bool = True,
-) -> tuple[Graph, ClassSplit]:
-    """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40 at random."""
+def open_dataset(name: str, data_dir: PathLike | None = None, **options: Any) -> tuple[Graph, ClassSplit]:
+    """A data set of the catalog (``options`` as in ``load_dataset``), or a graph in an ``.npz`` file with its classes
+    split 40/20/40 at random."""
     if name.endswith(".npz"):
         graph = Graph.from_npz(name)
         return graph, random_split(graph.y, min_size=2)
-    return load_dataset(name, data_dir, progress, fetch)
-
-
-def _data_folder(entry: Entry, data_dir: PathLike | None) -> Path | None:
-    given = data_dir if data_dir is not None else os.environ.get("FEWNODE_DATA")
-    if not given or entry.bundled:
-        return None
-    folder = Path(given)
-    if not folder.is_dir():
-        source = "data_dir" if data_dir is not None else "FEWNODE_DATA"
-        raise InputError(f"{source} is {folder}, which is not a folder; name the one that holds the data files")
-    return folder
+    return load_dataset(name, data_dir, **options)
 
 
 def _locate(
-    entry: Entry, folder: Path | None, progress: download.DownloadProgress | None, fetch: bool
+    entry: Entry, data_dir: PathLike | None, progress: download.DownloadProgress | None, fetch: bool
 ) -> tuple[list[Path], tuple[File, ...]]:
     """Where the files are, and the content checks that apply to them."""
     if entry.bundled:
         return [Path(__file__).parent / "bundled" / file.name for file in entry.files], ()
-    paths = [] if folder is None else _files_below(folder)
+    folder = data_dir if data_dir is not None else os.environ.get("FEWNODE_DATA")
+    if folder and not Path(folder).is_dir():
+        source = "data_dir" if data_dir is not None else "FEWNODE_DATA"
+        raise InputError(f"{source} is {folder}, which is not a folder; name the one that holds the data files")
+    paths = _files_below(Path(folder)) if folder else []
     found = {path.name: path for path in reversed(paths)}
     converted = found.get(f"{entry.name}.npz")
     if converted is not None and entry.files[0].url is not None and readers.is_plain(converted):
@@ -98,8 +88,7 @@ def _locate(
     missing = [file.name for file in entry.files if file.name not in found and not (own / file.name).exists()]
     if missing and not fetch and entry.files[0].url is not None:
         raise InputError(f"{', '.join(missing)} would be fetched first")
-    fetched = (found.get(file.name) or download.fetch(file, own, progress=progress) for file in entry.files)
-    return list(fetched), entry.files
+    return [found.get(file.name) or download.fetch(file, own, progress=progress) for file in entry.files], entry.files
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -116,24 +105,21 @@ def _cache_folder() -> Path:
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
-    if paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0])):
-        return _parsed(entry, paths, checked)  # as fast as the cache would be
     kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
-    with suppress(InputError, OSError):  # a damaged one is as good as none: zip archives carry checksums
-        return graph_arguments(files.read_npz(kept))
-    arguments = _parsed(entry, paths, checked)
-    with suppress(OSError):  # a read-only home costs time, nothing else
-        files.write_npz(kept, graph_arrays(arguments), compress=False)
-        for old in kept.parent.glob(f"{entry.name}-{'?' * 16}.npz"):  # parsed from earlier versions of the same files
-            if old != kept:
-                old.unlink()
-    return arguments
-
-
-def _parsed(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
+    plain = paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0]))  # as fast as the cache would be
+    if not plain:
+        with suppress(InputError, OSError):  # a damaged one is as good as none: zip archives carry checksums
+            return graph_arguments(files.read_npz(kept))
     for file, path in zip(checked, paths, strict=False):
         download.check(file, path)
-    return readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths)
+    arguments = readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths, **entry.tables)
+    with suppress(OSError):  # a read-only home costs time, nothing else
+        if not plain:
+            files.write_npz(kept, graph_arrays(arguments), compress=False)
+            for old in kept.parent.glob(f"{entry.name}-{'?' * 16}.npz"):  # parsed from earlier versions of these files
+                if old != kept:
+                    old.unlink()
+    return arguments
 
 
 def _identity(paths: Sequence[Path]) -> str:

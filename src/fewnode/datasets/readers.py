@@ -14,15 +14,28 @@ from ..errors import InputError
 from ..files import check_bound, check_unpacked, read_npz, readable, reading
 from ..graph.arrays import checked_csr
 from ..graph.convert import graph_arguments
+from ..tables import graph_tables
 from .mat import load_mat
 
 Arguments = dict[str, Any]
 REMEDY = "fetch it again"
 
 
-def read(reader: str, paths: Sequence[Path]) -> Arguments:
-    """Read files with the reader of that name."""
-    return {"gpn": gpn, "npz": npz, "ogb": ogb}[reader](paths)
+def read(reader: str, paths: Sequence[Path], **options: Any) -> Arguments:
+    """Read files with the reader of that name; ``options`` are those of ``tables``."""
+    return tables(paths, **options) if reader == "tables" else {"gpn": gpn, "npz": npz, "ogb": ogb}[reader](paths)
+
+
+def tables(paths: Sequence[Path], class_names: Sequence[str] = (), **options: Any) -> Arguments:
+    """A table of edges and one of nodes, read as a user's own are; ``class_names`` gives the classes an order."""
+    found = graph_tables(*paths, strict=True, **options)
+    if class_names:
+        held = found["class_names"]
+        if unknown := sorted(set(held) - set(class_names)):
+            raise InputError(f"{paths[1]} has classes that the catalogue does not list: {', '.join(unknown)}")
+        place = np.array([class_names.index(name) for name in held] + [-1])
+        found |= {"y": place[np.asarray(found["y"])], "class_names": list(class_names)}
+    return found
 
 
 def npz(paths: Sequence[Path]) -> Arguments:
