@@ -236,4 +236,4 @@ def load_with_bar(name: str, data_dir: str | None) -> Any:
     from ..datasets.loading import open_dataset
 
     with DownloadBar() as bar:
-        return open_dataset(name, data_dir, bar)
+        return open_dataset(name, data_dir, progress=bar)
