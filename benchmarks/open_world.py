@@ -30,7 +30,6 @@ from torch.nn import functional as F
 
 import fewnode
 from fewnode.classifier import simulation as expectation
-from fewnode.classifier.calibration import expected_calibration_error
 from fewnode.classifier.known_classes import ViewPCA
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.arrays import to_tensor
@@ -143,6 +142,14 @@ def model_rows(name: str, graph: Any, views: Views, seed: int, case: str) -> lis
 def coordinates(graph: Any, views: Views) -> np.ndarray:
     made = views(graph)
     return ViewPCA.fit(made, graph.ranks).coordinates(made, None).numpy()
+
+
+def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
+    """How far confidence and the share of right answers are apart, averaged over equal-width bins of confidence."""
+    confidence, choice = p.max(1)
+    bin_of = (confidence.double() * bins).long().clamp(max=bins - 1)
+    gap = torch.zeros(bins, dtype=torch.float64).index_add_(0, bin_of, confidence.double() - (choice == y).double())
+    return float(gap.abs().sum() / len(y))
 
 
 def best_f1(scores: Tensor, positive: Tensor) -> float:

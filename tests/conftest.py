@@ -14,8 +14,7 @@ from torch import Tensor
 
 import own_graph
 from fewnode import ClassSplit, Graph, planted
-from fewnode.classifier.commands import fit_tables
-from fewnode.classifier.inputs import TableSource
+from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.nn.views import Views
 
@@ -59,8 +58,8 @@ def home(tmp_path_factory) -> Path:
     """The tables of ``own_graph`` in a folder, and in ``m`` a model fitted on them; nobody changes either."""
     folder = tmp_path_factory.mktemp("own graph")
     own_graph.write_tables(folder)
-    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv")
-    fit_tables(source, folder / "m", method="probe", settings={"k_shot": 3})
+    tables = {"edges": folder / "edges.csv", "nodes": folder / "nodes.csv"}
+    FewShotClassifier("probe", k_shot=3).fit(**tables).save(folder / "m")
     return folder
 
 

@@ -10,7 +10,7 @@ import torch
 
 import own_graph
 from fewnode import FewShotClassifier, Graph
-from fewnode.classifier.commands import fit_tables, load_attached, predict_tables
+from fewnode.classifier.commands import load_attached, predict_tables
 from fewnode.classifier.inputs import TableSource, natural_order
 from fewnode.labelling.server import open_session
 from fewnode.tables.importing import import_tables
@@ -117,7 +117,8 @@ def labels_of(classifier: FewShotClassifier, support: Path) -> dict[str, str]:
 def answered(tables, tmp_path_factory) -> tuple[Path, dict[str, str]]:
     """The tables, and the label of each node that the commands write."""
     folder = tmp_path_factory.mktemp("ways")
-    fit_tables(written(tables, folder), folder / "model", settings=SETTINGS)
+    graph, source = written(tables, folder).infer()
+    FewShotClassifier(**SETTINGS).fit(graph, source=source).save(folder / "model")
     predict_tables(folder / "model", folder / "support.csv", folder / "p.csv", nodes_file=folder / "nodes.csv")
     rows = csv.DictReader((folder / "p.csv").open())
     return folder, {row["id"]: row["label"] for row in rows}

@@ -32,7 +32,7 @@ def test_fit_own_says_what_it_understood_and_what_comes_next(run, home):
     )  # fmt: skip
     assert code == 0 and "240 nodes (120 labelled" in out and "6 numeric columns" in out
     assert "4 base, 2 validation, 0 too small" in out and "florist" in out
-    assert "vantage: 2 steps" in out and "probe" in out
+    assert "vantage, 2 steps of training: " in out and "of all rows right" in " ".join(out.split())
     assert "fewnode predict m --support support.csv --out predictions.csv" in out
 
 
@@ -40,9 +40,8 @@ def test_fit_own_as_json_and_a_second_time(run, home):
     words = ["fit", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--method", "probe", "--out", "m"]
     code, out, _ = run(*words, "--min-size", 40, "--json")
     document = json.loads(out)
-    assert (
-        code == 0 and {row["part"] for row in document["classes"]} == {"too small"} and document["calibrations"] == []
-    )
+    assert code == 0 and {row["part"] for row in document["classes"]} == {"too small"}
+    assert document["open_set"]["simulations"] > 0
     assert run(*words)[0] == 2
     assert run(*words, "--force")[0] == 0
 
@@ -286,30 +285,10 @@ def test_a_wrong_threshold_and_lost_or_incomplete_tables(run, home, tmp_path):
 def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
     own_graph.write_tables(tmp_path)
     code, out, err = run("fit", "--edges", "edges.csv", "--out", "m")
-    assert code == 0 and "training-free probe" in err and "probe: nothing to train" in out
+    assert code == 0 and "training-free probe" in err and "probe: " in out
     code, out, err = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
     assert code == 0 and "recognised when left out" in " ".join(out.split())
     assert len(rows(Path("p.csv"))) == 235
-
-
-def test_a_killed_fit_own_goes_on_where_it_was(run, home, tmp_path, monkeypatch):
-    words = ["fit", "--edges", home / "edges.csv", "--nodes", home / "nodes.csv", "--n-way", 2, "--k-shot", 2]
-    words += ["--set", "steps=6", "--set", "check_every=2"]
-    assert run(*words, "--out", "whole")[0] == 0 and not (tmp_path / "whole.training").exists()
-    code, _, err = run(*words, "--out", "m", "--resume")
-    assert code == 2 and "there is no training to go on with at m.training" in err
-
-    def killed(self, *_: object, **__: object) -> None:
-        raise SystemExit(137)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FewShotClassifier, "save", killed)
-        with pytest.raises(SystemExit):
-            run(*words, "--out", "m")
-    assert (tmp_path / "m.training" / "training.safetensors").exists() and not (tmp_path / "m").exists()
-    assert run(*words, "--out", "m", "--resume")[0] == 0 and not (tmp_path / "m.training").exists()
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "m")]
-    assert weights[0] == weights[1]
 
 
 def test_an_own_model_is_evaluated_on_classes_it_did_not_learn(run, home):
@@ -378,16 +357,6 @@ def test_new_nodes_may_have_no_edges_and_get_no_page(run, home, tmp_path):
     code, _, err = run(*predict(home, "--new-edges", edges, "--force"))
     assert code == 2 and "name their table with --new-nodes" in err
     assert run(*predict(home, "--new-nodes", "n.csv", "--new-edges", "e.csv", "--report", "r.html"))[0] == 2
-
-
-def test_a_training_folder_that_is_not_ours_stays(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "m.training").mkdir()
-    (tmp_path / "m.training" / "thesis.txt").write_text("mine")
-    (tmp_path / "e.csv").write_text("source,target\na,b\n")
-    code, _, err = run("fit", "--edges", "e.csv", "--out", "m")
-    assert code == 2 and "m.training is in the way" in err
-    assert (tmp_path / "m.training" / "thesis.txt").read_text() == "mine"
 
 
 def test_titles_reach_predictions_candidates_and_explanations(run, tmp_path):

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode.classifier.commands import fit_tables
-from fewnode.classifier.inputs import TableSource
+from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.cli import main
 from fewnode.labelling import server as serving
 from fewnode.labelling.journal import JOURNAL
@@ -94,6 +93,6 @@ def test_without_the_extra_the_message_says_how_to_get_it(run, folder, monkeypat
 
 def test_labels_outlive_a_model_that_is_fitted_again(run, folder, home):
     run(folder, "--support", home / "support.csv")
-    source = TableSource.of(home / "edges.csv", home / "nodes.csv")
-    fit_tables(source, folder, method="probe", settings={"k_shot": 3}, force=True)
+    tables = {"edges": home / "edges.csv", "nodes": home / "nodes.csv"}
+    FewShotClassifier("probe", k_shot=3).fit(**tables).save(folder, force=True)
     assert run(folder)[2].examples() == own_graph.examples()

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from rich.console import Console
 
 from fewnode.cli import output
@@ -49,14 +48,3 @@ def test_many_columns_that_were_taken_for_the_same_are_counted(capsys):
     assert [line.split()[1] for line in lines[1:]] == ["id", "p0", "...", "p63"] and "... 62 more" in lines[3]
     show("roles", roles=shortened(roles[:8]), notes=[])
     assert len(capsys.readouterr().out.splitlines()) == 1 + 8, "a short list is shown as it is"
-
-
-@pytest.mark.parametrize(
-    ("baseline", "words"), [(0.94, "does not pay"), (0.93, "cannot tell"), (0.91, "cannot tell"), (0.9, "")]
-)
-def test_whether_training_pays_is_only_said_if_the_tasks_can_tell(baseline, words, capsys):
-    facts = {"interrupted": False, "steps": 150, "seconds": 1.0, "method": "vantage", "notes": [], "calibrations": []}
-    facts |= {"beside_probe": [0.92, baseline], "beside_probe_interval": 0.015}
-    show("fit", **facts, folder="model", bytes=1000, next="fewnode predict")
-    printed = capsys.readouterr().out
-    assert [part for part in ("does not pay", "cannot tell") if part in printed] == [words] * bool(words)

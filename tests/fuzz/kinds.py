@@ -87,7 +87,7 @@ def read_own(folder: Path) -> Any:
     world = classifier.open_set_model()
     shown = (classifier.notes, classifier.known, classifier.source, classifier.schema)
     kept = tensors([world.x, world.log_known, world.features]), world.simulated
-    return classifier.model.card, shown, classifier.calibrations, kept
+    return classifier.model.card, shown, kept
 
 
 def make_store(folder: Path) -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 import own_graph
-from fewnode.classifier.commands import fit_tables, predict_tables
-from fewnode.classifier.inputs import TableSource
+from fewnode.classifier.classifier import FewShotClassifier
+from fewnode.classifier.commands import predict_tables
 from fewnode.errors import InputError
 from fewnode.labelling import server as server_module
 from fewnode.labelling.server import Guard, label
@@ -298,8 +298,8 @@ def test_hostile_ids_and_texts_stay_text(window, serve, tmp_path):
     ):
         with (tmp_path / path).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([head, *rows])
-    source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="<i>text</i>")
-    fit_tables(source, tmp_path / "model", method="probe", settings={"k_shot": 3})
+    tables = {"edges": tmp_path / "edges.csv", "nodes": tmp_path / "nodes.csv", "text_column": "<i>text</i>"}
+    FewShotClassifier("probe", k_shot=3).fit(**tables).save(tmp_path / "model")
     page = window(serve(tmp_path / "model").url)
     for i, name in enumerate(HOSTILE):
         find(page, name)
@@ -403,8 +403,8 @@ def titled(tmp_path_factory):
     rows = [f"{line},{rest}" for line, rest in zip(lines, more, strict=True)]
     own_graph.write(folder / "nodes.csv", [f"{first},name,town,home,photo", *rows])
     options = {"category_column": ["town"], "ignore_column": ["home", "photo"]}
-    source = TableSource.of(folder / "edges.csv", folder / "nodes.csv", **options)
-    fit_tables(source, folder / "model", method="probe", settings={"k_shot": 3})
+    tables = {"edges": folder / "edges.csv", "nodes": folder / "nodes.csv", **options}
+    FewShotClassifier("probe", k_shot=3).fit(**tables).save(folder / "model")
     yield folder / "model", asked
     pictures.shutdown()
 

@@ -1,4 +1,4 @@
-"""Calibrated probabilities: a temperature learned on tasks whose answers are known.
+"""Closed-set classification: a method scores the nodes, a temperature makes probabilities of the scores.
 
 After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017."""
 
@@ -21,47 +21,29 @@ from .inputs import Support
 
 @dataclass(frozen=True)
 class Calibration:
-    """``softmax(scores / temperature)``, and how well that did on tasks of ``n_way`` classes.
+    """``softmax(scores / temperature)``, and the ``accuracy`` on the tasks that the temperature was learned from.
 
-    ``ece_before`` and ``ece_after`` are the expected calibration errors of the plain and of the calibrated softmax,
-    on tasks the temperature was not learned from. ``source`` is "validation", "examples" (each left out in turn: rough)
-    or "none".
+    ``source`` is "validation", "examples" (each left out in turn: rough) or "none".
     """
 
     temperature: float = 1.0
     n_way: int = 0
     k_shot: float = 0.0
     accuracy: float | None = None
-    ece_before: float | None = None
-    ece_after: float | None = None
     n_tasks: int = 0
     source: str = "none"
+
+    @classmethod
+    def of(cls, scores: Tensor, tasks: Tasks, source: str) -> "Calibration":
+        """Learned from the scores ``[T, M, N]`` of tasks."""
+        assert tasks.query_y is not None
+        s, y, shots = scores.double().cpu(), tasks.query_y.cpu(), float(tasks.shots().float().mean())
+        accuracy = float((s.argmax(-1) == y).float().mean())
+        return cls(_temperature(s, y), tasks.n_way, shots, accuracy, len(s), source)
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Calibrated probabilities for scores [..., N]."""
         return (scores.double() / self.temperature).softmax(-1).float()
-
-
-def calibrate(scores: Tensor, tasks: Tasks, source: str) -> Calibration:
-    """Learn a calibration from the scores [T, M, N] of tasks; its error is measured on halves it did not learn from."""
-    assert tasks.query_y is not None
-    s, y = scores.double().cpu(), tasks.query_y.cpu()
-    errors = []
-    for half, other in ((0, 1), (1, 0)) if len(s) > 1 else ():
-        learned = Calibration(_temperature(s[half::2], y[half::2]))
-        chances = s[other::2].softmax(-1), learned.probabilities(s[other::2])
-        errors.append([expected_calibration_error(p, y[other::2]) for p in chances])
-    before, after = [sum(pair) / 2 for pair in zip(*errors, strict=True)] or (None, None)
-    return Calibration(
-        temperature=_temperature(s, y),
-        n_way=tasks.n_way,
-        k_shot=float(tasks.shots().float().mean()),
-        accuracy=float((s.argmax(-1) == y).float().mean()),
-        ece_before=before,
-        ece_after=after,
-        n_tasks=len(s),
-        source=source,
-    )
 
 
 def _temperature(scores: Tensor, y: Tensor) -> float:
@@ -79,15 +61,6 @@ def _temperature(scores: Tensor, y: Tensor) -> float:
 
     start = min((i / 4 for i in range(-16, 21)), key=loss)  # there may be several local minima
     return scale * math.exp(-minimize_scalar(loss, bounds=(start - 0.25, start + 0.25), method="bounded").x)
-
-
-def expected_calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
-    """How far confidence and the share of right answers are apart, averaged over equal-width bins of confidence."""
-    confidence, choice = p.flatten(0, -2).max(-1)
-    right = (choice == y.flatten()).double()
-    bin_of = (confidence.double() * bins).long().clamp(max=bins - 1)
-    gap = torch.zeros(bins, dtype=torch.float64).index_add_(0, bin_of, confidence.double() - right)
-    return float(gap.abs().sum() / len(right))
 
 
 def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Tasks | None:
@@ -119,11 +92,6 @@ def left_out_tasks(support: Support) -> Tasks | None:
     return Tasks(nodes[rest], y[rest], nodes[out, None], y[out, None], len(support.classes))
 
 
-def nearest(found: Sequence[Calibration], n_way: int, k_shot: float) -> Calibration:
-    """The calibration of the tasks most like ``n_way`` classes with ``k_shot`` examples, by ratio."""
-    return min(found, key=lambda one: abs(math.log(one.n_way / n_way)) + abs(math.log(max(one.k_shot, 0.1) / k_shot)))
-
-
 @dataclass(frozen=True)
 class ClosedSetTask:
     """New classes only, shown by a ``support``: a method scores the nodes, a calibration makes probabilities of that.
@@ -135,25 +103,18 @@ class ClosedSetTask:
     graph: Graph
     state: Any
     support: Support
-    calibration: Calibration
+    calibration: Calibration = Calibration()
     kinds: None = None
 
-    @classmethod
-    def of(
-        cls, model: Method, graph: Graph, state: Any, split: ClassSplit, support: Support, saved: Sequence[Calibration]
-    ) -> "ClosedSetTask":
-        """Calibrated on validation tasks like the user's; else as it was ``saved`` while fitting for the tasks most
-        like these, by ratio; else by the examples themselves."""
-        shots = support.shots()
-        tasks, source = validation_tasks(graph.y, split, shots), "validation"
-        if tasks is None and saved:
-            return cls(model, graph, state, support, nearest(saved, len(shots), sum(shots) / len(shots)))
+    def calibrated(self, split: ClassSplit) -> "ClosedSetTask":
+        """Calibrated on validation tasks like the user's; else by the examples themselves, if any class has two."""
+        tasks, source = validation_tasks(self.graph.y, split, self.support.shots()), "validation"
         if tasks is None:
-            tasks, source = left_out_tasks(support), "examples"
+            tasks, source = left_out_tasks(self.support), "examples"
         if tasks is None:
-            return cls(model, graph, state, support, Calibration())
-        scores = inference.score_tasks(model, graph, tasks, state)
-        return cls(model, graph, state, support, calibrate(scores, tasks, source))
+            return self
+        scores = inference.score_tasks(self.model, self.graph, tasks, self.state)
+        return replace(self, calibration=Calibration.of(scores, tasks, source))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -173,16 +134,3 @@ class ClosedSetTask:
         return self.calibration.probabilities(
             inference.score_nodes(self.model, self.graph, self.state, *support, nodes)
         )
-
-
-def usual_calibrations(model: Method, graph: Graph, state: Any, split: ClassSplit) -> list[Calibration]:
-    """Calibrations for usual numbers of classes and examples, kept for graphs without validation labels."""
-    found: dict[tuple[int, float], Calibration] = {}
-    for shots in ([shot] * way for way in (2, 5) for shot in (1, 3, 5, 10)):
-        tasks = validation_tasks(graph.y, split, shots)
-        if tasks is None:
-            return []
-        key = (tasks.n_way, float(tasks.shots().float().mean()))
-        if key not in found:
-            found[key] = calibrate(inference.score_tasks(model, graph, tasks, state), tasks, "validation")
-    return list(found.values())

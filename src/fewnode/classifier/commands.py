@@ -1,87 +1,24 @@
-"""From a user's tables to a saved model, and from a saved model to predictions: one function for each command."""
+"""From the folder of a saved model to tables of predictions, and to its accuracy."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from ..errors import InputError
-from ..files import PathLike, readable, remove_work, work_folder
-from ..graph import Graph
-from ..store import STORE, Engine, one_thread
+from ..files import PathLike, readable
+from ..store import one_thread
 from ..tables import check_writable, find_id, read_columns
 from ..tables.write import writing_columns
-from ..tasks import ClassSplit
-from ..training import checkpoint
 from ..training.evaluate import Evaluation, NodeProgress, evaluate
-from ..training.loop import Callback
-from .classifier import FewShotClassifier, Growth, check_folder
-from .inputs import TableSource, class_name, class_sizes, find_nodes, sorted_by_name
+from .classifier import FewShotClassifier
+from .inputs import class_name, class_sizes, find_nodes, sorted_by_name
 from .predictions import UNKNOWN, Predictions
-from .simulation import Counts, Expectation, Progress, Simulated
+from .simulation import Counts, Expectation
 
 Say = Callable[[str], None]  # told in a line what is being done
-
-
-def fit_tables(
-    source: TableSource,
-    out: PathLike,
-    *,
-    force: bool = False,
-    resume: bool = False,
-    method: str = "vantage",
-    settings: Mapping[str, Any] | None = None,
-    understood: Callable[[Graph, ClassSplit, TableSource], None] | None = None,
-    training: AbstractContextManager[Callback] | None = None,
-    learning: Progress = lambda what, part: None,
-    data: bool = True,
-    memory: int | None = None,
-    engine: Engine | None = None,
-) -> FewShotClassifier:
-    """Read a graph from tables, fit a ``FewShotClassifier`` on it and save it in the folder ``out``.
-
-    Args:
-        source: the tables and the names of their columns.
-        out, force: where the model goes; a model that is there already is only replaced with ``force``.
-        resume: continue a training that was stopped or killed, to the model it would have made.
-        method, settings: the method and further arguments of ``FewShotClassifier``.
-        understood: told the graph, the classes that will be learned from and what the tables were taken for, before the
-            training starts.
-        training: entered for the time of the training; gives the callback that is told its progress.
-        learning: told what is being learned of the known classes after that, and which part of it is done.
-        data: False to leave the graph and the table of nodes out of the folder.
-        memory, engine: bytes that the work on a store may take, and who does it, if not this process alone.
-    """
-    state = Path(out).with_name(f"{Path(out).name}.training")  # until there is a whole model
-    if resume and not work_folder(state, begin=False):
-        raise InputError(f"there is no training to go on with at {state}; leave resume= out to start one")
-    if not resume and work_folder(state, begin=False):
-        remove_work(state)
-    elif resume and (Path(out) / checkpoint.CARD).exists():
-        force = force or checkpoint.load(out).card.interrupted
-    check_folder(out, force)
-    graph, source = source.infer(memory, engine)
-    classifier = FewShotClassifier(method, **(settings or {}))
-    split = classifier.choose_split(graph)
-    if understood is not None:
-        understood(graph, split, source)
-    work_folder(state)
-    with ExitStack() as stack:
-        callback = stack.enter_context(training or nullcontext())
-
-        def progress(what: str, part: float) -> None:
-            stack.close()  # the training is over
-            learning(what, part)
-
-        classifier.fit(graph, split, source=source, resume=state, callback=callback, progress=progress)
-    classifier.save(out, force=force, data=data, progress=learning)
-    if not classifier.interrupted:
-        remove_work(state)
-    return classifier
 
 
 def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) -> FewShotClassifier:
@@ -128,37 +65,10 @@ def load_adapted(
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so predictions are closed-set")
         among = "new"
-    told: set[str] = {"done"}
-
-    def progress(what: str, part: float) -> None:
-        if what not in told:
-            told.add(what)
-            say(f"{what[:1].upper()}{what[1:]} ...")
-
     try:
-        return classifier.adapt(examples, among=among or "all", **how, progress=progress)
+        return classifier.adapt(examples, among=among or "all", **how)
     except InputError as error:
         raise InputError(f"{support}: {error}" if support is not None else str(error)) from error
-
-
-def grow_model(
-    folder: PathLike,
-    labels: Callable[[FewShotClassifier], Any],
-    out: PathLike | None = None,
-    *,
-    learning: Progress,
-    say: Say = lambda _: None,
-    **where: Any,
-) -> Growth:
-    """Let the model in ``folder`` grow by the ``labels`` that a function of it gives; save it in its place or in the
-    new folder ``out``. ``where`` is as in ``load_attached``."""
-    if out is not None:
-        check_folder(out, force=False)
-    classifier = load_attached(folder, say=say, **where)
-    found = classifier.grow(labels(classifier), progress=learning)
-    kept = classifier.manifest is not None and STORE in classifier.manifest
-    classifier.save(out or folder, force=out is None, data=kept, progress=learning)
-    return found
 
 
 @dataclass(frozen=True)
@@ -177,22 +87,22 @@ class PredictedTables:
 @one_thread
 def predict_tables(
     folder: PathLike,
-    support: PathLike,
+    support: PathLike | None,
     out: PathLike,
     *,
     nodes_file: PathLike | None = None,
     new_nodes: PathLike | None = None,
     new_edges: PathLike | None = None,
     force: bool = False,
-    scoring: AbstractContextManager[NodeProgress] | None = None,
+    progress: NodeProgress | None = None,
     adapting: Mapping[str, Any] | None = None,
     **writing: Any,
 ) -> PredictedTables:
     """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
 
     Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
-    ``adapting`` are further arguments of ``load_adapted``, ``writing`` those of ``write_predictions``; ``scoring`` is
-    entered for the time of the predictions.
+    ``adapting`` are further arguments of ``load_adapted``, ``writing`` those of ``write_predictions``; ``progress`` is
+    told how many nodes of how many are done.
     """
     check_writable(out, force)
     if new_nodes is None and new_edges is not None:
@@ -203,15 +113,15 @@ def predict_tables(
         column = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
         nodes = table.text(column, "nodes to predict")
     classifier = load_adapted(folder, support, wanted=nodes, **(adapting or {}))
-    if nodes_file is None and new_nodes is None:
-        nodes, graph = classifier.unlabelled(), classifier.graph
-        if graph is not None and graph.space is None:  # names on disk are not sorted
-            nodes = sorted_by_name(graph, nodes)
-    with scoring or nullcontext() as progress:
-        parts: Iterable[Predictions] = classifier.iter_proba(nodes, progress=progress)
-        if new_nodes is not None:
-            parts = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
-        return write_predictions(classifier, parts, out, force=force, **writing)
+    if new_nodes is not None:
+        parts: Iterable[Predictions] = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
+    else:
+        if nodes_file is None:
+            nodes, graph = classifier.unlabelled(), classifier.graph
+            if graph is not None and graph.space is None:  # names on disk are not sorted
+                nodes = sorted_by_name(graph, nodes)
+        parts = classifier.iter_proba(nodes, progress=progress)
+    return write_predictions(classifier, parts, out, force=force, **writing)
 
 
 def write_predictions(
@@ -253,10 +163,10 @@ def write_predictions(
 @dataclass(frozen=True)
 class EvaluatedTables:
     """What ``evaluate_tables`` measured, and on tasks of which classes: ``unseen`` by the training or not;
-    ``open_set`` is what simulations of open-set classification achieved."""
+    ``open_set`` is what simulations of open-set classification achieved (``FewShotClassifier.simulated``)."""
 
     classifier: FewShotClassifier
-    open_set: Simulated
+    open_set: dict[str, Any]
     classes: tuple[str, ...]
     unseen: bool
     found: Evaluation
@@ -287,7 +197,7 @@ def evaluate_tables(
             f"tasks with {k_shot} examples and {n_query} queries of each class need two classes of {k_shot + n_query} "
             f"labelled nodes that the model did not learn from; there are {len(chosen)}. Ask for fewer with n_query="
         )
-    open_set = classifier.open_set_model().nearest(k_shot)
     n_way = n_way or min(shape["n_way"], len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)
-    return EvaluatedTables(classifier, open_set, tuple(large[c] for c in chosen), len(others) >= 2, found)
+    names = tuple(large[c] for c in chosen)
+    return EvaluatedTables(classifier, classifier.simulated(k_shot), names, len(others) >= 2, found)

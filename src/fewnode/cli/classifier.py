@@ -11,48 +11,44 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import options
-from .output import NodeBar, StageBar, TrainingBar, emit, say, show, warnings_as_notes
+from .output import NodeBar, StageBar, emit, say, show, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..classifier.classifier import FewShotClassifier
-    from ..classifier.inputs import TableSource
     from ..graph import Graph
     from ..tasks import ClassSplit
 
 
-def fit_classifier(args: argparse.Namespace) -> int:
+def fit_classifier(args: argparse.Namespace) -> None:
     from ..methods import check, find
 
-    check(args.method)  # refuses a wrong name before torch is imported
+    if args.method is not None:
+        check(args.method)  # refuses a wrong name before torch is imported
     say("Reading the tables ...")
-    from ..classifier.commands import fit_tables
+    from ..classifier.classifier import FewShotClassifier, check_folder
     from ..classifier.inputs import TableSource
     from ..methods.base import parse_options
 
-    method_options = parse_options(find(args.method), options.option_pairs(args.set))
+    check_folder(args.out, args.force)
+    method_options = parse_options(find(args.method or "vantage"), options.option_pairs(args.set))
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
     chosen = {name: value for name, value in options.picked(args, *reading, "text_encoder").items() if value}
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
-    settings = options.picked(args, "n_way", "k_shot", "min_size", "seed", "device") | method_options
-    how = options.picked(args, "force", "resume", "method") | options.given_resources(args)
-    how["data"] = not args.without_data
-    facts: dict[str, Any] = {}
-
-    def understood(graph: "Graph", split: "ClassSplit", source: "TableSource") -> None:
-        facts.update(_understood(graph, split))
-        facts["notes"] = [options.with_flags(note, args) for note in source.notes]
-        facts["columns"] = [{**role, "change": options.with_flags(role["change"], args)} for role in source.roles]
-        if not args.json:
-            show("understood", **facts, roles=shortened(facts["columns"]))
-
-    try:
-        with warnings_as_notes(), StageBar() as learning:
-            how |= {"training": TrainingBar(), "learning": learning}
-            classifier = fit_tables(source, args.out, settings=settings, understood=understood, **how)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped before there was a model; --resume continues from the last check") from None
-    emit(args, {**facts, **_fitted(classifier, args.out)}, "fit")
-    return 130 if classifier.interrupted else 0
+    graph, source = source.infer(**options.given_resources(args))
+    settings = options.picked(args, "method", "n_way", "k_shot", "min_size", "seed", "device") | method_options
+    classifier = FewShotClassifier(**settings)
+    split = classifier.choose_split(graph)
+    facts = _understood(graph, split)
+    facts["notes"] = [options.with_flags(note, args) for note in source.notes]
+    facts["columns"] = [{**role, "change": options.with_flags(role["change"], args)} for role in source.roles]
+    if not args.json:
+        show("understood", **facts, roles=shortened(facts["columns"]))
+    started = time.perf_counter()
+    with warnings_as_notes(), StageBar() as learning:
+        training = {"callback": lambda now: learning("training", now.step / now.steps)}
+        classifier.fit(graph, split, source=source, progress=learning, **training)
+        classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning)
+    emit(args, {**facts, **_fitted(classifier, args.out, time.perf_counter() - started)}, "fit")
 
 
 def _understood(graph: "Graph", split: "ClassSplit") -> dict[str, Any]:
@@ -79,21 +75,18 @@ def shortened(roles: list[dict[str, str]]) -> list[dict[str, str]]:
     return found
 
 
-def _fitted(classifier: "FewShotClassifier", folder: str) -> dict[str, Any]:
-    """What came out of the training."""
-    assert classifier.model is not None
-    card, compared = classifier.model.card, None if classifier.interrupted else classifier.compare()
+def _fitted(classifier: "FewShotClassifier", folder: str, seconds: float) -> dict[str, Any]:
+    """What came out of the fit."""
+    assert classifier.model is not None and classifier.graph is not None
+    labelled = bool((classifier.graph.y >= 0).any())
     return {
         "folder": folder,
         "bytes": sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file()),
-        "method": card.method,
-        "steps": card.stopped_at,
-        "seconds": card.training_seconds,
-        "interrupted": classifier.interrupted,
+        "method": classifier.model.card.method,
+        "steps": classifier.model.card.stopped_at,
+        "seconds": round(seconds, 3),
         "notes": classifier.notes,
-        "calibrations": [asdict(one) for one in classifier.calibrations],
-        "beside_probe": None if compared is None else list(compared[:2]),
-        "beside_probe_interval": None if compared is None else compared.interval,
+        "open_set": classifier.simulated() if labelled else None,
         "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
     }
 
@@ -112,7 +105,8 @@ def predict_nodes(args: argparse.Namespace) -> None:
     limits = {"threshold": thresholds.pop("", 0.0), "thresholds": thresholds}  # of all classes, of single ones
     names = ("all_probabilities", "nodes_file", "new_nodes", "new_edges", "force", "raw_cells")
     how = options.picked(args, *names) | limits | {"adapting": _adapting(args)}
-    done = predict_tables(args.folder, args.support, args.out, scoring=NodeBar(), **how)
+    with NodeBar() as progress:
+        done = predict_tables(args.folder, args.support, args.out, progress=progress, **how)
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which needs all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
@@ -210,23 +204,26 @@ def find_nodes(args: argparse.Namespace) -> None:
 
 
 def grow_model(args: argparse.Namespace) -> None:
-    from ..classifier import commands
+    from ..classifier.classifier import check_folder
+    from ..classifier.commands import load_attached
+    from ..store import STORE
 
-    started = time.perf_counter()
-
-    def labels(classifier: "FewShotClassifier") -> Any:
-        if args.labels is not None:
-            return args.labels
+    started, labels = time.perf_counter(), args.labels
+    if args.out is not None:
+        check_folder(args.out, force=False)
+    where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    classifier = load_attached(args.folder, say=say, **where)
+    if labels is None:
         from ..labelling.journal import Journal
         from ..labelling.session import LabelSession
 
         assert classifier.graph is not None
         journal = Journal(Path(args.folder), classifier.graph.fingerprint, read_only=True)
-        return LabelSession(classifier, journal).examples()
-
-    where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+        labels = LabelSession(classifier, journal).examples()
     with StageBar() as learning:
-        found = commands.grow_model(args.folder, labels, args.out, learning=learning, say=say, **where)
+        found = classifier.grow(labels, progress=learning)
+        kept = classifier.manifest is not None and STORE in classifier.manifest
+        classifier.save(args.out or args.folder, force=args.out is None, data=kept, progress=learning)
     document = {"folder": args.out or args.folder, **found._asdict()}
     emit(args, document | {"seconds": round(time.perf_counter() - started, 3)}, "grow")
 

@@ -5,7 +5,6 @@ import shlex
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -118,14 +117,9 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
         args.folder, **options.picked(args, *options.SHAPE), n_tasks=args.tasks, seed=args.seed, say=say
     )
     more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
-    truth = {name: figures for name, figures in done.open_set.truth.items() if "band" not in name}
-    more["open_set"] = {
-        "simulations": done.open_set.episodes,
-        "examples": done.open_set.shots,
-        **{name: {"mean": fmean(part), "low": min(part), "high": max(part)} for name, part in truth.items() if part},
-    }
-    document = _evaluated(done.classifier.method, None, done.found, **more)
-    emit(args, document, "evaluate", title=done.classifier.method, found=done.found)
+    more["open_set"] = done.open_set
+    method = done.classifier.model.card.method if done.classifier.model is not None else ""
+    emit(args, _evaluated(method, None, done.found, **more), "evaluate", title=method, found=done.found)
 
 
 def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:

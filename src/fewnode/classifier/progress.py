@@ -1,0 +1,43 @@
+"""A progress bar for people: what takes longer than two seconds shows one on a terminal or in a notebook."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Timer
+from typing import Literal
+
+from .simulation import Progress
+
+Shown = Progress | Literal["auto"] | None  # "auto": a bar, if a person is there to see it; None: nothing
+
+
+@contextmanager
+def shown(progress: Shown, seconds: float = 2.0) -> Iterator[Progress]:
+    """What to tell of the progress: the function that was given, or that of a bar that appears after some seconds."""
+    if progress != "auto":
+        yield progress or (lambda what, part: None)
+        return
+    from rich.console import Console
+    from rich.errors import LiveError
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    bar = Bar(*columns, console=console, transient=True)
+    task = bar.add_task("", total=1.0)
+
+    def start() -> None:
+        with suppress(LiveError):  # another bar is shown already
+            bar.start()
+
+    timer = Timer(seconds, start)
+    timer.daemon = True
+    if console.is_terminal or console.is_jupyter:
+        timer.start()
+    try:
+        yield lambda what, part: bar.update(task, description=what, completed=part)
+    finally:
+        timer.cancel()
+        if timer.ident is not None:
+            timer.join()
+        bar.stop()
