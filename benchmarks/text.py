@@ -36,7 +36,8 @@ import fewnode
 from fewnode import ClassSplit, FewShotClassifier, Graph
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph.arrays import to_tensor
-from fewnode.tables.text import load_encoder
+from fewnode.tables.encode import Block, TableEncoder, combined
+from fewnode.tables.text import encode_cached, load_encoder, told
 from fewnode.training.evaluate import accuracies, score_tasks
 
 ROWS = Path(__file__).parent / "rows" / "text.jsonl"
@@ -84,7 +85,13 @@ def synsets() -> list:
 def graph_of(name: str, encoder: str = "words") -> Graph:
     """The graph, its features the words of the texts, and their vectors."""
     if name == "wordnet":
-        return fewnode.load_dataset(name)[0]
+        graph = fewnode.load_dataset(name)[0]
+        if encoder == "words":
+            return graph
+        counts = Block("counts", sp.csr_array(graph.features_scipy()), graph.feature_names)
+        vectors = encode_cached(load_encoder(encoder), texts_of(name)[1], progress=told())
+        joined, _, blocks, _ = combined([counts, Block("meaning", vectors, None)], TableEncoder())
+        return graph.with_features(to_tensor(sp.csr_matrix(joined)), None, blocks)
     edges, nodes, *_ = TABLES[name]
     return Graph.from_files(data() / edges, data() / nodes, text_encoder=encoder, **options_of(name))
 

@@ -153,6 +153,25 @@ def test_damaged_encoders_are_refused_before_anything_is_written(place, tmp_path
         fitted(place, folder)
 
 
+def test_an_encoder_that_knows_no_word_is_refused(place, tmp_path):
+    rows = pd.read_csv(place / "nodes.csv", dtype=str, keep_default_na=False)
+    rows["text"] = ["узлы графа" if text else "" for text in rows["text"]]
+    rows.to_csv(tmp_path / "nodes.csv", index=False)
+    source = TableSource.of(place / "edges.csv", tmp_path / "nodes.csv", **OPTIONS, text_encoder=str(place / "encoder"))
+    with pytest.raises(InputError, match=r"knows no word of the first \d+ texts.*text_encoder= another"):
+        source.infer()
+
+
+def test_a_text_of_ten_megabytes_is_read(place, tmp_path):
+    rows = pd.read_csv(place / "nodes.csv", dtype=str, keep_default_na=False)
+    rows.loc[3, "text"] = "mining3 " * 1_250_000
+    rows.to_csv(tmp_path / "nodes.csv", index=False)
+    tables = place / "edges.csv", tmp_path / "nodes.csv"
+    graph, _ = TableSource.of(*tables, **OPTIONS, text_encoder=str(place / "encoder")).infer()
+    vector = graph.features_scipy()[graph.node_names.index("n3"), graph.blocks["table"] :]
+    assert vector.nnz == text_graph.DIM
+
+
 SENTENCES = {"rowing": "rowing rowing3 rowing8", "weaving": "weaving weaving4"}
 
 

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from fewnode.errors import InputError
 from fewnode.tables import text
 from fewnode.tables.text import Encoder, encode_cached, load_encoder
-from forked import ended
+from forked import LONGEST, ended, start
 
 WORDS = ["[UNK]", "[CLS]", "[SEP]", "graph", "node", "chess", "engine", "##s", "g", "##r", "##a", "##p", "##h", "x"]
 MODELS = os.environ.get("FEWNODE_MODELS", "")
@@ -135,12 +135,6 @@ def test_blank_huge_and_odd_texts(encoder):
         encoder.encode([float("nan")])  # type: ignore[list-item]
 
 
-def test_progress_counts_texts(encoder):
-    seen: list[tuple[int, int]] = []
-    encoder.encode(["graph"] * 2500, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1024, 2500), (2048, 2500), (2500, 2500)]
-
-
 def test_a_language_the_encoder_does_not_know(encoder):
     assert encoder.unknown_share(["graph node!", "chess engines x"]) == 0
     assert encoder.language_warning(["graph node"]) is None
@@ -161,6 +155,12 @@ def test_a_language_the_encoder_does_not_know(encoder):
         (lambda folder: (folder / "tokenizer.json").write_bytes(os.urandom(999)), "tokenizer.json is dam"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json is damaged"),
         (lambda folder: (folder / "config.json").write_text("{"), "config.json is not a JSON"),
+        (lambda folder: (folder / "config.json").write_text('{"max_length": "many"}'), "Expected `int | null`"),
+        (lambda folder: (folder / "config.json").write_text('{"max_length": -5}'), "config.json is damaged.* >= 1"),
+        (
+            lambda folder: save_file({"embeddings": vectors(dim=0)}, folder / "model.safetensors"),
+            r"its vectors are \(14, 0\)",
+        ),
         (
             lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9]),
             "model.safetensors is damaged.*fetch the encoder again",
@@ -327,20 +327,27 @@ def test_a_text_is_encoded_once(tmp_path):
     np.testing.assert_array_equal(again[1:-1], first)
     np.testing.assert_array_equal(again[0], again[-1])
     assert encoder.seen == ["new"] and seen == [(7, 7)]
-    assert [path.name for path in tmp_path.iterdir()] == [f"{'c' * 64}-8.vectors"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{'c' * 64}-8.sqlite"]
 
 
-def test_a_damaged_record_is_made_again_and_only_once(tmp_path):
+def test_a_damaged_vector_is_made_again_and_only_once(tmp_path):
     encoder, texts = Counted(), [f"{i} text" for i in range(50)]
     expected = encode_cached(encoder, texts, tmp_path)
     path = next(tmp_path.iterdir())
-    content = bytearray(path.read_bytes())
-    content[7 * 28 + 22] ^= 1  # of 28 bytes each: a key of 16, a check of 4, two numbers
-    path.write_bytes(content[:-5])  # and the last one was not written whole
+    content, vector = path.read_bytes(), expected[7].tobytes()
+    assert content.count(vector) == 1
+    path.write_bytes(content.replace(vector, vector[:-1] + b"\1"))
     encoder.seen.clear()
     for _ in range(2):
         np.testing.assert_array_equal(encode_cached(encoder, texts, tmp_path), expected)
-    assert sorted(encoder.seen) == ["49 text", "7 text"]
+    assert encoder.seen == ["7 text"]
+
+
+def test_a_database_that_is_none_is_named_and_left_alone(tmp_path):
+    (tmp_path / f"{'c' * 64}-8.sqlite").write_text("rubbish " * 999)
+    with pytest.raises(InputError, match=r"-8\.sqlite cannot be used .*remove it, or set FEWNODE_CACHE"):
+        encode_cached(Counted(), ["a"], tmp_path)
+    assert (tmp_path / f"{'c' * 64}-8.sqlite").read_text() == "rubbish " * 999
 
 
 def test_a_killed_run_is_continued(tmp_path):
@@ -359,16 +366,19 @@ def test_a_killed_run_is_continued(tmp_path):
     assert len(encoder.seen) == 5000 - 3 * 1024
 
 
-def test_a_file_in_use_is_read_and_left_alone(tmp_path):
+def test_two_processes_share_the_vectors(tmp_path):
+    texts = [f"{i} text" for i in range(3000)]
+
+    def run() -> None:
+        sys.exit(int((encode_cached(Counted(), texts, tmp_path) != Counted().encode(texts)).any()))
+
+    both = [start(run) for _ in range(2)]
+    for process in both:
+        process.join(LONGEST)
+    assert [process.exitcode for process in both] == [0, 0]
     encoder = Counted()
-    encode_cached(encoder, ["a", "b"], tmp_path)
-    path = next(tmp_path.iterdir())
-    content = path.read_bytes()
-    with path.open("ab") as held:
-        assert text.lock(held.fileno())
-        found = encode_cached(encoder, ["a", "c"], tmp_path)
-    np.testing.assert_array_equal(found, encoder.encode(["a", "c"]))
-    assert path.read_bytes() == content
+    encode_cached(encoder, texts, tmp_path)
+    assert encoder.seen == []
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

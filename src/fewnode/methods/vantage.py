@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse
-from ..nn.class_shape import LDAView, Whitening, novel_accuracies, sample_per_class, within_folds
+from ..nn.class_shape import LDAView, Whitening, few_shot_accuracy, sample_per_class, within_folds
 from ..nn.heads import class_means, one_hot
 from ..nn.landmarks import walk_view
 from ..nn.views import NEAR, WORDS, Views
@@ -142,10 +142,8 @@ class Vantage(Method):
     def _share_blocks(self, views: list[Tensor], y: Tensor) -> None:
         """Start the gate with shares of the blocks that follow the odds with which their near views alone tell base
         classes apart that are shown by a few examples."""
-        base = torch.tensor(self.whitening.base, device=y.device)
-        nodes = sample_per_class(y, base, 100)
-        places = torch.searchsorted(base, y[nodes])
-        found = [float(novel_accuracies(views[view][nodes].float(), places).mean()) for view in self.near]
+        nodes = sample_per_class(y, torch.tensor(self.whitening.base, device=y.device), 100)
+        found = [few_shot_accuracy(views[view][nodes].float(), y[nodes]) for view in self.near]
         odds = torch.tensor(found).clamp(0.01, 0.99).logit()
         change = (odds.log_softmax(0) + math.log(len(found))).tolist()
         blocks = [view // len(WORDS) for view in (*self.used, *self.whitened)]

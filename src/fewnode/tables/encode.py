@@ -113,6 +113,12 @@ def choose_text_encoder(
     warning = found.language_warning(sample)
     if warning is not None and wanted == "auto":
         return encoder, [f"{warning}. Words alone are used"]
+    filled = [text for text in sample if text.strip()]
+    if filled and not encode_cached(found, filled).any():
+        raise InputError(
+            f"the encoder {found.name} knows no word of the first {len(filled):,} texts, so that all vectors are zero; "
+            "give text_encoder= another one, or 'words'"
+        )
     place = found.name if found.folder is None else str(found.folder)
     told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
     made = replace(encoder, text_encoder=(place, found.sha256))

@@ -432,7 +432,8 @@ def _csv_source(plain: Path, dialect: _Dialect) -> str:
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(dialect.header)))
     source = (
         f"read_csv({_literal(plain)}, columns = {{{columns}}}, delim = {_literal(dialect.separator)}, "
-        f"skip = {dialect.skip}, auto_detect = false, header = false, quote = '\"', escape = '\"')"
+        f"skip = {dialect.skip}, auto_detect = false, header = false, quote = '\"', escape = '\"', "
+        f"max_line_size = {1 << 24}, buffer_size = {1 << 25})"  # a text may be as long as a book
     )
     return source if len(dialect.header) > 1 else f"(from {source} where c0 is not null)"  # a blank line is no row
 

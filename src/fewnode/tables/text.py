@@ -7,25 +7,27 @@ whichever is installed; only these download models, and only one that the user h
 
 import hashlib
 import os
+import sqlite3
 import sys
 import time
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from safetensors.numpy import load_file
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import PathLike, cache_dir, lock, parse_json, readable, reading, sha256
-from ..store import full_disk
+from ..files import PathLike, cache_dir, parse_json, readable, reading, sha256
 
 Progress = Callable[[int, int], None]  # told how many texts are done, and of how many
 REMEDY = "fetch the encoder again"
@@ -51,21 +53,14 @@ class Encoder(ABC):
     folder: Path | None = None
     tokenizer: Any = None
 
-    def encode(self, texts: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
-        """Vectors ``[n, dim]`` of the texts, float32; those of blank texts are zero.
-
-        Args:
-            texts: any number; they are encoded in batches.
-            progress: told how many texts are done, and of how many.
-        """
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors ``[n, dim]`` of the texts, float32; those of blank texts are zero."""
         out = np.zeros((len(texts), self.dim), np.float32)
         for start in range(0, len(texts), BATCH):
             batch = [self._readable(text) for text in texts[start : start + BATCH]]
             filled = [i for i, text in enumerate(batch) if text.strip()]
             if filled:
                 out[start + np.array(filled)] = self._vectors([batch[i] for i in filled])
-            if progress is not None:
-                progress(start + len(batch), len(texts))
         if not np.isfinite(out).all():
             raise InputError(f"the encoder {self.name} gave NaN or infinity; {REMEDY}")
         return out
@@ -128,6 +123,13 @@ def unknown_token(tokenizer: Any) -> int | None:
     return found
 
 
+class StaticConfig(msgspec.Struct):
+    """What is read of the config.json of a static encoder."""
+
+    normalize: bool = False
+    max_length: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
 class StaticEncoder(Encoder):
     """The mean of the vectors of a text's tokens, in model2vec's format and with its conventions.
 
@@ -141,9 +143,10 @@ class StaticEncoder(Encoder):
     def __init__(self, name: str, weights: Path, tokenizer: Path, config: Path | None = None) -> None:
         self.name, self.tokenizer = name, _tokenizer(tokenizer)
         self.sha256 = _hashed(sha256(readable(file)) for file in (weights, tokenizer, config) if file is not None)
-        known = {} if config is None else parse_json(readable(config).read_bytes(), dict[str, Any], str(config))
-        self.normalize = config is None or bool(known.get("normalize", False))
-        self.max_tokens = int(known.get("max_length") or 512)
+        known = StaticConfig(True)
+        if config is not None:
+            known = parse_json(readable(config).read_bytes(), StaticConfig, str(config))
+        self.normalize, self.max_tokens = known.normalize, known.max_length or 512
         self.tokenizer.enable_truncation(self.max_tokens)
         with reading(weights, REMEDY):
             held = load_file(weights)
@@ -154,7 +157,11 @@ class StaticEncoder(Encoder):
             tokens = 1 + max(self.tokenizer.get_vocab().values())
             self.rows = held.get("mapping", np.arange(len(self.table))).astype(np.int64)
             self.weights = held.get("weights", np.ones(len(self.rows))).astype(np.float32)
-            if self.table.ndim != 2 or not 0 <= self.rows.min() <= self.rows.max() < len(self.table):
+            if (
+                self.table.ndim != 2
+                or not self.table.size
+                or not 0 <= self.rows.min() <= self.rows.max() < len(self.table)
+            ):
                 raise InputError(f"its vectors are {self.table.shape}, not one for each token; {REMEDY}")
             if min(len(self.rows), len(self.weights)) < tokens:
                 raise InputError(f"it has vectors of {len(self.rows):,} tokens, {tokenizer} has {tokens:,}; {REMEDY}")
@@ -181,14 +188,13 @@ class TransformerEncoder(Encoder):
 
     Args:
         name: what the user calls it.
-        folder: with ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json``.
-        threads: that one run uses.
+        folder: with ``tokenizer.json``.
+        weights: of the model, in the folder or in ``onnx`` there.
         max_tokens: where longer texts are cut.
     """
 
-    def __init__(self, name: str, folder: Path, *, threads: int = 1, max_tokens: int = 256) -> None:
+    def __init__(self, name: str, folder: Path, weights: Path, *, max_tokens: int = 256) -> None:
         self.name, self.max_tokens = name, max_tokens
-        weights = _onnx(folder) or folder / "model.onnx"
         self.tokenizer = _tokenizer(folder / "tokenizer.json")
         self.tokenizer.enable_truncation(max_tokens)
         pooling = folder / "1_Pooling" / "config.json"
@@ -198,7 +204,7 @@ class TransformerEncoder(Encoder):
         self.first = bool(known.get("pooling_mode_cls_token", False))
         runtime = _package("onnxruntime", extra="text-onnx")
         options = runtime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
         with reading(weights, REMEDY):
             self.session = runtime.InferenceSession(readable(weights), options, providers=["CPUExecutionProvider"])
         self.inputs = {part.name for part in self.session.get_inputs()}
@@ -241,7 +247,7 @@ class LibraryEncoder(Encoder):
     max_tokens = 8192  # the library cuts texts where its model needs it
     _encode: Callable[[list[str]], Any]
 
-    def __init__(self, name: str, *, threads: int = 1) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         library = next((part for part in ("sentence_transformers", "fastembed") if find_spec(part)), None)
         if library is None:
@@ -250,7 +256,7 @@ class LibraryEncoder(Encoder):
                 "encoder, or pip install sentence-transformers (or fastembed)"
             )
         try:
-            parts = getattr(self, f"_load_{library}")(import_module(library), threads)
+            parts = getattr(self, f"_load_{library}")(import_module(library))
             self.dim = self._vectors(["a"]).shape[1]
         except Exception as error:  # each library has its own for a name unknown, a network away, a damaged file
             reason = (str(error).splitlines() or [""])[0][:200]
@@ -260,15 +266,15 @@ class LibraryEncoder(Encoder):
             ) from error
         self.sha256 = _hashed(parts)
 
-    def _load_sentence_transformers(self, library: Any, threads: int) -> Iterable[str]:
+    def _load_sentence_transformers(self, library: Any) -> Iterable[str]:
         model = library.SentenceTransformer(self.name, device="cpu")
         self.tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
         self._encode = lambda texts: model.encode(texts, show_progress_bar=False)
         weights = (part.cpu().float().numpy() for _, part in sorted(model.state_dict().items()))
         return (hashlib.sha256(part.tobytes()).hexdigest() for part in weights)
 
-    def _load_fastembed(self, library: Any, threads: int) -> Iterable[str]:
-        model = library.TextEmbedding(self.name, threads=threads)
+    def _load_fastembed(self, library: Any) -> Iterable[str]:
+        model = library.TextEmbedding(self.name, threads=1)
         self.tokenizer = getattr(model.model, "tokenizer", None)
         self._encode = lambda texts: list(model.embed(texts))
         return (sha256(path) for path in sorted(Path(model.model._model_dir).rglob("*")) if path.is_file())
@@ -289,51 +295,45 @@ def find_encoder(name: str) -> Encoder | None:
     return load_encoder(place if place.is_dir() else "wordllama")
 
 
-def load_encoder(name: PathLike, *, threads: int = 1) -> Encoder:
+def load_encoder(name: PathLike) -> Encoder:
     """The text encoder in a folder, or of a name.
 
     Args:
         name: a folder (``model.safetensors`` or ``model.onnx``, with ``tokenizer.json``), or one in the ``encoders`` of
             fewnode's cache; ``wordllama`` if that package is installed; or what a library knows by that name.
-        threads: that a transformer uses.
     """
     text = str(name)
     if not text.strip() or not text.isprintable():
         raise InputError(f"{text!r} is not the name of an encoder, nor a folder")
     for folder in (Path(name).expanduser(), cache_dir() / "encoders" / text):
         if folder.is_dir():
-            return _from_folder(folder, threads)
+            return _from_folder(folder.resolve())
     if text == "wordllama":
         return _wordllama()
     if Path(name).exists():
         raise InputError(f"{name} is a file; give the folder of the encoder")
     if text.startswith((".", "~", os.sep)) or text.count("/") > 1:
         raise InputError(f"there is no folder {text!r} with an encoder")
-    return LibraryEncoder(text, threads=threads)
+    return LibraryEncoder(text)
 
 
-def _from_folder(folder: Path, threads: int) -> Encoder:
-    folder = folder.resolve()
-    name = folder.name
-    tokenizer, weights = folder / "tokenizer.json", folder / "model.safetensors"
+def _from_folder(folder: Path) -> Encoder:
+    tokenizer, config, static = (folder / name for name in ("tokenizer.json", "config.json", "model.safetensors"))
     if not tokenizer.exists():
         raise InputError(
             f"{folder} has no tokenizer.json: it is not the folder of an encoder, or was not fetched whole"
         )
     found: Encoder
-    if _onnx(folder) is not None:
-        found = TransformerEncoder(name, folder, threads=threads)
-    elif weights.exists():
-        config = folder / "config.json"
-        found = StaticEncoder(name, weights, tokenizer, config if config.exists() else None)
+    for weights in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
+        if weights.exists():
+            found = TransformerEncoder(folder.name, folder, weights)
+            break
     else:
-        raise InputError(f"{folder} has neither model.safetensors nor model.onnx; {REMEDY}")
+        if not static.exists():
+            raise InputError(f"{folder} has neither model.safetensors nor model.onnx; {REMEDY}")
+        found = StaticEncoder(folder.name, static, tokenizer, config if config.exists() else None)
     found.folder = folder
     return found
-
-
-def _onnx(folder: Path) -> Path | None:
-    return next((path for path in (folder / "model.onnx", folder / "onnx" / "model.onnx") if path.exists()), None)
 
 
 def _wordllama() -> Encoder:
@@ -375,42 +375,40 @@ def encode_cached(
 ) -> np.ndarray:
     """Vectors ``[n, dim]`` of the texts, of which only those are made that are not on disk yet.
 
-    The file of an encoder only grows, by whole batches: what a killed run has made is there for the next one. A second
-    process that finds the file in use makes its vectors without keeping them.
+    Each encoder has a database of its own, which grows by whole batches: what a killed run has made is there for the
+    next one. A vector that was damaged on disk is made again.
 
     Args:
         encoder: makes the vectors.
         texts: any number; equal ones are encoded once.
-        folder: of the file; by default in fewnode's cache.
+        folder: of the database; by default in fewnode's cache.
         progress: told how many texts have a vector, and of how many.
     """
     place = cache_dir() / "vectors" if folder is None else Path(folder)
-    path = place / f"{encoder.sha256}-{encoder.max_tokens}.vectors"
-    kind = np.dtype([("key", "S16"), ("check", "<u4"), ("vector", "<f4", (encoder.dim,))])
-    keys = np.array([_key(text) for text in texts], "S16")
+    path = place / f"{encoder.sha256}-{encoder.max_tokens}.sqlite"
     out = np.zeros((len(texts), encoder.dim), np.float32)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); set FEWNODE_CACHE to another folder") from error
-    with file, full_disk(place, len(texts) * kind.itemsize):
-        ours, whole = lock(file.fileno()), path.stat().st_size // kind.itemsize
-        if ours:
-            file.truncate(whole * kind.itemsize)  # the rest of a record that a killed run began
-        missing = np.flatnonzero(~_read(path, kind, whole, keys, out))
-        _, first, group = np.unique(keys[missing], return_index=True, return_inverse=True)
-        left = np.sort(missing[first])
-        for start in range(0, len(left), BATCH):
-            rows = left[start : start + BATCH]
-            out[rows] = encoder.encode([texts[i] for i in rows])
-            if ours:
-                file.write(_records(keys[rows], out[rows], kind))
-                file.flush()
-            if progress is not None:
-                progress(len(texts) - len(left) + start + len(rows), len(texts))
-    twice = missing[first][group] != missing
-    out[missing[twice]] = out[missing[first][group][twice]]
+        with closing(sqlite3.connect(path, timeout=60)) as kept:
+            kept.execute("create table if not exists vectors (key blob primary key, vector blob, crc) without rowid")
+            for start in range(0, len(texts), BATCH):
+                keys = [_key(text) for text in texts[start : start + BATCH]]
+                left = dict(zip(keys, texts[start : start + BATCH], strict=True))
+                wanted = f"select key, vector, crc from vectors where key in ({', '.join('?' * len(left))})"
+                rows = kept.execute(wanted, tuple(left))
+                found = {key: np.frombuffer(vector, "<f4") for key, vector, crc in rows if zlib.crc32(vector) == crc}
+                left = {key: text for key, text in left.items() if key not in found}
+                made = dict(zip(left, encoder.encode(list(left.values())).astype("<f4"), strict=True))
+                found |= made
+                new = [(key, vector.tobytes(), zlib.crc32(vector)) for key, vector in made.items()]
+                kept.executemany("insert or replace into vectors values (?, ?, ?)", new)
+                kept.commit()
+                out[start : start + BATCH] = [found[key] for key in keys]
+                if progress is not None:
+                    progress(start + len(keys), len(texts))
+    except (OSError, sqlite3.Error) as error:
+        told = f"{path} cannot be used ({error}); remove it, or set FEWNODE_CACHE to another folder"
+        raise InputError(told) from error
     return out
 
 
@@ -431,26 +429,3 @@ def told() -> Progress:
 
 def _key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _records(keys: np.ndarray, vectors: np.ndarray, kind: np.dtype[Any]) -> bytes:
-    made = np.empty(len(keys), kind)
-    made["key"], made["vector"] = keys, vectors
-    made["check"] = [zlib.crc32(vector.tobytes(), zlib.crc32(key)) for key, vector in zip(keys, vectors, strict=True)]
-    return made.tobytes()
-
-
-def _read(path: Path, kind: np.dtype[Any], whole: int, keys: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Fill the rows of ``out`` whose keys are in the file, and say which; the last record of a key counts."""
-    found = np.zeros(len(keys), bool)
-    if not whole:
-        return found
-    records = np.memmap(path, kind, "r", shape=(whole,))
-    order = np.argsort(records["key"], kind="stable")
-    known = records["key"][order]
-    at = np.searchsorted(known, keys, side="right") - 1
-    for i in np.flatnonzero((at >= 0) & (known[at] == keys)):
-        record = records[order[at[i]]]
-        if record["check"] == zlib.crc32(record["vector"].tobytes(), zlib.crc32(keys[i])):
-            out[i], found[i] = record["vector"], True
-    return found
