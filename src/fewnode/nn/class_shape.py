@@ -196,8 +196,8 @@ def within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
 def few_shot_accuracy(z: Tensor, y: Tensor, shots: int = 3) -> float:
     """How often rows ``z [n, d]`` of classes ``y [n]``, in ascending order, are nearest to the mean of the first few
     rows of their own class."""
-    first, classes, y = torch.searchsorted(y, y), *y.unique(return_inverse=True)
-    shown = torch.arange(len(y), device=y.device) - first < shots
+    shown = torch.arange(len(y), device=y.device) - torch.searchsorted(y, y) < shots
+    classes, y = y.unique(return_inverse=True)
     means = class_means(z[None, shown], y[None, shown], len(classes))
     right = cosine_scores(z[None, ~shown], means)[0].argmax(1) == y[~shown]
     return int(right.sum()) / max(len(right), 1)
