@@ -26,7 +26,8 @@ def test_the_id_is_stable_and_tells_every_setting_apart():
     assert Run("a", "m", {"x": 1, "y": 2}).id == Run("a", "m", {"y": 2, "x": 1}).id
     others = {"dataset": "x", "method": "pn", "options": {}, "n_way": 4, "k_shot": 4, "n_query": 9, "seed": 2}
     changed = [replace(RUN, **{key: value}) for key, value in others.items()] + [replace(RUN, inductive=True)]
-    assert len({run.id for run in [RUN, *changed]}) == 9
+    changed += [replace(RUN, **{key: "file"}) for key in ("graph", "split", "pool", "text_encoder")]
+    assert len({run.id for run in [RUN, *changed]}) == 13
 
 
 def test_every_shipped_grid_is_sound():
@@ -50,6 +51,17 @@ def test_a_grid_is_a_product_with_baselines_once_and_data_sets_together(tmp_path
     assert sorted(run.seed for run in trained) == [0] * 4 + [1] * 4 + [2] * 4
     assert {type(run.options["gamma"]) for run in trained if run.options} == {float}
     assert len([run for run in runs if run.method == "probe"]) == 4
+
+
+def test_a_grid_names_files_of_classes_and_of_tasks_and_an_encoder(tmp_path):
+    text = SMALL + 'split = "mine.json"\npool = "tasks.json"\n[[block]]\ntext_encoder = "potion-base-8M"\n'
+    runs = grid(tmp_path, text).runs(datasets=["a"])
+    assert {(run.split, run.pool, run.text_encoder) for run in runs} == {
+        ("mine.json", "tasks.json", ""),
+        ("mine.json", "tasks.json", "potion-base-8M"),
+    }
+    assert str(runs[-1]) == "tent on a, 5w3s, seed 0, split mine.json, tasks of tasks.json, texts by potion-base-8M"
+    assert "pool" not in RUN.settings() and runs[0].settings()["pool"] == "tasks.json"
 
 
 def test_blocks_inherit_and_equal_runs_are_done_once(tmp_path):

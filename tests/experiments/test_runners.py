@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from fewnode.experiments import rows as results
 from fewnode.experiments import runners
 from fewnode.experiments.grid import Run
 from fewnode.experiments.runners import Durations, Session, Sizes, make_plan
-from fewnode.experiments.worker import Event
+from fewnode.experiments.worker import Bench, Event
+from fewnode.tasks import draw_tasks
 from report import made_up
 
 RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
@@ -38,7 +39,9 @@ def test_a_plan_sorts_runs():
     finished, failed = replace(RUN, seed=2), replace(RUN, seed=3)
     wide, absent = replace(RUN, n_way=10), replace(RUN, dataset="dblp")
     sizes = {"wordnet": [50] * 6 + [12], "dblp": "cannot reach it"}
-    plan = make_plan([RUN, finished, failed, wide, absent], [done(finished), done(failed, "failed")], sizes.__getitem__)
+    plan = make_plan(
+        [RUN, finished, failed, wide, absent], [done(finished), done(failed, "failed")], lambda run: sizes[run.dataset]
+    )
     assert plan.todo == [RUN, failed] and plan.done == [finished]
     assert plan.not_run == {"dblp": "cannot reach it"}
     assert plan.not_possible == [(wide, "10-way needs 10 novel classes of 13 nodes; wordnet has 6 of 7")]
@@ -69,9 +72,9 @@ def test_sizes_of_a_file_and_the_reason_for_a_missing_one(tmp_path, tiny):
     graph, _ = tiny
     graph.save_npz(tmp_path / "own.npz")
     sizes = Sizes()
-    found = sizes(str(tmp_path / "own.npz"))
+    found = sizes(Run(str(tmp_path / "own.npz"), "probe"))
     assert isinstance(found, list) and all(size >= 2 for size in found)
-    assert "there is no file" in str(sizes(str(tmp_path / "other.npz")))
+    assert "there is no file" in str(sizes(Run(str(tmp_path / "other.npz"), "probe")))
 
 
 def test_a_replaced_file_is_run_again(tmp_path, tiny):
@@ -83,6 +86,35 @@ def test_a_replaced_file_is_run_again(tmp_path, tiny):
     assert make_plan([run], [done(todo)], Sizes()).done == [todo]
     graph.with_labels(graph.y.clone().clamp(max=9)).save_npz(file)
     assert make_plan([run], [done(todo)], Sizes()).done == []
+
+
+def test_files_of_classes_and_of_tasks_are_part_of_a_run(tmp_path, tiny):
+    graph, split = tiny
+    graph.save_npz(tmp_path / "own.npz")
+    pool, classes = tmp_path / "pool.npz", tmp_path / "split.json"
+    draw_tasks(graph.y, split.novel, 3, 2, 5, 20, seed=3).save(pool)
+    classes.write_text(json.dumps(asdict(split)))
+    run = Run(str(tmp_path / "own.npz"), "pn", {"steps": 2}, 3, 2, 5, split=str(classes), pool=str(pool))
+    (todo,) = make_plan([run], [], Sizes()).todo
+    row = Bench().do(todo)
+    assert row["status"] == "ok" and len(row["correct"]) == 20 and row["run"]["split"] == str(classes)
+    assert make_plan([run], [done(todo)], Sizes()).done == [todo]
+    draw_tasks(graph.y, split.novel, 3, 2, 5, 20, seed=4).save(pool)  # other tasks under the same name
+    assert make_plan([run], [done(todo)], Sizes()).todo != [todo]
+    assert "was changed after the runs were planned" in Bench().do(todo)["reason"]
+    assert "holds 3-way tasks with 2 shots" in make_plan([replace(run, k_shot=1)], [], Sizes()).not_run[run.dataset]
+
+
+def test_tasks_of_classes_that_are_trained_on_are_refused_before_training(tmp_path, tiny):
+    graph, split = tiny
+    graph.save_npz(tmp_path / "own.npz")
+    draw_tasks(graph.y, split.base, 3, 2, 5, 20, seed=3).save(tmp_path / "pool.npz")
+    (tmp_path / "split.json").write_text(json.dumps(asdict(split)))
+    files = {"split": str(tmp_path / "split.json"), "pool": str(tmp_path / "pool.npz")}
+    run = Run(str(tmp_path / "own.npz"), "pn", {"steps": 2}, 3, 2, 5, **files)
+    plan = make_plan([run], [], Sizes())
+    assert plan.todo == [] and "base classes" in plan.not_run[run.dataset]
+    assert "base classes" in Bench().do(run)["reason"]
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ def row(run: Run, accuracy: float, tasks: int = 200, spread: float = 0.08) -> di
         "run": {**vars(run), "options": dict(run.options)}, "accuracy": float(correct.mean() / queries),
         "interval": 0.01, "pool": pool, "queries": queries, "correct": correct.tolist(), "per_class": classes,
         "curve": [] if free else [[10, 0.4], [20, 0.5]], "best": None if free else 0.5, "stopped_at": 20, "notes": [],
-        "training_free": free, "task_transductive": False, "parameters": 100, "graph": "0" * 16,
-        "seconds": {"train": 0.1 if free else float(own.uniform(3, 60)), "test": 0.5, "total": 20.0},
+        "training_free": free, "task_transductive": False, "uses_labels": not free, "parameters": 100,
+        "graph": "0" * 16, "seconds": {"train": 0.1 if free else float(own.uniform(3, 60)), "test": 0.5, "total": 20.0},
         "peak_memory": int(own.integers(4e8, 9e8)),
     }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from scipy.stats import ttest_ind, ttest_rel
 
 from fewnode.experiments.grid import BASELINES, Run
@@ -51,7 +52,22 @@ def test_compare_counts_the_noise_of_training_too():
     for r in after:
         r["correct"] = [min(50, c) for c in r["correct"]]
     (change,) = compare(before, after)["changes"]
-    assert change["p"] < 0.05 and not change["more_than_noise"]
+    old, new = gather(before)[0], gather(after)[0]
+    assert p_value(old.per_task, new.per_task, paired=True) < 0.05  # over tasks alone
+    assert change["p"] > 0.05 and not change["more_than_noise"]
+
+
+def test_the_variance_over_seeds_is_that_of_all_cells_of_a_method_or_the_larger_own():
+    levels = {"d": [0.5, 0.6, 0.7], "e": [0.6, 0.61, 0.62], "f": [0.6]}
+    cells = gather(row(Run(name, "pn", seed=s), a) for name, part in levels.items() for s, a in enumerate(part))
+    own = {cell.problem.dataset: cell.deviation for cell in cells}
+    pooled = (2 * own["d"] ** 2 + 2 * own["e"] ** 2) / 4
+    assert [cell.seeds for cell in cells] == [
+        (own["d"] ** 2, 4),
+        (pytest.approx(pooled), 4),
+        (pytest.approx(pooled), 4),
+    ]
+    assert gather([row(Run("d", "pn"), 0.6)])[0].seeds is None
 
 
 def test_compare_takes_the_seeds_both_have():
@@ -75,6 +91,31 @@ def test_paired_p_is_the_paired_t_test():
     assert p_value(a, b, paired=True) == pytest.approx(ttest_rel(a, b).pvalue, rel=1e-9)
     assert p_value(a, b[:50], paired=False) == pytest.approx(ttest_ind(a, b[:50], equal_var=False).pvalue, rel=1e-9)
     assert p_value(a, b, paired=True) < p_value(a, b, paired=False)  # pairing takes the difficulty of the tasks out
+
+
+def test_the_variance_over_seeds_is_added_to_that_over_tasks():
+    random = np.random.default_rng(0)
+    a, b = random.normal(0.6, 0.1, 400), random.normal(0.62, 0.1, 400)
+    seeds = [(0.02**2 / 3, 2), (0.03**2 / 5, 4)]
+    parts = [((a - b).var(ddof=1) / 400, 399), (0.02**2 / 3, 2), (0.03**2 / 5, 4)]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / free for part, free in parts)
+    by_hand = 2 * student.sf(abs(a.mean() - b.mean()) / np.sqrt(variance), freedom)
+    assert p_value(a, b, True, seeds) == pytest.approx(by_hand, rel=1e-9)
+    assert p_value(a, b, True) < p_value(a, b, True, seeds)
+
+
+def test_false_alarms_stay_rare_when_seeds_scatter():
+    """Two methods that are equal, each trained three times: the luck of a seed is the same on all tasks."""
+    random = np.random.default_rng(2)
+    alarms = {"tasks": 0, "both": 0}
+    for _ in range(200):
+        tasks = random.normal(0.6, 0.1, 300)
+        sides = [tasks + random.normal(0, 0.02, (3, 1)) + random.normal(0, 0.05, (3, 300)) for _ in range(2)]
+        means, seeds = [side.mean(0) for side in sides], [(side.mean(1).var(ddof=1) / 3, 2) for side in sides]
+        alarms["tasks"] += p_value(*means, True) < 0.05
+        alarms["both"] += p_value(*means, True, seeds) < 0.05
+    assert alarms["tasks"] > 60 and alarms["both"] < 20
 
 
 def test_no_spread_at_all():

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from .. import files
 from ..errors import InputError
@@ -26,6 +27,7 @@ def load_dataset(
     data_dir: PathLike | None = None,
     progress: download.DownloadProgress | None = None,
     fetch: bool = True,
+    text_encoder: str = "",
 ) -> tuple[Graph, ClassSplit]:
     """The graph and the class split of a data set of the catalog.
 
@@ -34,6 +36,7 @@ def load_dataset(
         data_dir: where files are looked for first (else $FEWNODE_DATA), then in the cache; fetched only then.
         progress: told how far a download has come.
         fetch: without it no connection is opened: files that are not at hand are an error.
+        text_encoder: a pretrained encoder (a folder or name) that reads the texts of the nodes beside their words.
 
     Returns:
         The graph with all its labels, and its base, validation and novel classes.
@@ -45,6 +48,10 @@ def load_dataset(
         (117659, 15)
     """
     entry = catalog.entry(name)
+    if text_encoder:
+        if not entry.tables:
+            raise InputError(f"{name} has no texts that the text encoder {text_encoder} could read; leave it out")
+        entry = replace(entry, tables={**entry.tables, "text_encoder": text_encoder})
     if entry.planted:
         graph, _ = planted(**entry.planted)
         _check_counts(entry, graph, stored=graph.num_edges, where=Path("planted"))
@@ -105,7 +112,7 @@ def _cache_folder() -> Path:
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
-    kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths)}.npz"
+    kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
     plain = paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0]))  # as fast as the cache would be
     if not plain:
         with suppress(InputError, OSError):  # a damaged one is as good as none: zip archives carry checksums
@@ -122,17 +129,17 @@ def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> 
     return arguments
 
 
-def _identity(paths: Sequence[Path]) -> str:
-    """A short name for these files as they are now; a file that changes gets another."""
+def _identity(paths: Sequence[Path], options: Mapping[str, Any]) -> str:
+    """A short name for these files as they are now, and how they are read; a file that changes gets another."""
     found = [file for path in paths for file in (sorted(path.rglob("*.csv.gz")) if path.is_dir() else [path])]
     stats = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in found]
-    return hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([stats, options] if options else stats).encode()).hexdigest()[:16]
 
 
 def _check_counts(entry: Entry, graph: Graph, stored: int, where: Path) -> None:
     expected = entry.counts
     edges = expected.edges if stored == expected.stored else graph.num_edges
-    features = 0 if graph.features is None else graph.features.shape[1]
+    features = 0 if graph.features is None else next(iter(graph.blocks.values()), graph.features.shape[1])  # words
     found = (graph.num_nodes, edges, features, len(torch.unique(graph.y[graph.y >= 0])))
     pairs = [(what, getattr(expected, what), n) for what, n in zip(expected.__struct_fields__, found, strict=False)]
     if wrong := [f"{right:,} {what} expected, {n:,} found" for what, right, n in pairs if right != n]:

@@ -26,7 +26,9 @@ Scalar = bool | int | float | str | None
 class Run:
     """One method with its options, trained on one data set from one seed and tested on tasks of one shape.
 
-    ``graph`` is the fingerprint of a graph in a file, which may be replaced; a data set of the catalog needs none.
+    ``split`` is a JSON file with other classes than the data set's, ``pool`` a file of test tasks instead of drawn
+    ones, ``text_encoder`` reads texts beside their words. ``graph`` is the fingerprint of all files that the run names
+    (the graph, the split, the pool), which may be replaced; a data set of the catalog needs none.
     """
 
     dataset: str
@@ -38,6 +40,9 @@ class Run:
     seed: Count = 0
     inductive: bool = False
     graph: str = ""
+    split: str = ""
+    pool: str = ""
+    text_encoder: str = ""
 
     @property
     def id(self) -> str:
@@ -46,9 +51,13 @@ class Run:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def settings(self) -> dict[str, Any]:
-        """All of it, as a row keeps it."""
-        found = asdict(self)
-        return found if self.graph else {key: value for key, value in found.items() if key != "graph"}
+        """All of it, as a row keeps it: without what is not said."""
+        return {key: value for key, value in asdict(self).items() if value != ""}
+
+    @property
+    def source(self) -> tuple[str, ...]:
+        """What has to be read for it: runs with the same can share that."""
+        return (self.dataset, self.split, self.text_encoder, *((self.pool, self.setting) if self.pool else ()))
 
     @property
     def setting(self) -> str:
@@ -57,7 +66,9 @@ class Run:
     def __str__(self) -> str:
         options = ", ".join(f"{key}={value}" for key, value in self.options.items())
         named = f"{self.method}({options})" if options else self.method
-        return f"{named} on {self.dataset}, {self.setting}, seed {self.seed}{', inductive' * self.inductive}"
+        given = {"split": self.split, "tasks of": self.pool, "texts by": self.text_encoder}
+        more = "".join(f", {word} {name}" for word, name in given.items() if name)
+        return f"{named} on {self.dataset}, {self.setting}, seed {self.seed}{', inductive' * self.inductive}{more}"
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -71,6 +82,9 @@ class Block(msgspec.Struct, frozen=True):
     options: list[dict[str, Scalar | list[Scalar]]] = msgspec.field(default_factory=lambda: [{}])
     baselines: bool = True
     inductive: bool = False
+    split: str = ""
+    pool: str = ""
+    text_encoder: str = ""
     description: str = ""
 
     def method_names(self) -> list[str]:
@@ -85,7 +99,8 @@ class Block(msgspec.Struct, frozen=True):
         for dataset, (way, shot), (name, options) in product(self.datasets, shapes, variants):
             seeds = 1 if methods.find(name).training_settings is None else self.seeds
             for seed in range(seeds):
-                yield Run(dataset, name, options, way, shot, self.n_query, seed, self.inductive)
+                given = {"split": self.split, "pool": self.pool, "text_encoder": self.text_encoder}
+                yield Run(dataset, name, options, way, shot, self.n_query, seed, self.inductive, **given)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Succeeded(_Header, tag="ok"):
     peak_memory: Count
     training_free: bool
     task_transductive: bool
+    uses_labels: bool
     notes: list[str] = []
     curve: list[tuple[Count, Share]] = []
     best: Share | None = None

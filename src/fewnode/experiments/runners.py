@@ -15,14 +15,13 @@ from statistics import fmean
 from threading import Thread
 from typing import Any
 
-from ..datasets.loading import open_dataset
 from ..errors import InputError
 from ..store import AHEAD, connected, task_options
 from ..tasks import TaskSampler
 from . import rows as results
 from .grid import Run
 from .rows import Row
-from .worker import Bench, Event, failure, graph_fingerprint, use_threads
+from .worker import Bench, Event, failure, file_fingerprint, open_run, use_threads
 
 NextRun = Callable[[], Run | None]  # hands out one run after another, then None
 Engine = Callable[[NextRun], Iterator[Event]]
@@ -41,23 +40,23 @@ class Plan:
 def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
     """Sort runs into done (a row without failure exists), possible and impossible.
 
-    ``sizes(dataset)`` gives the node counts of its novel classes, or the reason why there are none.
+    ``sizes(run)`` gives the node counts of its novel classes, or the reason why there are none.
     """
     finished = {row["id"] for row in rows if row["status"] == "ok"}
     plan = Plan([], [], {}, [])
     for run in runs:
-        if run.dataset.endswith(".npz") and not isinstance(sizes(run.dataset), str):
-            run = replace(run, graph=sizes.graphs[run.dataset])  # what the file holds now
+        if (run.dataset.endswith(".npz") or run.split or run.pool) and not isinstance(sizes(run), str):
+            run = replace(run, graph=sizes.files[run.source])  # what the files hold now
         if run.id in finished:
             plan.done.append(run)
             continue
-        found = sizes(run.dataset)
+        found = sizes(run)
         if isinstance(found, str):
             plan.not_run[run.dataset] = found
             continue
         each = run.k_shot + run.n_query
         large = sum(size >= each for size in found)
-        if large >= run.n_way:
+        if large >= run.n_way or run.pool:
             plan.todo.append(run)
         else:
             needed = f"{run.n_way}-way needs {run.n_way} novel classes of {each} nodes"
@@ -66,26 +65,25 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
 
 
 class Sizes:
-    """Sizes of the novel classes of data sets, each looked up once; a data set that cannot be had is a reason.
+    """Sizes of the novel classes of runs' data sets, each looked up once; one that cannot be had is a reason.
 
-    ``graphs`` are the fingerprints of those in files.
+    ``files`` are the fingerprints of the files that runs name.
     """
 
     def __init__(self, data_dir: str | None = None, fetch: bool = True) -> None:
         self.data_dir, self.fetch = data_dir, fetch
-        self.known: dict[str, list[int] | str] = {}
-        self.graphs: dict[str, str] = {}
+        self.known: dict[tuple[str, ...], list[int] | str] = {}
+        self.files: dict[tuple[str, ...], str] = {}
 
-    def __call__(self, dataset: str) -> list[int] | str:
-        if dataset not in self.known:
+    def __call__(self, run: Run) -> list[int] | str:
+        if run.source not in self.known:
             try:
-                graph, split = open_dataset(dataset, self.data_dir, fetch=self.fetch)
-                self.known[dataset] = TaskSampler(graph.y, split.novel).size.tolist()
-                if dataset.endswith(".npz"):
-                    self.graphs[dataset] = graph_fingerprint(graph)
+                graph, split, _ = open_run(run, self.data_dir, fetch=self.fetch)
+                self.known[run.source] = TaskSampler(graph.y, split.novel).size.tolist()
+                self.files[run.source] = file_fingerprint(run, graph)
             except (InputError, OSError) as error:
-                self.known[dataset] = " ".join(str(error).split())
-        return self.known[dataset]
+                self.known[run.source] = " ".join(str(error).split())
+        return self.known[run.source]
 
 
 class Durations:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,8 @@ from ..datasets.loading import open_dataset
 from ..errors import InputError
 from ..graph import Graph
 from ..methods.base import Method, versions
-from ..tasks import ClassSplit, draw_tasks
-from ..training.evaluate import evaluate
+from ..tasks import ClassSplit, Tasks, draw_tasks
+from ..training.evaluate import check_unseen, evaluate, task_classes
 from ..training.loop import Callback, fit
 from .grid import Run
 from .rows import FORMAT, Row
@@ -38,14 +38,34 @@ class Event:
     row: Row | None = None
 
 
+def open_run(run: Run, data_dir: str | None = None, **options: Any) -> tuple[Graph, ClassSplit, Tasks | None]:
+    """The data set of a run, its classes and its test tasks, if they are in a file; ``options`` as in ``load_dataset``.
+
+    Classes of the test tasks that a method would be trained or selected on are refused.
+    """
+    texts = {"text_encoder": run.text_encoder} if run.text_encoder else {}
+    graph, split = open_dataset(run.dataset, data_dir, **texts, **options)
+    split = ClassSplit.load(run.split) if run.split else split
+    tasks = Tasks.load(run.pool) if run.pool else None
+    if tasks is not None:
+        shape = (tasks.n_way, tasks.shots().unique().tolist(), tasks.query.shape[1])
+        if shape != (run.n_way, [run.k_shot], run.n_way * run.n_query):
+            held = f"{shape[0]}-way tasks with {' or '.join(map(str, shape[1]))} shots and {shape[2]} queries"
+            raise InputError(
+                f"{run.pool} holds {held}; the grid says {run.setting}, {run.n_query} queries of each class"
+            )
+        check_unseen(asdict(split), task_classes(graph, tasks))
+    return graph, split, tasks
+
+
 class Bench:
     """The place where runs are done. The last data set stays loaded, and with it what earlier runs computed of its
     structure and features: the ``shared`` of a row lists that, because its seconds do not include it."""
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir
-        self.name = ("", "")
-        self.data: tuple[Graph, ClassSplit] | None = None
+        self.read: tuple[tuple[str, ...], str] = ((), "")
+        self.data: tuple[Graph, ClassSplit, Tasks | None] | None = None
 
     def do(self, run: Run, callback: Callback | None = None) -> Row:
         """The row of a run; whatever goes wrong is a row too, with the reason."""
@@ -59,11 +79,11 @@ class Bench:
         return {**row, "seconds": {**row["seconds"], "total": total}, "peak_memory": peak_memory()}
 
     def _measure(self, run: Run, callback: Callback | None) -> Row:
-        graph, split = self._data(run.dataset, run.graph)
+        graph, split, tasks = self._data(run)
         shared = graph.cache.names()
         shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
-        # the pool of test tasks: the same for every method and every repetition
-        tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=500, seed=0)
+        if tasks is None:  # the pool of test tasks: the same for every method and every repetition
+            tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=500, seed=0)
         began = time.perf_counter()
         settings = {**shape, "seed": run.seed, "inductive": run.inductive, **run.options}
         model = fit(run.method, graph, split, callback=callback, **settings)
@@ -84,14 +104,14 @@ class Bench:
             "shared": shared,
         }
 
-    def _data(self, name: str, graph_id: str) -> tuple[Graph, ClassSplit]:
-        if self.data is None or (name, graph_id) != self.name:
+    def _data(self, run: Run) -> tuple[Graph, ClassSplit, Tasks | None]:
+        if self.data is None or (run.source, run.graph) != self.read:
             self.data = None  # the old one goes before the new one comes
-            graph, split = open_dataset(name, self.data_dir)
-            if graph_id and graph_fingerprint(graph) != graph_id:
-                raise InputError(f"{name} was changed after the runs were planned; run the grid again")
-            graph.x, graph.fingerprint  # noqa: B018 - computed here once, kept for all runs
-            self.name, self.data = (name, graph_id), (graph, split)
+            data = open_run(run, self.data_dir)
+            if run.graph and file_fingerprint(run, data[0]) != run.graph:
+                raise InputError(f"{run.dataset} was changed after the runs were planned; run the grid again")
+            _ = data[0].x, data[0].fingerprint  # computed here once, kept for all runs
+            self.read, self.data = (run.source, run.graph), data
         return self.data
 
 
@@ -168,7 +188,12 @@ def use_threads(count: int) -> None:
     threadpool_limits(max(1, count))
 
 
-def graph_fingerprint(graph: Graph) -> str:
-    """Of structure and features, then of labels and class names: a short text that another graph does not have."""
-    labels = hashlib.sha256(graph.y.cpu().numpy().tobytes() + repr(graph.class_names).encode())
-    return f"{graph.fingerprint[:16]}-{labels.hexdigest()[:8]}"
+def file_fingerprint(run: Run, graph: Graph) -> str:
+    """Of the files that a run names: structure and features of the graph, then its labels and class names, the split
+    and the pool; a short text that others do not have. Empty if the run names none."""
+    own = run.dataset.endswith(".npz")
+    files = [Path(path).read_bytes() for path in (run.split, run.pool) if path]
+    if not own and not files:
+        return ""
+    labels = [graph.y.cpu().numpy().tobytes() + repr(graph.class_names).encode()] if own else []
+    return f"{graph.fingerprint[:16]}-{hashlib.sha256(b''.join(labels + files)).hexdigest()[:8]}"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,30 +13,36 @@ import numpy as np
 from ..experiments.rows import SIZES, SWITCHES, Row
 
 TEST = (
-    "two-sided paired t-test over the tasks of the shared pool (accuracies averaged over training seeds), "
-    "Holm-corrected, at 5 %"
+    "two-sided t-test, paired over the tasks of the shared pool, to whose variance that over training seeds is added: "
+    "the larger of the cell's own and the mean over all cells of the method; Holm-corrected, at 5 %"
 )
+SETTINGS = ("supervised", "label-free", "task-transductive", "training-free")  # in the order of tables
 
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """A data set and the shape of the tasks: cells of one problem can be compared."""
+    """A data set, the shape of the tasks, and what a method is given: cells of one problem can be compared.
+
+    ``given`` names what is unusual: a text encoder, a file of classes or of tasks.
+    """
 
     dataset: str
     n_way: int
     k_shot: int
     n_query: int
     inductive: bool
+    given: str = ""
 
     @property
     def setting(self) -> str:
         """For people: "5-way 3-shot", with what is unusual about it."""
-        queries = "" if self.n_query == 10 else f", {self.n_query} queries"
-        return f"{self.n_way}-way {self.k_shot}-shot{queries}{', inductive' * self.inductive}"
+        queries = "" if self.n_query == 10 else f"{self.n_query} queries"
+        parts = [f"{self.n_way}-way {self.k_shot}-shot", queries, "inductive" * self.inductive, self.given]
+        return ", ".join(filter(None, parts))
 
     @property
-    def shape(self) -> tuple[int, int, int, bool]:
-        return (self.n_way, self.k_shot, self.n_query, self.inductive)
+    def shape(self) -> tuple[int, int, int, bool, str]:
+        return (self.n_way, self.k_shot, self.n_query, self.inductive, self.given)
 
 
 class Cell:
@@ -43,9 +50,11 @@ class Cell:
 
     Rows of another pool of tasks than that of the newest are left out. ``per_task [T]`` is the mean over seeds,
     ``interval`` the half-width of its 95 % interval over tasks, ``deviation`` the standard deviation over training
-    seeds (None for one seed). Cells that share ``tasks`` can be compared task by task. ``kind`` is ``main``,
-    ``ablation`` or the name of the training size that was varied; ``whole`` is the title of the same method without
-    such options, and ``without`` names the adaptation levels that are switched off.
+    seeds (None for one seed), ``seeds`` the variance over seeds that tests use and its degrees of freedom (None: not
+    known). Cells that share ``tasks`` can be compared task by task. ``setting`` is one of SETTINGS: what a method
+    learns from, or sees of a task. ``kind`` is ``main``, ``ablation`` or the name of the training size
+    that was varied; ``whole`` is the title of the same method without such options, and ``without`` names the
+    adaptation levels that are switched off.
     """
 
     def __init__(self, problem: Problem, rows: Sequence[Row]) -> None:
@@ -58,12 +67,16 @@ class Cell:
         self.accuracy = float(self.per_task.mean())
         self.interval = float(1.96 * self.per_task.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
         self.deviation = float(by_seed.mean(1).std(ddof=1)) if len(self.rows) > 1 else None
+        self.seeds: tuple[float, int] | None = None
         self.seconds = float(np.mean([row["seconds"]["train"] for row in self.rows]))
         self.memory = max(row["peak_memory"] for row in self.rows)
         self.training_free: bool = self.rows[0]["training_free"]
         self.method: str = self.rows[0]["run"]["method"]
         self.options: dict[str, Any] = self.rows[0]["run"]["options"]
         self.title = title(self.method, self.options)
+        labels = "supervised" if self.rows[0]["uses_labels"] else "label-free"
+        self.setting = "task-transductive" if self.rows[0]["task_transductive"] else labels
+        self.setting = "training-free" if self.training_free else self.setting
         sizes = [key for key in self.options if key in SIZES]
         switched = any(key in SWITCHES for key in self.options)
         self.kind = "ablation" if switched else sizes[0] if len(sizes) == 1 else "main"
@@ -71,6 +84,11 @@ class Cell:
         self.whole = title(self.method, rest)
         off = [key.removesuffix("_adaptation") for key in SWITCHES if self.options.get(key) is False]
         self.without = " and ".join(off)
+
+    def comparable(self, other: "Cell") -> bool:
+        """Whether a test can tell the two apart: on the same tasks, and the variance over training seeds is known."""
+        known = all(cell.training_free or cell.seeds is not None for cell in (self, other))
+        return self.tasks == other.tasks and known
 
     def __str__(self) -> str:
         seeds = "" if self.deviation is None else f" ({100 * self.deviation:.1f})"
@@ -87,10 +105,22 @@ def _cells(rows: Iterable[Row]) -> dict[Any, Cell]:
     for row in rows:
         if row["status"] == "ok":
             run = row["run"]
-            problem = Problem(run["dataset"], run["n_way"], run["k_shot"], run["n_query"], run["inductive"])
+            named = ((word, run.get(word)) for word in ("text_encoder", "split", "pool"))
+            given = ", ".join(f"{word.replace('_', ' ')} {Path(name).name}" for word, name in named if name)
+            problem = Problem(run["dataset"], run["n_way"], run["k_shot"], run["n_query"], run["inductive"], given)
             options = tuple(sorted((key, str(value)) for key, value in run["options"].items()))
             groups.setdefault((problem, run["method"], options), []).append(row)
-    return {key: Cell(key[0], group) for key, group in groups.items()}
+    cells = {key: Cell(key[0], group) for key, group in groups.items()}
+    of_method: dict[Any, list[Cell]] = {}
+    for (_, *method), cell in cells.items():
+        of_method.setdefault(tuple(method), []).append(cell)
+    for part in of_method.values():  # three seeds tell little of a variance: all cells of a method are asked
+        known = [(len(cell.rows) - 1, cell.deviation**2) for cell in part if cell.deviation is not None]
+        free = sum(n for n, _ in known)
+        for cell in part if free else ():
+            pooled = sum(n * variance for n, variance in known) / free
+            cell.seeds = (max(pooled, (cell.deviation or 0.0) ** 2), free)
+    return cells
 
 
 def _tasks(row: Row) -> tuple[str, int]:
@@ -127,14 +157,27 @@ def dataset_title(name: str) -> str:
     return str(read_names("titles.toml")["datasets"].get(name, name.rsplit("/", 1)[-1]))
 
 
-def p_value(a: np.ndarray, b: np.ndarray, paired: bool) -> float:
-    """p-value of the two-sided t-test of accuracies per task: paired, or Welch's for accuracies on different tasks."""
-    from scipy.stats import ttest_ind, ttest_rel
+def p_value(a: np.ndarray, b: np.ndarray, paired: bool, seeds: Iterable[tuple[float, int]] = ()) -> float:
+    """p-value of the two-sided t-test of accuracies per task: paired, or Welch's for accuracies on different tasks.
 
-    spread = (a - b).std() if paired else a.std() + b.std()
-    if min(len(a), len(b)) < 2 or spread < 1e-12:  # no spread at all: equal, or certainly different
-        return float(abs(a.mean() - b.mean()) < 1e-12)
-    return float((ttest_rel(a, b) if paired else ttest_ind(a, b, equal_var=False)).pvalue)
+    ``seeds`` are variances of the means over training seeds and their degrees of freedom: they are added to the
+    variance over tasks (Satterthwaite).
+    """
+    from scipy.special import stdtr
+
+    samples = [x for x in ([a - b] if paired else [a, b]) if len(x) > 1]
+    parts = [*((x.var(ddof=1) / len(x), len(x) - 1) for x in samples), *seeds]
+    variance, difference = sum(part for part, _ in parts), abs(float(a.mean() - b.mean()))
+    if variance < 1e-24:  # no spread at all: equal, or certainly different
+        return float(difference < 1e-12)
+    freedom = variance**2 / sum(part**2 / free for part, free in parts)
+    return float(2 * stdtr(freedom, -difference / np.sqrt(variance)))
+
+
+def p_of_cells(a: Cell, b: Cell) -> float:
+    """The p-value of the difference of two cells, over tasks and training seeds."""
+    seeds = [(cell.seeds[0] / len(cell.rows), cell.seeds[1]) for cell in (a, b) if cell.seeds is not None]
+    return p_value(a.per_task, b.per_task, a.tasks == b.tasks, seeds)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -146,9 +189,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def below(cells: Sequence[Cell], reference: Cell) -> set[Cell]:
-    """The cells that are significantly worse than the reference; cells of another pool of tasks are not tested."""
-    tested = [cell for cell in cells if cell is not reference and cell.tasks == reference.tasks]
-    corrected = holm([p_value(cell.per_task, reference.per_task, paired=True) for cell in tested])
+    """The cells that are significantly worse than the reference, among those that are comparable with it."""
+    tested = [cell for cell in cells if cell is not reference and cell.comparable(reference)]
+    corrected = holm([p_of_cells(cell, reference) for cell in tested])
     pairs = zip(tested, corrected, strict=True)
     return {cell for cell, p in pairs if p < 0.05 and cell.accuracy < reference.accuracy}
 
@@ -157,12 +200,12 @@ def compare(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
     """Cells of both sets of rows, the largest change first, and those that only one set has.
 
     Only seeds in both sets are compared, if there are any. A change is more than noise if it is significant over tasks
-    (paired t-test where both have the same tasks, else Welch's; Holm-corrected, 5 %) and exceeds two standard errors
-    over training seeds; with one seed these are unknown, which ``one_seed`` says.
+    and training seeds (paired where both have the same tasks; Holm-corrected, 5 %); the variance over one seed is
+    unknown, which ``one_seed`` says.
     """
     old, new = _cells(before), _cells(after)
     pairs = [_shared_seeds(old[key], new[key]) for key in old if key in new]
-    corrected = holm([p_value(a.per_task, b.per_task, a.tasks == b.tasks) for a, b in pairs])
+    corrected = holm([p_of_cells(a, b) for a, b in pairs])
     changes = [_change(a, b, p) for (a, b), p in zip(pairs, corrected, strict=True)]
     return {
         "changes": sorted(changes, key=lambda change: (-change["more_than_noise"], -abs(change["difference"]))),
@@ -177,8 +220,9 @@ def _shared_seeds(a: Cell, b: Cell) -> tuple[Cell, Cell]:
     shared = {row["run"]["seed"] for row in a.rows} & {row["run"]["seed"] for row in b.rows}
     if not shared:
         return a, b
-    left, right = ([row for row in cell.rows if row["run"]["seed"] in shared] for cell in (a, b))
-    return Cell(a.problem, left), Cell(b.problem, right)
+    left, right = (Cell(a.problem, [row for row in cell.rows if row["run"]["seed"] in shared]) for cell in (a, b))
+    left.seeds, right.seeds = a.seeds, b.seeds
+    return left, right
 
 
 def _name(cell: Cell) -> dict[str, Any]:
@@ -186,19 +230,16 @@ def _name(cell: Cell) -> dict[str, Any]:
 
 
 def _change(a: Cell, b: Cell, p: float) -> dict[str, Any]:
-    difference, noise = b.accuracy - a.accuracy, 0.0
-    if a.deviation is not None and b.deviation is not None:  # two standard errors over training seeds
-        noise = float(2 * np.sqrt(a.deviation**2 / len(a.rows) + b.deviation**2 / len(b.rows)))
     return {
         **_name(a),
         "before": a.accuracy,
         "after": b.accuracy,
-        "difference": difference,
+        "difference": b.accuracy - a.accuracy,
         "p": p,
         "paired": a.tasks == b.tasks,
         "seeds": [len(a.rows), len(b.rows)],
         "one_seed": not a.training_free and min(len(a.rows), len(b.rows)) == 1,
-        "more_than_noise": p < 0.05 and abs(difference) > noise,
+        "more_than_noise": p < 0.05,
         "seconds": [a.seconds, b.seconds],
     }
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..experiments.rows import SIZES
 from ..files import guarded
-from .results import TEST, Cell, Problem, below, by_problem, dataset_title, p_value, read_names, title
+from .results import SETTINGS, TEST, Cell, Problem, below, by_problem, dataset_title, p_of_cells, read_names, title
 from .templating import render
 
 DEFAULT = "vantage"  # the method that is used where none is named
@@ -86,35 +87,41 @@ def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
 
 def _leaderboard(cells: Sequence[Cell]) -> list[ResultTable]:
     titles, problems = order_titles(cells), by_problem(cells)
-    texts = [verdicts(group) for group in problems.values()]
-    best = [titles.index(max(group, key=lambda cell: cell.accuracy).title) for group in problems.values()]
-    rows = [[name, *(column.get(name, "–") for column in texts)] for name in titles]
+    shown = [verdicts(group) for group in problems.values()]
+    settings = {cell.title: cell.setting for cell in cells}
+    rows = [[name, settings[name], *(texts.get(name, "–") for texts, _ in shown)] for name in titles]
     heads, first = [dataset_title(problem.dataset) for problem in problems], cells[0].problem
-    strong = frozenset((row, column) for column, row in enumerate(best, 1))
-    facts = asdict(first) | {"inductive": "_inductive" * first.inductive, "setting": first.setting}
-    return _table("leaderboard", rows, heads, strong, **facts)
+    strong = frozenset((titles.index(name), at) for at, (_, best) in enumerate(shown, 2) for name in best)
+    more = "".join(f"_{part}" for part in ("inductive" * first.inductive, re.sub(r"\W+", "-", first.given)) if part)
+    return _table("leaderboard", rows, heads, strong, **asdict(first) | {"more": more, "setting": first.setting})
 
 
 def order_titles(cells: Sequence[Cell]) -> list[str]:
-    """Titles of methods by their mean rank over the problems they took part in, training-free ones last."""
+    """Titles of methods by setting, then by their mean rank over the problems they took part in."""
     ranks = defaultdict(list)
     for found in by_problem(cells).values():
         for place, cell in enumerate(sorted(found, key=lambda cell: -cell.accuracy)):
             ranks[cell.title].append(place / len(found))
-    free = {cell.title for cell in cells if cell.training_free}
-    return sorted(ranks, key=lambda name: (name in free, float(np.mean(ranks[name]))))
+    settings = {cell.title: SETTINGS.index(cell.setting) for cell in cells}
+    return sorted(ranks, key=lambda name: (settings[name], float(np.mean(ranks[name]))))
 
 
-def verdicts(cells: Sequence[Cell]) -> dict[str, str]:
-    """The text of each cell of a problem, by its title, with the marks of the tests."""
-    best = max(cells, key=lambda cell: cell.accuracy)
+def verdicts(cells: Sequence[Cell]) -> tuple[dict[str, str], list[str]]:
+    """The text of each cell of a problem, by its title, with the marks of the tests; and the best of each setting."""
     baseline = best_of(cell for cell in cells if cell.training_free)
-    worse, beaten = below(cells, best), below(cells, baseline) if baseline else set()
-    found = {}
-    for cell in cells:
-        like = cell is not best and cell not in worse and cell.tasks == best.tasks
-        found[cell.title] = f"{cell}{' ≈' * like}{' ↓' * (cell in beaten and not cell.training_free)}"
-    return found
+    beaten = below(cells, baseline) if baseline else set()
+    texts, winners = {}, []
+    for setting in SETTINGS:
+        group = [cell for cell in cells if cell.setting == setting]
+        best = best_of(group)
+        if best is None:
+            continue
+        winners.append(best.title)
+        worse = below(group, best)
+        for cell in group:
+            like = cell is not best and cell not in worse and cell.comparable(best)
+            texts[cell.title] = f"{cell}{' ≈' * like}{' ↓' * (cell in beaten and not cell.training_free)}"
+    return texts, winners
 
 
 def gains(cells: Sequence[Cell]) -> list[ResultTable]:
@@ -154,7 +161,7 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
 
 
 def _difference(cell: Cell, reference: Cell) -> str:
-    same = cell.tasks == reference.tasks and p_value(cell.per_task, reference.per_task, paired=True) >= 0.05
+    same = cell.comparable(reference) and p_of_cells(cell, reference) >= 0.05
     return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
 
 
@@ -175,10 +182,8 @@ def costs(cells: Sequence[Cell]) -> list[ResultTable]:
     for name in order_titles(_main(cells)):
         part = [cell for cell in _main(cells) if cell.title == name]
         seconds, memory = [cell.seconds for cell in part], max(cell.memory for cell in part) / 2**20
-        queries = "task-transductive" if part[0].rows[0]["task_transductive"] else "one query at a time"
-        rows.append(
-            [name, str(len(part)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}", queries]
-        )
+        numbers = [str(len(part)), f"{np.median(seconds):.1f}", f"{max(seconds):.1f}", f"{memory:,.0f}"]
+        rows.append([name, part[0].setting, *numbers])
     return _table("costs", rows)
 
 
@@ -256,6 +261,7 @@ def every_cell(cells: Sequence[Cell]) -> ResultTable:
     rows: list[dict[str, Any]] = [
         {
             **asdict(cell.problem),
+            "setting": cell.setting,
             "method": cell.method,
             "options": " ".join(f"{key}={value}" for key, value in sorted(cell.options.items())),
             "accuracy": f"{cell.accuracy:.6f}",

@@ -1,7 +1,7 @@
 """Scores of tasks and of nodes in batches that fit into memory, and accuracy over one fixed pool of tasks."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -165,12 +165,10 @@ def evaluate(
         allow_seen = True  # the classes were named one by one
     if tasks.query_y is None:
         raise InputError("these tasks have no query_y: accuracy needs the classes of the queries")
-    highest = max(int(tasks.support.max()), int(tasks.query.max()))
-    if highest >= graph.num_nodes:
-        raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
-    classes_of = graph.y.cpu()[tasks.query.cpu()]
-    if not allow_seen:
-        check_unseen(model, classes_of)
+    classes_of = task_classes(graph, tasks)
+    card = getattr(model, "card", None)
+    if not allow_seen and model.training_settings is not None and card is not None:
+        check_unseen(card.split or {}, classes_of)
     scores = score_tasks(model, graph, tasks).cpu()
     right = (scores.argmax(-1) == tasks.query_y.cpu()).double()
     found = summarize(right.mean(1), tasks)
@@ -182,12 +180,17 @@ def evaluate(
     return replace(found, metrics=metrics(scores, tasks), per_class=per_class)
 
 
-def check_unseen(model: Method, y: Tensor) -> None:
-    """Refuse tasks with queries of classes ``y`` that a model was trained or selected on."""
-    card = getattr(model, "card", None)
-    if card is None or card.split is None or model.training_settings is None:
-        return
-    seen = {part: sorted(set(card.split.get(part, ())) & set(y.unique().tolist())) for part in ("base", "validation")}
+def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
+    """The class of each query [T, M] by the labels of the graph."""
+    highest = max(int(tasks.support.max()), int(tasks.query.max()))
+    if highest >= graph.num_nodes:
+        raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
+    return graph.y.cpu()[tasks.query.cpu()]
+
+
+def check_unseen(split: Mapping[str, Sequence[int]], y: Tensor) -> None:
+    """Refuse tasks with queries of classes ``y`` that a method is trained or selected on."""
+    seen = {part: sorted(set(split.get(part, ())) & set(y.unique().tolist())) for part in ("base", "validation")}
     if any(seen.values()):
         told = " and ".join(
             f"{len(ids)} {part} classes ({', '.join(map(str, ids))})" for part, ids in seen.items() if ids
