@@ -490,6 +490,28 @@ def test_swapped_files_are_recognised(tmp_path):
     names = {"e.csv": NODES.replace("id,", "port,"), "n.csv": EDGES.replace("source,target", "port,needs")}
     with pytest.raises(InputError, match="seem to be swapped"):
         io.read_graph(**prepared(tmp_path, names, {}))
+    letters = {"e.csv": "id,label,a,b\na,x,1,2\nb,y,2,2\nc,x,3,5\nd,y,0,1\n", "n.csv": EDGES}
+    with pytest.raises(InputError, match="seem to be swapped"):
+        io.read_graph(**prepared(tmp_path, letters, {}))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ("a,cat,1.5\nb,dog,0\nc,,3\nd,cat,4\n", "a"),
+        ("a\nb\nc\nd\n", "a"),
+        ("a,,2\nb,dog,0\nc,cat,3\nd,cat,4\n", "a"),
+        ("z,cat\na,dog\nb,cat\nc,cat\nd,cat\n", "z"),  # no edge names the first node, but a class is seen again
+    ],
+)
+def test_a_node_table_without_column_names_is_refused_unless_it_has_some(tmp_path, nodes, said):
+    files = {"e.csv": EDGES, "n.csv": nodes}
+    with pytest.raises(
+        InputError, match=rf"n\.csv: its first row, '{said}'.*no column names.*id_column='{said}' if it"
+    ):
+        io.read_graph(**prepared(tmp_path, files, {}))
+    found = io.read_graph(**prepared(tmp_path, files, {}), id_column=said, label_column="")
+    assert found.columns["id_column"] == said
 
 
 def test_more_labels_than_classes_can_be_are_refused_unless_it_is_said(tmp_path):

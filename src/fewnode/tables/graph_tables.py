@@ -17,7 +17,7 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
-from .schema import Role, edge_roles, end_samples, find_id, flagged, named_pair, node_roles, pair_roles
+from .schema import Role, edge_roles, find_id, flagged, named_pair, node_roles, pair_roles, possible_ends
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -216,21 +216,25 @@ class Schema:
         the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
-        if (
-            nodes is not None
-            and len(edges) == 1
-            and not named_pair(edges[0])
-            and not cls._joined(edges, nodes, columns, **how)
-            and cls._joined([nodes], edges[0], columns, **how)
-        ):
-            told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
-            raise InputError(f"the two files seem to be swapped: {told}")
-        return cls._infer(edges, nodes, columns, **how)
+        found, wrong = None, None
+        try:
+            found = cls._infer(edges, nodes, columns, **how)
+        except InputError as error:
+            wrong = error
+        if nodes is not None and len(edges) == 1 and not (found and found._fits()):
+            with suppress(InputError):
+                unnamed = len("".join(named_pair(edges[0]) or ())) <= 2  # a and b may as well describe nodes
+                if unnamed and cls._infer([nodes], edges[0], columns, **how)._fits():
+                    told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
+                    wrong = InputError(f"the two files seem to be swapped: {told}")
+        if found is None or wrong:
+            raise wrong or AssertionError
+        return found
 
     @classmethod
     def _infer(cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], **how: bool) -> "Schema":
-        samples = [part for table in edges[:1] for part in end_samples(table, columns)]
-        roles = [] if nodes is None else node_roles(nodes, columns, samples, **how)
+        ends = [end for table in edges[:1] for end in possible_ends(table, columns)]
+        roles = [] if nodes is None else node_roles(nodes, columns, ends, **how)
         known = None if nodes is None else partial(nodes.share, _named(roles, "id") or "")
         found: dict[tuple[str, ...], list[Role]] = {}
         for table in edges:
@@ -238,13 +242,10 @@ class Schema:
                 found[tuple(table.columns)] = edge_roles(table, columns, known)
         return cls(edges, nodes, [found[tuple(table.columns)] for table in edges], roles)
 
-    @classmethod
-    def _joined(cls, edges: Sequence[Table], nodes: Table, columns: Mapping[str, Any], **how: bool) -> bool:
-        """Whether such tables can be read, and most ends of the edges are ids of nodes."""
-        with suppress(InputError):
-            found = cls._infer(edges, nodes, columns, **how)
-            return all(nodes.share(found.named("id") or "", table.sample(name)) >= 0.5 for table, name in found.ends())
-        return False
+    def _fits(self) -> bool:
+        """Whether most ends of the edges are ids of nodes."""
+        nodes, name = self.node_table, self.named("id") or ""
+        return nodes is not None and all(nodes.share(name, table.sample(end)) >= 0.5 for table, end in self.ends())
 
     def named(self, use: str) -> str | None:
         """The column of the node table for one use."""
@@ -516,7 +517,7 @@ class FeatureFile(NamedTuple):
         table = read_columns(path)
         given = [name for name in id_column if name in table.columns]
         rest = [name for name in table.columns if name not in TRIPLES]
-        ends = [[] if schema.node_table is None else schema.node_table.sample(schema.named("id") or "")]
+        ends = [] if schema.node_table is None else [(schema.node_table, schema.named("id") or "")]
         by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
         check_given(table, by)
         x, names = _triples(table) if set(table.columns) == {by, *TRIPLES} else _feature_columns(table, by)

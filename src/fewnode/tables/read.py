@@ -204,6 +204,12 @@ class Table:
         query = f"select count(*) from (select unnest(?) v) where v in (select {self.as_text(name)} from {self.sql})"
         return self.run(query, [list(values)]).fetchone()[0] / len(values) if values else 0.0
 
+    def holds(self, name: str, value: str) -> bool:
+        """Whether a column holds a value."""
+        return (
+            self.run(f"select 1 from {self.sql} where {self.as_text(name)} = ? limit 1", [value]).fetchone() is not None
+        )
+
     def batches(self, size: int | None) -> list[slice]:
         """All rows, some at a time; None for all at once."""
         step = max(1, self.rows if size is None else size)
@@ -366,7 +372,7 @@ def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "
 def _stored(database: Any, path: Path, names: Sequence[str], source: str, cursor: Any = None) -> Table:
     """A source of SQL as a table: columns of any type as text, numbers or vectors."""
     if again := [name for place, name in enumerate(names) if name in names[:place]]:
-        raise InputError(f"{path} has two columns called {again[0]!r}; every column needs its own name")
+        raise InputError(f"{path} has two columns called {again[0]!r}; a first row names all columns, each differently")
     cursor, sql = cursor or database.cursor(), f"t{uuid4().hex}"
     places = {name: f"c{i}" for i, name in enumerate(names)}
     source = f"{source} as source({', '.join(places.values())})"

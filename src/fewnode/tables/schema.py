@@ -47,8 +47,8 @@ def listed(columns: Iterable[str]) -> str:
     return ", ".join(map(repr, columns))
 
 
-def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """The column of node ids, and why it is that one. ``ends`` are samples of columns that may hold node ids."""
+def find_id(table: Table, given: Sequence[str], ends: Sequence[tuple[Table, str]]) -> tuple[str, str]:
+    """The column of node ids, and why it is that one. ``ends`` are columns of other tables that may hold node ids."""
     if given:
         table.column(given[0], "node ids", option("id"))
         return given[0], GIVEN
@@ -58,7 +58,8 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -
     if not unique:  # rows may be repeated
         rows = table.distinct()
         unique = [name for name in table.columns if _unique(rows, name)]
-    found = [name for name in unique if any(table.share(name, end) >= 0.5 for end in ends)]
+    samples = [other.sample(end) for other, end in ends]
+    found = [name for name in unique if any(table.share(name, values) >= 0.5 for values in samples)]
     named = [name for name in found or unique or table.columns if names.is_id(name)]
     if len(named) == 1:
         return named[0], "its name"
@@ -71,7 +72,8 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[Sequence[str]]) -
         raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
     raise InputError(
         f"{table.path} has no column 'id' for the node ids, and no other looks like it. Its first row names: "
-        f"{listed(table.columns)}. Say which one it is with {option('id')}"
+        f"{listed(table.columns)}. Say which one it is with {option('id')}; a file without column names needs a first "
+        "row with them"
     )
 
 
@@ -89,7 +91,7 @@ def _unique(table: Table, name: str) -> bool:
 def node_roles(
     table: Table,
     options: Mapping[str, Any],
-    ends: Sequence[Sequence[str]],
+    ends: Sequence[tuple[Table, str]],
     *,
     separate: bool = False,
     labelled: bool = False,
@@ -100,7 +102,7 @@ def node_roles(
     Args:
         table: the node table.
         options: the columns that the user named, as in ``read_graph``.
-        ends: samples of columns of edges that may hold node ids.
+        ends: columns of the edge tables that may hold node ids.
         separate: features come in a file of their own, so columns are only used if they are asked for.
         labelled: so do labels.
         again: the columns are those of another table, so no other is looked for, and labels may be absent.
@@ -124,6 +126,10 @@ def node_roles(
         titles = [Role(file, name, "title", "as before") for name in flagged(options, "title") if name in table.columns]
         return [*(roles[name] for name in table.columns if name in roles), *titles]
     kinds = {name: kind_of(table, name) for name in rest}
+    if why != GIVEN and not names.is_id(named):
+        values = [(name, name) for name, kind in kinds.items() if kind == "category"]
+        if any(other.holds(end, named) for other, end in ends) or any(table.holds(*pair) for pair in values):
+            raise no_header(table, f"id,label, or say {option('id', named)} if it has some")
     label = _label_role(table, options, kinds, labelled)
     if label is not None:
         _check_free(table, label.column, "label", roles)
@@ -264,8 +270,8 @@ def _repeats(table: Table, name: str) -> bool:
 def no_header(table: Table, example: str) -> InputError:
     """The error that the first row of a table is one of data."""
     return InputError(
-        f"{table.path}: its first row, {listed(table.columns)}, names nodes, so it seems to have no column names. "
-        f"Write a first row with names, for example {example}"
+        f"{table.path}: its first row, {listed(table.columns)}, is like those below, so it seems to have no column "
+        f"names. Write a first row with names, for example {example}"
     )
 
 
@@ -357,11 +363,11 @@ def named_pair(table: Table) -> tuple[str, str] | None:
     return None
 
 
-def end_samples(table: Table, options: Mapping[str, Any]) -> list[list[str]]:
-    """Samples of the columns that may hold node ids: the two ends, if they are known already, else all."""
+def possible_ends(table: Table, options: Mapping[str, Any]) -> list[tuple[Table, str]]:
+    """The columns that may hold node ids: the two ends, if they are known already, else all."""
     given = [name for use in ("source", "target") for name in flagged(options, use) if name in table.columns]
     columns = given or named_pair(table) or table.columns
-    return [table.sample(name) for name in columns if table.columns[name] != "vectors"]
+    return [(table, name) for name in columns if table.columns[name] != "vectors"]
 
 
 def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
