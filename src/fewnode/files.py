@@ -366,6 +366,28 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
             return dict(archive)
 
 
+def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> Any:
+    """The sparse matrix in the arrays ``{prefix}_data``, ``_indices``, ``_indptr`` and ``_shape`` of an archive, if
+    they fit together and no index leads outside."""
+    from scipy import sparse as sp
+
+    names = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
+    if missing := [name for name in names if name not in held]:
+        raise InputError(f"lacks {missing[0]}, which its other arrays call for")
+    data, *index = (held[name] for name in names)
+    try:
+        if data.dtype.kind not in "biuf" or any(part.dtype.kind not in "iu" or part.ndim != 1 for part in index):
+            raise ValueError("they are no rows of numbers")
+        indices, indptr, (rows, columns) = (part.astype(np.int64) for part in index)
+        if rows != len(indptr) - 1 or columns > 1 << 24:
+            raise ValueError(f"{rows:,} x {columns:,}; expected {len(indptr) - 1:,} rows, at most 16,777,216 columns")
+        matrix = sp.csr_matrix((data, indices, indptr), shape=(rows, columns))
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"the parts of {prefix} do not fit together: {error}") from error
+    return matrix
+
+
 def check_unpacked(file: Path, least: int = 256 << 20) -> None:
     """Refuse a zip archive that would fill the memory: one that unpacks to far more than it is."""
     if not zipfile.is_zipfile(file):

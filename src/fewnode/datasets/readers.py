@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import check_bound, check_unpacked, read_npz, readable, reading
-from ..graph.arrays import checked_csr
+from ..files import check_bound, check_unpacked, checked_csr, read_npz, readable, reading
 from ..graph.convert import graph_arguments
 from ..tables import graph_tables
 from .mat import load_mat

@@ -189,24 +189,6 @@ def _texts(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
-def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> sp.csr_matrix:
-    """The sparse matrix in the arrays ``{prefix}_data``, ``_indices``, ``_indptr`` and ``_shape`` of a file, if they
-    fit together and no index leads outside."""
-    names = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
-    if missing := [name for name in names if name not in held]:
-        raise InputError(f"there is no array {missing[0]!r}, which its other arrays call for")
-    data, *index = (held[name] for name in names)
-    with refused(f"the parts of {prefix} do not fit together"):
-        if data.dtype.kind not in "biuf" or any(part.dtype.kind not in "iu" or part.ndim != 1 for part in index):
-            raise ValueError("they are no rows of numbers")
-        indices, indptr, (rows, columns) = (part.astype(np.int64) for part in index)
-        if rows != len(indptr) - 1 or columns > 1 << 24:
-            raise ValueError(f"{rows:,} x {columns:,}; expected {len(indptr) - 1:,} rows, at most 16,777,216 columns")
-        matrix = sp.csr_matrix((data, indices, indptr), shape=(rows, columns))
-        matrix.check_format(full_check=True)
-    return matrix
-
-
 @contextmanager
 def refused(what: str) -> Iterator[None]:
     """SciPy's complaints about a matrix as the user's error."""

@@ -14,9 +14,9 @@ from scipy import sparse as sp
 
 from .. import tables
 from ..errors import InputError
-from ..files import PathLike, atomic_write, readable
+from ..files import PathLike, atomic_write, checked_csr, readable
 from ..tables.read import Table, is_frame, table_of
-from .arrays import checked_csr, checked_features, flat, to_numpy, to_scipy
+from .arrays import checked_features, flat, to_numpy, to_scipy
 
 if TYPE_CHECKING:
     from .graph import Graph

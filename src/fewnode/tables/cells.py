@@ -10,9 +10,6 @@ from .read import Table
 Kind = Literal["number", "date", "text", "category", "names", "vectors", "empty"]
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/a", "?", "-", "--", ".")
 GROUPED = r"'[+-]?\d{1,3}([., ]\d{3})+'"  # 1,234,567
-CLOCK = r"(?:[T ](\d{1,2}:\d{2}(?::\d{2})?).*)?"
-YEAR_FIRST = rf"'(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){CLOCK}'"
-YEAR_LAST = rf"'(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){CLOCK}'"
 
 
 def is_missing(cell: str) -> str:
@@ -24,21 +21,20 @@ def kind_of(table: Table, name: str) -> Kind:
     """What a column holds: long strings are a text, few distinct ones a category, many distinct short ones names."""
     if table.columns[name] != "text":
         return table.columns[name]
-    cell, step = table.column(name), max(1, len(table) // 2000)
+    cell, some = table.column(name), f"rowid % {max(1, len(table) // 2000)} = 0"
     given = f"not {is_missing(cell)}"
-    for rows in (f"rowid % {step} = 0", "true"):
-        sample = table.run(f"select {cell} from {table.sql} where {given} and {rows} limit 4000").fetchnumpy()
-        if len(cells := next(iter(sample.values()))):
-            break
-    else:
+    like = f"not contains({cell}, '_') and (try_cast(replace({_plain(cell)}, ',', '.') as double) is not null"
+    like += f" or regexp_full_match({cell}, {GROUPED}))"
+    stats = f"avg(({like})::int), avg(len(regexp_extract_all({cell}, '\\S+')))"
+    numbers, words = table.one(stats, f"{given} and {some}")
+    if numbers is None:
+        some = "true"
+        numbers, words = table.one(stats, given)
+    if numbers is None:
         return "empty"
-    some = Table.of(table.path, {"cells": cells})
-    like = f"not contains(c0, '_') and (try_cast(replace({_plain('c0')}, ',', '.') as double) is not null"
-    like += f" or regexp_full_match(c0, {GROUPED}))"
-    numbers, words = some.one(f"avg(({like})::int), avg(len(regexp_extract_all(c0, '\\S+')))")
     if numbers > 0.5:  # the others are taken for mistakes
         return "number"
-    if date_sql(some, "cells") is not None:
+    if date_sql(table, name, some) is not None:
         return "date"
     distinct, total = table.one(f"count(distinct {cell}), count(*)", given)
     named = bool(words_of(name) & TEXTS)
@@ -52,25 +48,16 @@ def _plain(cell: str) -> str:
     return f"trim(regexp_replace({cell}, '%$', ''))"
 
 
-def date_sql(table: Table, name: str) -> str | None:
-    """SQL for dates as years with fractions, NULL where they are missing; None if a cell is no date."""
+def date_sql(table: Table, name: str, rows: str = "true") -> str | None:
+    """SQL for dates as years with fractions, NULL where they are missing; None if a cell of ``rows`` is no date."""
     cell = table.column(name)
-    both = f"regexp_full_match({cell}, {YEAR_FIRST}) or regexp_full_match({cell}, {YEAR_LAST})"
-    if table.one("1", f"not ({is_missing(cell)} or {both})"):
-        return None
-    day, month = 1, 2
-    if table.one("1", f"try_cast(regexp_extract({cell}, {YEAR_LAST}, 2) as int) > 12"):
-        day, month = 2, 1  # as Americans write it
-
-    def stamp(pattern: str, year: int, month: int, day: int) -> str:
-        part = [f"regexp_extract({cell}, {pattern}, {i})" for i in (year, month, day, 4)]
-        text = f"{part[0]} || '-' || lpad({part[1]}, 2, '0') || '-' || lpad({part[2]}, 2, '0')"
-        return f"try_cast(trim({text} || ' ' || {part[3]}) as timestamp)"
-
-    first = f"regexp_full_match({cell}, {YEAR_FIRST})"
-    when = f"case when {first} then {stamp(YEAR_FIRST, 1, 2, 3)} else {stamp(YEAR_LAST, 3, month, day)} end"
-    years = f"(epoch({when}) / (365.2425 * 86400) + 1970)"
-    return None if table.one("1", f"{years} is null and not {is_missing(cell)}") else years
+    clock = f"replace(regexp_replace({cell}, '^([^:]*:\\d\\d(:\\d\\d)?).*$', '\\1'), 'T', ' ')"
+    for last in ("%d{0}%m{0}%Y", "%m{0}%d{0}%Y"):  # the second as Americans write it
+        days = [order.format(mark) for mark in "-/." for order in ("%Y{0}%m{0}%d", last)]
+        when = f"try_strptime({clock}, {[day + time for day in days for time in ('', ' %H:%M', ' %H:%M:%S')]})"
+        if table.one("1", f"not coalesce(year({when}) >= 1000, {is_missing(cell)}) and {rows}") is None:
+            return f"(epoch({when}) / (365.2425 * 86400) + 1970)"
+    return None
 
 
 def number_sql(table: Table, name: str) -> str:
@@ -99,12 +86,12 @@ def _parsed(table: Table, name: str) -> str:
     odd += f"not regexp_full_match(split_part({plain}, '{mark}', 1), {GROUPED}))"
     number = f"case when {is_missing(cell)} or {odd} then null else try_cast({digits} as double) end"
     wrong = f"{number} is null and {given}"
-    years = None if table.one("1", wrong) is None else date_sql(table, name)
-    if years is None:
-        others = ", ".join(option(use, name) for use in ("category", "text", "ignore"))
-        remedy = f". Write a number or leave the cell empty; or take the column for something else ({others})"
-        table.refuse(name, wrong, "{cell!r} is not a number, as most values of this column are", remedy)
-    return years or number
+    if table.one("1", wrong) is not None and (years := date_sql(table, name)) is not None:
+        return years
+    others = ", ".join(option(use, name) for use in ("category", "text", "ignore"))
+    remedy = f". Write a number or leave the cell empty; or take the column for something else ({others})"
+    table.refuse(name, wrong, "{cell!r} is not a number, as most values of this column are", remedy)
+    return number
 
 
 def _decimal_mark(table: Table, name: str) -> str:

@@ -125,45 +125,26 @@ def choose_text_encoder(
     return made, [told, *([] if warning is None else [warning])]
 
 
-def fit_encoder(
-    table: Table, roles: Sequence[Role], encoder: TableEncoder, *, beside: bool = False, batch: int | None = None
-) -> TableEncoder:
-    """Fit what ``encoder`` does not know yet.
-
-    Args:
-        table: the node table.
-        roles: what its columns are taken for.
-        encoder: what is known already.
-        beside: there is another block of features, so that all are scaled.
-        batch: rows looked at together; None for all.
-    """
+def fit_encoder(table: Table, roles: Sequence[Role], encoder: TableEncoder, batch: int | None = None) -> TableEncoder:
+    """Fit what ``encoder`` does not know yet of words, categories and numbers; ``batch`` rows are looked at together,
+    None for all."""
     uses = columns_by_use(roles)
-    scaled = beside or encoder.text_encoder is not None or len(uses) + max(0, len(uses.get("vectors", ())) - 1) > 1
-    for place, (use, columns) in enumerate(uses.items()):
-        key = str(place) if scaled else None
-        if use == "text":
-            encoder = _fit_words(table, columns, encoder, key, batch)
-        elif use == "category":
-            known = {name: encoder.categories.get(name) or _categories(table, name) for name in columns}
-            encoder = replace(encoder, categories=known)
-        elif use == "number" and not encoder.fill:
-            encoder = _fit_numbers(table, columns, encoder, key)
-    return encoder
+    if "text" in uses and encoder.words is None:
+        encoder = _fit_words(table, uses["text"], encoder, batch)
+    known = {name: encoder.categories.get(name) or _categories(table, name) for name in uses.get("category", ())}
+    encoder = replace(encoder, categories=known)
+    return _fit_numbers(table, uses["number"], encoder) if "number" in uses and not encoder.fill else encoder
 
 
-def _fit_words(
-    table: Table, columns: list[str], encoder: TableEncoder, key: str | None, batch: int | None
-) -> TableEncoder:
-    """The commonest words, and how rare each is if the block is to be scaled."""
+def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, batch: int | None) -> TableEncoder:
+    """The commonest words, and how rare each is."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    if encoder.words is not None and (key is None or key in encoder.rarity):
-        return encoder
     n, documents, occurrences = len(table), Counter[str](), Counter[str]()
     found: list[str] = []
     counts: Any = None
     for rows in table.batches(batch):
-        vectorizer = CountVectorizer(stop_words="english", vocabulary=encoder.words, dtype=np.float32)
+        vectorizer = CountVectorizer(stop_words="english", dtype=np.float32)
         try:
             counts = vectorizer.fit_transform(_texts(table, columns, rows))
         except ValueError:  # no word in any of them
@@ -173,25 +154,21 @@ def _fit_words(
         occurrences.update(dict(zip(found, counts.sum(0).A1.tolist(), strict=True)))
         if len(documents) > 1 << 21:  # words seen once are forgotten
             documents = Counter({word: count for word, count in documents.items() if count > 1})
-    words = encoder.words
-    if words is None:
-        rare = 2 if n >= 100 else 1  # a word of one node says nothing about another
-        common = sorted(word for word, count in documents.items() if count >= rare)
-        if not common:
-            raise InputError(
-                f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {n:,} texts; leave it out "
-                f"with {option('ignore')}"
-            )
-        often = np.array([occurrences[word] for word in common], np.float32)
-        words = tuple(common[i] for i in np.sort((-often).argsort()[:20_000]))
+    rare = 2 if n >= 100 else 1  # a word of one node says nothing about another
+    common = sorted(word for word, count in documents.items() if count >= rare)
+    if not common:
+        raise InputError(
+            f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {n:,} texts; leave it out "
+            f"with {option('ignore')}"
+        )
+    often = np.array([occurrences[word] for word in common], np.float32)
+    words = tuple(common[i] for i in np.sort((-often).argsort()[:20_000]))
     if counts is not None and len(table.batches(batch)) == 1:  # encoded already
         place = {word: i for i, word in enumerate(found)}
         table.cache["words", words] = counts[:, [place[word] for word in words]]
-    rarity = dict(encoder.rarity)
-    if key is not None:
-        known = np.array([documents[word] for word in words], np.float32)
-        rarity[key] = tuple((np.log(np.float32(n + 1) / (known + 1)) + 1).tolist())
-    return replace(encoder, words=words, rarity=rarity)
+    known = np.array([documents[word] for word in words], np.float32)
+    rarity = tuple((np.log(np.float32(n + 1) / (known + 1)) + 1).tolist())
+    return replace(encoder, words=words, rarity=encoder.rarity | {"text": rarity})
 
 
 def _texts(table: Table, columns: list[str], rows: slice | None) -> list[str]:
@@ -205,23 +182,20 @@ def _categories(table: Table, name: str) -> tuple[str, ...]:
     return tuple(sorted(value for (value,) in found))
 
 
-def _fit_numbers(table: Table, columns: list[str], encoder: TableEncoder, key: str | None) -> TableEncoder:
-    """Medians and gaps, and mean and deviation if the block is to be scaled; one column in memory at a time."""
-    fill: dict[str, float] = {}
-    gaps: list[str] = []
+def _fit_numbers(table: Table, columns: list[str], encoder: TableEncoder) -> TableEncoder:
+    """Medians, gaps, means and deviations; one column in memory at a time."""
+    fill, gaps = dict[str, float](), list[str]()
     spread, of_gaps = [], []
     for name in columns:
         x = numbers(table, name)
         missing = np.isnan(x)
         fill[name] = float(np.median(x[~missing])) if not missing.all() else 0.0
+        spread.append(_spread(np.where(missing, fill[name], x).astype(np.float32)))
         if missing.any():
             gaps.append(name)
-        if key is not None:
-            spread.append(_spread(np.where(missing, fill[name], x).astype(np.float32)))
-            of_gaps += [_spread(missing.astype(np.float32))] if missing.any() else []
-    centre, scale = dict(encoder.centre), dict(encoder.scale)
-    if key is not None:
-        centre[key], scale[key] = (tuple(float(pair[i]) for pair in spread + of_gaps) for i in (0, 1))
+            of_gaps.append(_spread(missing.astype(np.float32)))
+    found = ({"number": tuple(float(pair[i]) for pair in spread + of_gaps)} for i in (0, 1))
+    centre, scale = (known | new for known, new in zip((encoder.centre, encoder.scale), found, strict=True))
     return replace(encoder, fill=fill, gaps=tuple(gaps), centre=centre, scale=scale)
 
 
@@ -245,7 +219,9 @@ def encode(
     blocks = []
     for use, columns in columns_by_use(roles).items():
         if use == "text":
-            blocks.append(Block("text", _counts(table, columns, encoder, rows), encoder.words))
+            if (counts := table.cache.pop(("words", encoder.words), None)) is None:
+                counts = _vectorizer(encoder.words).transform(_texts(table, columns, rows))
+            blocks.append(Block("text", counts, encoder.words))
             if (found := encoder.load_text_encoder()) is not None:
                 vectors = encode_cached(found, _texts(table, columns, rows), progress=told())
                 blocks.append(Block("meaning", vectors, tuple(f"meaning {i:04}" for i in range(found.dim))))
@@ -258,11 +234,6 @@ def encode(
                 block, encoder = _vector_block(table.vectors(name), name, encoder)
                 blocks.append(block)
     return combined(sorted([*blocks, *apart], key=lambda block: block.kind in ("vectors", "meaning")), encoder)
-
-
-def _counts(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Any:
-    known = table.cache.pop(("words", encoder.words), None)
-    return _vectorizer(encoder.words).transform(_texts(table, columns, rows)) if known is None else known
 
 
 @lru_cache(maxsize=4)  # looking through a vocabulary takes longer than counting the words of a text
@@ -316,9 +287,10 @@ def combined(
         return blocks[0].x, blocks[0].names, {}, encoder
     parts, widths = [], dict[str, int]()
     for place, block in enumerate(blocks):
-        name = {"vectors": f"vectors {place}", "meaning": "meaning"}.get(block.kind, "table")
+        key = f"vectors {place}" if block.kind == "vectors" else block.kind
+        name = key if block.kind in ("vectors", "meaning") else "table"
         widths[name] = widths.get(name, 0) + block.x.shape[1]
-        x, encoder = _scaled(block, f"{place}", encoder)
+        x, encoder = _scaled(block, key, encoder)
         parts.append(SHARE[block.kind] * x)
     joined = sp.csr_array(sp.hstack(parts, "csr"), dtype=np.float32)
     lengths = np.sqrt(np.asarray(joined.power(2).sum(axis=1)).ravel())

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ..errors import InputError, one_of
-from ..files import PathLike, read_npz, readable, reading
+from ..files import PathLike, checked_csr, read_npz, readable, reading
 from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
 from .names import USES, option, option_name
@@ -114,7 +114,7 @@ def read_graph(
     if encoder is None:
         fitted, told = choose_text_encoder(all_nodes.table, schema.nodes, fitted, str(text_encoder))
         notes += told
-    fitted = fit_encoder(all_nodes.table, schema.nodes, fitted, beside=file is not None)
+    fitted = fit_encoder(all_nodes.table, schema.nodes, fitted)
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
     x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
@@ -510,7 +510,7 @@ class FeatureFile(NamedTuple):
     def read(cls, path: PathLike, id_column: Sequence[str], schema: Schema) -> "FeatureFile":
         file = Path(path)
         if file.suffix.lower() == ".npy":
-            return cls(file, finite_rows(file, load_array(file)))
+            return cls(file, load_array(file))
         if file.suffix.lower() == ".npz":
             x, ids = _read_npz(file)
             return cls(file, x, table=None if ids is None else Table.of(file, {"ids": ids}))
@@ -526,16 +526,16 @@ class FeatureFile(NamedTuple):
     def block(self, nodes: Nodes, listed: int, by_table: bool) -> Block:
         """The features of all nodes, of which the first ``listed`` must have some. Other nodes have the mean of dense
         features and none of sparse ones. ``by_table`` tells whether there is a node table."""
-        n, rows = len(nodes.table), self._rows(nodes, listed, by_table)
-        if sp.issparse(self.x):
+        n, rows, x = len(nodes.table), self._rows(nodes, listed, by_table), finite_rows(self.path, self.x)
+        if sp.issparse(x):
             place = sp.csr_array((np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
-            moved = sp.csr_array(place @ self.x)
+            moved = sp.csr_array(place @ x)
             moved.sort_indices()
             return Block("counts", moved, self.names)
-        whole = np.empty((n, self.x.shape[1]), np.float32)
+        whole = np.empty((n, x.shape[1]), np.float32)
         if len(rows) < n:
-            whole[:] = np.sort(self.x, axis=0).mean(axis=0, dtype=np.float64)
-        whole[rows] = self.x
+            whole[:] = np.sort(x, axis=0).mean(axis=0, dtype=np.float64)
+        whole[rows] = x
         return Block("vectors", whole, self.names)
 
     def _rows(self, nodes: Nodes, listed: int, by_table: bool) -> np.ndarray:
@@ -604,14 +604,14 @@ def load_array(path: Path) -> np.ndarray:
     return x
 
 
-def finite_rows(path: Path, x: np.ndarray, first: int = 0) -> np.ndarray:
-    """Rows of features in single precision, of which ``first`` is the number of the first one."""
+def finite_rows(path: Path, x: Any, first: int = 0) -> Any:
+    """Rows of dense or sparse features in single precision, of which ``first`` is the number of the first one."""
     with np.errstate(over="ignore"):  # what is too large for single precision becomes infinite, and is refused
-        made = np.ascontiguousarray(x, dtype=np.float32)
-    if len(wrong := np.flatnonzero(~np.isfinite(made).all(axis=1))):
-        raise InputError(
-            f"{path}, row {first + wrong[0] + 1}: a feature is NaN or infinite (as float32); write a number"
-        )
+        made = x.astype(np.float32) if sp.issparse(x) else np.ascontiguousarray(x, dtype=np.float32)
+    wrong = np.flatnonzero(~np.isfinite(made.data if sp.issparse(x) else made.ravel()))
+    if len(wrong):
+        row = np.searchsorted(x.indptr, wrong[0], "right") - 1 if sp.issparse(x) else wrong[0] // x.shape[1]
+        raise InputError(f"{path}, row {first + row + 1}: a feature is NaN or infinite (as float32); write a number")
     return made
 
 
@@ -620,30 +620,15 @@ def _read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
     parts = read_npz(path)
     ids = next((parts.pop(name) for name in ("ids", "id", "node_names") if name in parts), None)
     named = None if ids is None else np.array([str(value).strip() for value in ids.tolist()], dtype=object)
-    prefix = "x_" if {"x_data", "x_indptr"} & set(parts) else ""
-    if prefix or {"indptr", "indices"} & set(parts):
-        return _csr(path, parts, prefix), named
+    if {"indptr", "indices"} & set(parts):  # as scipy.sparse.save_npz calls them
+        parts = {f"x_{name}": part for name, part in parts.items()}
+    if {"x_data", "x_indptr"} & set(parts):
+        with reading(path, "write it again"):
+            return checked_csr(parts, "x"), named
     matrices = [part for part in parts.values() if part.ndim == 2 and part.dtype.kind in "iufb" and part.shape[1]]
     if len(matrices) != 1:
         raise InputError(
             f"{path} holds {', '.join(parts) or 'nothing'}; features are one array of shape [nodes, columns], or CSR "
             "parts x_data, x_indices, x_indptr, x_shape (or as scipy.sparse.save_npz writes them)"
         )
-    return finite_rows(path, matrices[0]), named
-
-
-def _csr(path: Path, held: Mapping[str, np.ndarray], prefix: str) -> Any:
-    """A sparse matrix of its CSR parts, as ``scipy.sparse.save_npz`` calls them after ``prefix``."""
-    needed = [prefix + part for part in ("data", "indices", "indptr", "shape")]
-    if missing := [name for name in needed if name not in held]:
-        raise InputError(f"{path} lacks {', '.join(sorted(missing))}; it holds {', '.join(held) or 'nothing'}")
-    data, indices, indptr, shape = (held[name] for name in needed)
-    try:
-        x = sp.csr_array((data.astype(np.float32), indices, indptr), shape=tuple(map(int, shape)))
-        x.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"{path}: the CSR parts do not fit together ({error})") from error
-    if not np.isfinite(x.data).all():
-        row = int(np.searchsorted(x.indptr, (~np.isfinite(x.data)).argmax(), side="right"))
-        raise InputError(f"{path}, row {row}: a feature is NaN or infinite; write a number or leave it out")
-    return x
+    return matrices[0], named

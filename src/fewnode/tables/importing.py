@@ -20,7 +20,7 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import MARK, Manifest, PathLike, lock, remove_work, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
-from .encode import TableEncoder, choose_text_encoder, encode, fit_encoder
+from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
 from .names import option
 from .read import TEXT, Table, connect, is_query, read_columns
@@ -219,10 +219,14 @@ def _write_nodes(
     notes, names, width, blocks = list[str](), None, None, dict[str, int]()
     number, classes = ({}, None) if label is None else class_numbers(table, label, notes, multi_label, max_classes)
     encoder, told = choose_text_encoder(table, schema.nodes, TableEncoder(), text_encoder)
-    encoder, notes = fit_encoder(table, schema.nodes, encoder, batch=batch), notes + told
+    encoder, notes = fit_encoder(table, schema.nodes, encoder, batch), notes + told
     texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})
     for what in texts:
         files.append(f"{what}_ends", np.zeros(1, np.int64))
+    array: Any = None if features is None else load_array(features)
+    if features is not None:
+        check_rows(features, array, table, len(table))
+        batch = min(batch, max(1, (32 << 20) // array.shape[1]))
     for rows in table.batches(batch):
         progress("encoding nodes", rows.start / len(table))
         for what, column in texts.items():
@@ -230,18 +234,13 @@ def _write_nodes(
             files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"])
             files.append(f"{what}_letters", letters[f"{what}_letters"])
         files.append("y", np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
-        x, names, blocks, _ = encode(table, schema.nodes, encoder, rows)
+        apart = [] if features is None else [Block("vectors", finite_rows(features, array[rows], rows.start), None)]
+        x, names, blocks, _ = encode(table, schema.nodes, encoder, rows, apart)
         if sp.issparse(x):
             width = x.shape[1]
             files.append_csr(x)
         elif x is not None:
             files.append("features", x)
-    if features is not None:
-        array = load_array(features)
-        check_rows(features, array, table, len(table))
-        for rows in table.batches(max(1, (32 << 20) // array.shape[1])):
-            progress("reading features", rows.start / len(table))
-            files.append("features", finite_rows(features, array[rows], rows.start))
     files.close()
     unused = [role for role in schema.nodes if not role.use]
     notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
