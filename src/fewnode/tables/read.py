@@ -91,8 +91,13 @@ class Table:
     def of(cls, path: PathLike, columns: Mapping[str, np.ndarray]) -> "Table":
         """A table of arrays: numbers with NaN where they are missing, vectors as rows, anything else as text."""
         database = _in_memory(os.getpid())  # once: two threads that are the first make two
-        cursor = database.cursor()
-        cursor.register("given", {f"c{i}": _registered(column) for i, column in enumerate(columns.values())})
+        cursor, given = database.cursor(), {}
+        for i, column in enumerate(columns.values()):
+            given[f"c{i}"] = column
+            if column.ndim > 1:
+                given[f"c{i}"] = vectors = np.empty(len(column), dtype=object)
+                vectors[:] = [None if np.isnan(row).any() else row.tolist() for row in column.astype(np.float32)]
+        cursor.register("given", given)
         return _stored(database, Path(path), list(columns), "given", cursor)
 
     def with_rows(self, name: str, values: Sequence[str]) -> "Table":
@@ -102,19 +107,17 @@ class Table:
         cells = (self.as_text(name) if one == name else self.places[one] for one in self.columns)
         gaps = ("v" if one == name else "''" if self.columns[one] == "text" else "null" for one in self.columns)
         old = f"from (select {', '.join(cells)} from {self.sql} order by rowid)"
-        source = f"({old} union all select {', '.join(gaps)} from added)"
-        found = _stored(self.database, self.path, list(self.columns), source, cursor)
-        found.notes, found.parts, found.decimal, found.origin = self.notes, self.parts, self.decimal, self.origin
-        return found
+        return self._copy(f"({old} union all select {', '.join(gaps)} from added)", self.origin, cursor)
 
     def distinct(self) -> "Table":
         """A copy without the rows that repeat an earlier one."""
         cells = ", ".join(self.places[name] for name in self.columns)
         rows = f"(select min(rowid) r, {cells} from {self.sql} group by {cells} order by r)"
-        found = _stored(self.database, self.path, list(self.columns), f"(select {cells} from {rows})")
-        found.notes, found.parts, found.decimal = self.notes, self.parts, self.decimal
-        found.origin = self.run(f"select r from {rows}").fetchnumpy()["r"]
-        return found
+        return self._copy(f"(select {cells} from {rows})", self.run(f"select r from {rows}").fetchnumpy()["r"])
+
+    def _copy(self, source: str, origin: Any, cursor: Any = None) -> "Table":
+        kept = {"notes": self.notes, "parts": self.parts, "decimal": self.decimal, "origin": origin}
+        return _stored(self.database, self.path, list(self.columns), source, cursor, **kept)
 
     def __len__(self) -> int:
         return self.rows
@@ -206,9 +209,8 @@ class Table:
 
     def holds(self, name: str, value: str) -> bool:
         """Whether a column holds a value."""
-        return (
-            self.run(f"select 1 from {self.sql} where {self.as_text(name)} = ? limit 1", [value]).fetchone() is not None
-        )
+        query = f"select 1 from {self.sql} where {self.as_text(name)} = ? limit 1"
+        return self.run(query, [value]).fetchone() is not None
 
     def batches(self, size: int | None) -> list[slice]:
         """All rows, some at a time; None for all at once."""
@@ -226,15 +228,6 @@ class Table:
                 rows = _rows(plain, _find_dialect(file, plain))
                 line = f" (line {next(islice(rows, row - first, None))[0]})"
         return f"{file}, row {row - first + 1}{line}" + (f", column {column!r}" if column else "")
-
-
-def _registered(column: np.ndarray) -> np.ndarray:
-    """A column as DuckDB takes it."""
-    if column.ndim == 1:
-        return column
-    made = np.empty(len(column), dtype=object)
-    made[:] = [None if np.isnan(row).any() else row.tolist() for row in column.astype(np.float32)]
-    return made
 
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
@@ -265,10 +258,6 @@ def several(paths: PathLike | Sequence[PathLike]) -> list[Any]:
     if not files:
         raise InputError("no file is named")
     return files
-
-
-def _query_fails(query: str) -> tuple[str, str]:
-    return f'the query "{query}" fails', "correct the query, or name a file"
 
 
 @contextmanager
@@ -312,16 +301,16 @@ def _joined(tables: Sequence[Table]) -> Table:
     for table in tables:
         cells = [table.places[name] if name in same else table.as_text(name) for name in first.columns]
         selected.append(f"(select {', '.join(cells)} from {table.sql} order by rowid)")
-    found = _stored(first.database, first.path, list(first.columns), f"({' union all '.join(selected)})")
-    found.notes = [note for table in tables for note in table.notes]
     starts = np.cumsum([0, *map(len, tables[:-1])]).tolist()
-    found.parts = list(zip([table.path for table in tables], starts, strict=True))
-    return found
+    parts = list(zip([table.path for table in tables], starts, strict=True))
+    notes, rows = [note for table in tables for note in table.notes], f"({' union all '.join(selected)})"
+    return _stored(first.database, first.path, list(first.columns), rows, notes=notes, parts=parts)
 
 
 def _read(path: Any, database: Any, folder: Path) -> Table:
     if is_query(path):
-        return _from_sql(database, Path("the query"), f"({path})", *_query_fails(path))
+        told = f'the query "{path}" fails', "correct the query, or name a file"
+        return _from_sql(database, Path("the query"), f"({path})", *told)
     file = readable(path)
     kind, quoted = _ending(file), _literal(file)
     if kind in TEXT:
@@ -369,7 +358,7 @@ def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "
     return table
 
 
-def _stored(database: Any, path: Path, names: Sequence[str], source: str, cursor: Any = None) -> Table:
+def _stored(database: Any, path: Path, names: Sequence[str], source: str, cursor: Any = None, **kept: Any) -> Table:
     """A source of SQL as a table: columns of any type as text, numbers or vectors."""
     if again := [name for place, name in enumerate(names) if name in names[:place]]:
         raise InputError(f"{path} has two columns called {again[0]!r}; a first row names all columns, each differently")
@@ -382,7 +371,7 @@ def _stored(database: Any, path: Path, names: Sequence[str], source: str, cursor
     cursor.execute(f"create table {sql} as select {chosen} from {source}")
     (rows,) = cursor.execute(f"select count(*) from {sql}").fetchone()
     contents = {name: content for name, (_, content) in zip(names, converted, strict=True)}
-    return Table(path, contents, places, sql, rows, database)
+    return Table(path, contents, places, sql, rows, database, **kept)
 
 
 def _converted(path: Path, name: str, place: str, kind: str) -> tuple[str, Content]:
@@ -580,25 +569,21 @@ def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
             width, rows = database.cursor().execute(counts).fetchone()
         check_bound(file, rows * width, *CELLS)
         table = _from_sql(database, file, source, f"{file} cannot be read")
-    except InputError:
-        _check_objects(file, plain)
-        raise
-    if list(table.columns) == ["json"]:  # what DuckDB calls lines that are no objects
-        _check_objects(file, plain)
-    table.notes = notes
-    return table
-
-
-def _check_objects(file: Path, plain: Path) -> None:
-    """Refuse the first line that is no JSON object."""
+        table.notes = notes
+        if list(table.columns) != ["json"]:  # what DuckDB calls lines that are no objects
+            return table
+        wrong = InputError(f"{file} holds no objects")
+    except InputError as error:
+        wrong = error
     with plain.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines, 1):  # which one is it?
             try:
                 row = json.loads(line) if line.strip() else {}
             except (ValueError, RecursionError) as error:
                 raise InputError(f"{file}, line {number}: not JSON ({error}). Write one object in each line") from error
             if not isinstance(row, dict):
                 raise InputError(f"{file}, line {number}: {line[:40]!r} is no object; write one {{...}} in each line")
+    raise wrong
 
 
 def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
@@ -611,12 +596,12 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
             f"{file}: Excel needs openpyxl, which is not installed: pip install 'fewnode[tables]', or save it as CSV"
         ) from error
     check_unpacked(file, 64 << 20)  # strings that cells share are held in memory
-    cells, plain, full, width, last = folder / "cells", folder / "sheet", list[str](), 0, 0
+    plain, rows, full, width, last = folder / "sheet", list[dict[int, str]](), list[str](), 0, 0
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         formats = book.epoch, book._date_formats, book._timedelta_formats
         for sheet in book:  # by its rows: the size that it declares may be wrong, and rows out of order would be lost
-            with sheet._get_source() as source, cells.open("a", encoding="utf-8", newline="") as out:
+            with sheet._get_source() as source:
                 for number, found in WorkSheetParser(source, sheet._shared_strings, True, *formats).parse():
                     given = [(cell["column"], as_text(cell["value"])) for cell in found if cell["value"] is not None]
                     if given and full and full[0] != sheet.title:
@@ -628,15 +613,16 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
                             raise InputError(f"{file}: row {number} of {sheet.title!r} is out of order; save it again")
                         full, last, width = [sheet.title], number, max(width, *row)
                         check_bound(file, number * width, *CELLS)
-                        csv.writer(out).writerow([row.get(i, "") for i in range(1, width + 1)])
+                        rows.append(row)
     except InputError:
         raise
     except Exception as error:  # zipfile, XML and openpyxl each have their own words for "damaged"
         raise InputError(f"{file} is not a readable .xlsx file ({error}); save it again") from error
     if not full:
         raise InputError(f"{file} has no sheet with anything in it")
-    with cells.open(encoding="utf-8", newline="") as rows, plain.open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator="\n").writerows(row + [""] * (width - len(row)) for row in csv.reader(rows))
+    with plain.open("w", encoding="utf-8", newline="") as out:
+        columns = range(1, width + 1)
+        csv.writer(out, lineterminator="\n").writerows([row.get(i, "") for i in columns] for row in rows)
     return plain, [f"{file.name}: only the first of {len(full)} sheets was read, {full[0]!r}"] if full[1:] else []
 
 
