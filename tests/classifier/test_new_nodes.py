@@ -222,7 +222,7 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
     ]
     wrong = [
         ([{**records[0], "key": ""}], (), "the node id is missing"),
-        ([records[0], records[0]], (), "node id 'late0' is repeated"),
+        ([records[0], records[0]], (), "node id 'late0' is already used in row 1"),
         ([{"key": "late0", "a": 1}], (), r"lacks 2 of them \('town', 'b'\)"),
         ([{**records[0], "age": 4}], (), r"has 1 others \('age'\)"),
         (records, [{"from": "late0"}], "new edge 1 is {'from': 'late0'}; write"),

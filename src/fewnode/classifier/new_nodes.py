@@ -19,7 +19,7 @@ from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
 from ..tables.encode import encode
-from ..tables.graph_tables import class_numbers, edge_types
+from ..tables.graph_tables import check_given, check_once, class_numbers, edge_types
 from ..tables.read import cells_of, is_frame, table_of
 from ..tables.schema import node_roles
 from .features import FeatureSchema, arranged
@@ -328,11 +328,8 @@ def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -
     table.decimal = source.options.get("decimal")
     roles = node_roles(table, source.columns, (), again=True)
     named = {role.use: role.column for role in roles}
-    names: dict[str, int] = {}
-    for row, name in enumerate(table.text(named["id"])):
-        if not name or names.setdefault(name, row) < row:
-            what = f"node id {name!r} is repeated" if name else "the node id is missing"
-            raise InputError(f"{table.place(row, named['id'])}: {what}; give every new node an id of its own")
+    check_given(table, named["id"])
+    check_once(table, named["id"], "Give every new node an id of its own")
     x, feature_names, blocks, _ = encode(table, roles, source.encoder)
     if "label" in named:
         how = source.options.get("multi_label"), len(table)
@@ -341,7 +338,7 @@ def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -
     if "title" in named:
         found["node_titles"] = table.text(named["title"])
     x, none = arranged(x, feature_names, schema.names), np.empty((2, 0), dtype=np.int64)
-    return Graph.from_edges(none, x, node_names=[*names], blocks=blocks, **found)
+    return Graph.from_edges(none, x, node_names=table.text(named["id"]), blocks=blocks, **found)
 
 
 def _are_records(given: Any) -> bool:

@@ -279,10 +279,10 @@ class Schema:
             return Nodes(Table.of("the edges", {"id": np.array([], dtype=str)}), "id")
         table, name = self.node_table, self.named("id") or ""
         check_given(table, name)
-        if _repeated(table, name):
+        if table.repeated(name):
             table = table.distinct()
-        remedy = f"Every node needs its own id; if another column holds the ids, name it with {option('id')}"
-        _check_once(table, name, remedy)
+            remedy = f"Every node needs its own id; if another column holds the ids, name it with {option('id')}"
+            check_once(table, name, remedy)
         return Nodes(table, name)
 
     def check_ends(self, nodes: Nodes | None) -> None:
@@ -298,7 +298,14 @@ class Schema:
         found = []
         for table, roles in zip(self.edge_tables, self.edges, strict=True):
             source, target = (table.as_text(role.column) for role in roles[:2])
-            weight = _weight_sql(table, _named(roles, "weight"))
+            weight = "1"  # the edges of a file without weights count one each
+            if (name := _named(roles, "weight")) is not None:
+                weight = f"({number_sql(table, name)})::double"
+                problem = (
+                    "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} such rows)"
+                )
+                remedy = f". Write one, remove the row, or do without {option('weight')}"
+                table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
             rows = f"(select rowid r, {source} x, {target} y, {weight} w from {table.sql})"
             joins = f"join {nodes.sql} a on a.id = x join {nodes.sql} b on b.id = y"
             found.append(f"select r, a.node s, b.node t, w from {rows} {joins}")
@@ -332,15 +339,9 @@ def check_given(table: Table, name: str) -> None:
     table.refuse(name, missing, "the node id is missing", "; fill it in or remove the row")
 
 
-def _repeated(table: Table, name: str) -> int:
-    """How many rows name a node again."""
-    (found,) = table.one(f"count(*) - count(distinct {table.as_text(name)})")
-    return int(found)
-
-
-def _check_once(table: Table, name: str, remedy: str) -> None:
+def check_once(table: Table, name: str, remedy: str) -> None:
     """Refuse a column of node ids that names a node twice."""
-    if count := _repeated(table, name):
+    if count := table.repeated(name):
         text = table.as_text(name)
         row, first, value = table.run(
             f"select r, f, v from (select rowid r, min(rowid) over (partition by {text}) f, {text} v "
@@ -375,17 +376,6 @@ def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
     example = ", ".join(filter(None, [f"the first: {first!r}", known.nearest(first)]))
     count = f"{len(nodes.table) - listed:,} nodes that only the edges name, not {table.path.name}"
     return [f"{count}, were added ({example}); include_unlisted=True predicts them too, strict=True refuses them"]
-
-
-def _weight_sql(table: Table, name: str | None) -> str:
-    """SQL for the weights of edges, numbers above zero; the edges of a file without any count one each."""
-    if name is None:
-        return "1"
-    weight = f"({number_sql(table, name)})::double"
-    problem = "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} such rows)"
-    remedy = f". Write one, remove the row, or do without {option('weight')}"
-    table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
-    return weight
 
 
 def edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
@@ -428,7 +418,7 @@ def _labels(
     if given is not None:
         table, (by, name) = given, (role.column for role in roles)
         rows = nodes.look_up(table, by)
-        _check_once(table, by, "A node has one label; give each node one row")
+        check_once(table, by, "A node has one label; give each node one row")
     elif column := schema.named("label"):
         table, name, rows = nodes.table, column, np.arange(len(nodes.table))
     else:
@@ -466,34 +456,24 @@ def class_numbers(
 
 
 def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | None) -> Sequence[str]:
-    """One label for each cell; what cells with several mean is for the user to say."""
+    """One label for each cell; what cells with several mean is for the user to say. A mark separates several labels if
+    each of those in a cell is also seen alone or in another cell."""
     if multi is not None:
         one_of("multi_label=", multi, ("first", "none", "one"))
-    mark = None if multi == "one" else _mark(set(cells))
-    if mark is None:
-        return cells
-    if multi is None:
-        remedy = (
-            ". A node has one class: say multi_label='first' (take the first), multi_label='none' (leave these nodes "
-            "without a label) or multi_label='one' (it is the name of a class)"
-        )
-        problem = "{cell!r} seems to name several classes ({count:,} such rows)"
-        table.refuse(name, f"contains({table.as_text(name)}, '{mark}')", problem, remedy)
-    if multi == "first":
-        return [cell.split(mark)[0].strip(" [\"'") if mark in cell else cell for cell in cells]
-    return ["" if mark in cell else cell for cell in cells]
-
-
-def _mark(found: set[str]) -> str | None:
-    """What separates several labels in one cell: each of them is also seen alone or in another cell."""
-    for mark in "|;,":
-        several = [[part.strip(" []\"'") for part in cell.split(mark)] for cell in found if mark in cell]
-        alone = {cell for cell in found if mark not in cell}
-        counts = Counter(part for cell in several for part in set(cell))
-        again = {part for part, count in counts.items() if part in alone or count > 1}
-        if any(all(cell) and again.issuperset(cell) for cell in several):
-            return mark
-    return None
+    for mark in "" if multi == "one" else "|;,":
+        split = {cell: [part.strip(" []\"'") for part in cell.split(mark)] for cell in cells if mark in cell}
+        counts = Counter(part for parts in split.values() for part in set(parts)) + Counter({*cells} - split.keys())
+        if not any(all(counts[part] > 1 and part for part in parts) for parts in split.values()):
+            continue
+        if multi is None:
+            remedy = (
+                ". A node has one class: say multi_label='first' (take the first), multi_label='none' (leave these "
+                "nodes without a label) or multi_label='one' (it is the name of a class)"
+            )
+            problem = "{cell!r} seems to name several classes ({count:,} such rows)"
+            table.refuse(name, f"contains({table.as_text(name)}, '{mark}')", problem, remedy)
+        return [(split[cell][0] if multi == "first" else "") if mark in cell else cell for cell in cells]
+    return cells
 
 
 class FeatureFile(NamedTuple):

@@ -14,6 +14,7 @@ import os
 import re
 import tempfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -207,6 +208,11 @@ class Table:
         query = f"select count(*) from (select unnest(?) v) where v in (select {self.as_text(name)} from {self.sql})"
         return self.run(query, [list(values)]).fetchone()[0] / len(values) if values else 0.0
 
+    def repeated(self, name: str) -> int:
+        """How many rows have a value that another row before them has."""
+        (found,) = self.one(f"count(*) - count(distinct {self.as_text(name)})")
+        return int(found)
+
     def holds(self, name: str, value: str) -> bool:
         """Whether a column holds a value."""
         query = f"select 1 from {self.sql} where {self.as_text(name)} = ? limit 1"
@@ -225,8 +231,8 @@ class Table:
         if _ending(file) in TEXT and file.exists():
             with tempfile.TemporaryDirectory() as folder:
                 plain, _ = _plain_text(file, Path(folder))
-                rows = _rows(plain, _find_dialect(file, plain))
-                line = f" (line {next(islice(rows, row - first, None))[0]})"
+                rows = _rows(file, plain, _find_dialect(file, plain))
+                line = f" (line {next(islice(rows, row - first, None))})"
         return f"{file}, row {row - first + 1}{line}" + (f", column {column!r}" if column else "")
 
 
@@ -412,7 +418,7 @@ def _read_text(file: Path, database: Any, folder: Path, plain: Path, notes: list
     except duckdb.Error as error:
         utf8 = "not utf-8" not in str(error)
         if utf8:
-            _check_rows(file, plain, dialect)
+            deque(_rows(file, plain, dialect), 0)  # refuses the row that is wrong
         plain, notes = _plain_text(file, folder, utf8, copy=True)
         with _reading(f"{file} cannot be read"):
             table = _stored(database, file, names, _csv_source(plain, dialect))
@@ -530,31 +536,24 @@ def _find_separator(file: Path, lines: list[str]) -> str:
     return max(marks, key=fitness)
 
 
-def _rows(plain: Path, dialect: _Dialect) -> Iterator[tuple[int, list[str]]]:
-    """The line that each row of data ends in, and its cells: to explain errors."""
+def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[int]:
+    """The line that each row of data ends in. A row with too few or too many cells, or a quote that is left open, is
+    refused by its line."""
     with plain.open(encoding="utf-8", errors="replace", newline="") as stream:
-        skipped = sum(1 for _ in islice(stream, dialect.skip))
+        skipped, expected = sum(1 for _ in islice(stream, dialect.skip)), len(dialect.header)
         reader = csv.reader(stream, delimiter=dialect.separator, strict=True)
         try:
-            for cells in filter(None, reader):
-                yield skipped + reader.line_num, cells
+            for row, cells in enumerate(filter(None, reader), 1):
+                if len(cells) != expected:
+                    raise InputError(
+                        f"{file}, row {row} (line {skipped + reader.line_num}): {len(cells)} values, but the first row "
+                        f"names {expected} columns. Quote values that hold {dialect.separator!r}, leave gaps empty; "
+                        "the file may be truncated"
+                    )
+                yield skipped + reader.line_num
         except csv.Error as error:
             line = skipped + reader.line_num
-            raise InputError(f"line {line}: {error}. A quote may be left open or out of place.") from error
-
-
-def _check_rows(file: Path, plain: Path, dialect: _Dialect) -> None:
-    """Refuse a row with too few or too many cells, or a quote that is left open, by its line."""
-    expected = len(dialect.header)
-    try:
-        for row, (line, cells) in enumerate(_rows(plain, dialect), 1):
-            if len(cells) != expected:
-                raise InputError(
-                    f"row {row} (line {line}): {len(cells)} values, but the first row names {expected} columns. Quote "
-                    f"values that hold {dialect.separator!r}, leave gaps empty; the file may be truncated"
-                )
-    except InputError as error:
-        raise InputError(f"{file}, {error}") from error
+            raise InputError(f"{file}, line {line}: {error}. A quote may be left open or out of place.") from error
 
 
 def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
