@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fewnode.methods import vantage as module
-from fewnode.methods.vantage import Pool, pool_nodes
+from fewnode.methods.vantage import Pool
 
 
 def unit(row):
@@ -36,18 +36,10 @@ def test_a_search_without_joined_rows_is_that_among_joined_rows(lengths, monkeyp
     torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=1e-4)
 
 
-def test_pseudo_supports_are_a_share_of_where_they_are_looked_for():
-    assert [Pool([torch.zeros(len(pool_nodes(n)), 1)]).nearest for n in (10, 1_000, 10_000, 100_000)] == [
-        1,
-        10,
-        100,
-        100,
-    ]
-
-
-def test_a_large_graph_is_searched_by_a_sample_that_stays_the_same(monkeypatch):
-    monkeypatch.setattr(module, "POOL", 100)
-    assert pool_nodes(100).tolist() == list(range(100))
-    nodes = pool_nodes(1_000)
-    assert len(nodes) == len(nodes.unique()) == 100 and nodes.max() > 500
-    assert torch.equal(pool_nodes(1_000), nodes)
+@pytest.mark.parametrize(("nodes", "count"), [(10, 1), (1_000, 10)])
+def test_pseudo_supports_are_a_share_of_where_they_are_looked_for(nodes, count):
+    generator = torch.Generator().manual_seed(0)
+    part, mean = torch.randn(nodes, 4, generator=generator), torch.randn(4, generator=generator)
+    expected = written_out([part.tolist()], (1.0,), mean.tolist(), count)
+    found = Pool([part]).pseudo_supports(mean[None], torch.ones(1))
+    torch.testing.assert_close(found, torch.tensor([expected]), atol=1e-5, rtol=1e-4)

@@ -168,7 +168,8 @@ class Vantage(Method):
         return torch.cat(scores)
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        supports = F.normalize(self._joined(self._parts(state, tasks.support)), dim=-1)
+        parts = zip(self._lengths(), self._parts(state, tasks.support), strict=True)
+        supports = F.normalize(torch.cat([length * part for length, part in parts], -1), dim=-1)
         means = class_means(supports, tasks.support_y, tasks.n_way)
         if self.task_adaptation:
             pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
@@ -210,12 +211,9 @@ class Vantage(Method):
             shares = torch.cat([0.5 * shares, shares.new_tensor([0.5])])
         return shares.sqrt()
 
-    def _joined(self, parts: Iterable[Tensor]) -> Tensor:
-        """The views side by side."""
-        return torch.cat([length * part for length, part in zip(self._lengths(), parts, strict=True)], -1)
-
     def _inner(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
-        """``joined @ means.mT``, one view at a time: many queries side by side would take ten times the memory."""
+        """Products of all ``parts`` with the means, one part at a time: many queries with their parts side by side
+        would take ten times the memory."""
         total, at = means.new_zeros(()), 0
         for length, part in zip(self._lengths(), parts, strict=True):
             total = total + length * (part @ means[..., at : at + part.shape[-1]].mT)
@@ -224,7 +222,8 @@ class Vantage(Method):
 
     @torch.no_grad()
     def _pool(self, graph: Graph, state: list[Tensor]) -> "Pool":
-        return Pool(self._parts(state, pool_nodes(graph.num_nodes).to(graph.device)))
+        nodes = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))[:POOL].sort().values
+        return Pool(self._parts(state, nodes.to(graph.device)))
 
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
@@ -257,13 +256,6 @@ class Vantage(Method):
 
 
 # --- The pseudo-support of a class: the nodes nearest to the mean of its examples, whatever their labels.
-def pool_nodes(num_nodes: int) -> Tensor:
-    """The nodes of the pool: always the same of the same graph."""
-    if num_nodes <= POOL:
-        return torch.arange(num_nodes)
-    return torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))[:POOL]
-
-
 class Pool:
     """Nodes as several ``parts [P, d_v]``, whose lengths the caller chooses anew for each search.
 
@@ -275,24 +267,16 @@ class Pool:
         self.parts = list(parts)
         self.squares = torch.stack([part.square().sum(-1) for part in self.parts], -1)
 
-    def __len__(self) -> int:
-        return len(self.squares)
-
-    @property
-    def nearest(self) -> int:
-        """How many nodes make a pseudo-support."""
-        return max(1, round(SHARE * len(self)))
-
     @torch.no_grad()
     def pseudo_supports(self, means: Tensor, lengths: Tensor) -> Tensor:
         """Directions ``[..., d]`` of the mean of the nodes with the largest cosine with each of ``means [..., d]``;
         part ``v`` of a node is ``lengths[v]`` long."""
         shrink = (self.squares @ lengths.square()).clamp(min=1e-24).rsqrt()
         pieces = means.flatten(0, -2).split([part.shape[-1] for part in self.parts], -1)
-        products = means.new_zeros(len(pieces[0]), len(self))
+        products = means.new_zeros(len(pieces[0]), len(shrink))
         for length, piece, part in zip(lengths, pieces, self.parts, strict=True):
             products.addmm_(length * piece, part.t())
-        chosen = products.mul_(shrink).topk(self.nearest, sorted=False).indices
+        chosen = products.mul_(shrink).topk(max(1, round(SHARE * len(shrink))), sorted=False).indices
         weights = shrink[chosen]
         sums = [F.embedding_bag(chosen, part, mode="sum", per_sample_weights=weights) for part in self.parts]
         together = torch.cat([length * each for length, each in zip(lengths, sums, strict=True)], -1)

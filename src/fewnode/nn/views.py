@@ -146,7 +146,7 @@ class Views(nn.Module):
             work.view("links_near", links, near)
             if self.use.types:  # only of a graph in memory
                 work.view("types", in_memory(type_counts(whole, self.use.types)))
-            work.clean()
+            work.space.within("raw").clear()  # what only the making needed
         names = [*VIEWS, "types"] if self.use.types else VIEWS
         means = tuple(work.space.read(f"mean_{name}") for name in names)
         idf, centre, space = features.idf.clone(), features.centre.clone(), graph.space
@@ -256,10 +256,6 @@ class Work:
             self.moved(steps[number], last, move, turn)
             last.drop()
         return steps[-1], orthonormal(steps[-1].gram())
-
-    def clean(self) -> None:
-        """Remove what only the making needed."""
-        self.space.within("raw").clear()
 
 
 def in_memory(h: Tensor) -> Columns:
