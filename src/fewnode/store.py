@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
-STORE, FORMAT, REMEDY = "store.json", 1, "import the graph again"
+STORE, FORMAT, REMEDY = "store.json", 2, "import the graph again"
 
 
 # Sizes in bytes
@@ -265,7 +265,8 @@ class Facts(msgspec.Struct, frozen=True):
     blocks: dict[str, int] = {}
     directed: bool = False  # only of a graph in the folder of a model
     edge_type_names: tuple[str, ...] = ()
-    text_encoder: tuple[str, str] | None = None
+    encoder: dict[str, Any] = {}  # what was fitted to the columns of the node table
+    columns: dict[str, Any] = {}  # what the columns of the tables are taken for, to read the next ones in the same way
     notes: tuple[str, ...] = ()  # what was not used of the tables
 
     @classmethod

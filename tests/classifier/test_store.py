@@ -129,8 +129,17 @@ def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
     small.graph = replace(small.graph, space=replace(small.graph.space, memory=500 << 20))
     with pytest.raises(InputError, match=r"in memory: give memory= \S+MB or more; .* `fewnode find`"):
         open_session(small)
-    with pytest.raises(InputError, match="cannot be joined to a graph in a store; import it again with them"):
-        both[1].predict_proba(new_nodes=both[0].graph)
+
+
+def test_new_nodes_are_predicted_as_in_memory(both):
+    features = both[0].schema.centre, both[0].schema.scale
+    centre, scale = (torch.tensor(part) for part in features)
+    given = (both[0].graph.x[:12] + 0.1) * scale + centre
+    nodes = fewnode.Graph.from_edges(torch.tensor([[0], [1]]), given, node_names=[f"late{i}" for i in range(12)])
+    edges = [(f"late{i}", str(17 * i + j)) for i in range(10) for j in range(3)]  # two have none
+    whole, stored = (one.predict_proba(new_nodes=nodes, new_edges=edges) for one in both)
+    assert stored.names == whole.names and stored.labels() == whole.labels()
+    assert (whole.probabilities - stored.probabilities).abs().max() < 0.02
 
 
 def test_a_model_works_on_the_store_of_another_graph(both, planted, tmp_path):
@@ -173,6 +182,19 @@ def test_the_commands_from_tables_to_predictions(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     rows = list(csv.DictReader((tmp_path / "p.csv").open()))
     assert told["nodes"] == len(rows) == len(members) - 4
+    late = tmp_path / "late.csv"
+    late.write_text(
+        "id,"
+        + ",".join(f"c{i}" for i in range(30))
+        + "\n"
+        + ",".join(["new1", *map(str, x[members[5]].tolist())])
+        + "\n"
+    )
+    (tmp_path / "late_edges.csv").write_text(f"source,target\nnew1,n{members[6]}\nn{members[7]},new1\n")
+    new = ["--new-nodes", str(late), "--new-edges", str(tmp_path / "late_edges.csv")]
+    assert main([*asked, *new, "--out", str(tmp_path / "late_p.csv")]) == 0
+    capsys.readouterr()
+    assert [row["label"] for row in csv.DictReader((tmp_path / "late_p.csv").open())] == ["new"]
     assert sum(row["label"] == "new" for row in rows) > 0.8 * len(rows)
     assert main([*asked[:4], "--memory", "10MB", "--out", str(tmp_path / "q.csv")]) == 0  # nothing is left to make
     assert main(["fit", *tables, "--memory", "1GB", "--out", str(tmp_path / "m")]) == 2

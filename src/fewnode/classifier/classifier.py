@@ -361,7 +361,11 @@ class FewShotClassifier:
                     found = opening.fit_open_set(model, graph, y, classes, tell, names)
         if inductive and found.cached is None:
             cached = None if saved is None or not self._same_labels else opening.load_cached(*saved, found.x.device)
-            found = replace(found, cached=cached or found.cached_state(graph, opening.views_of(model, graph)))
+            if cached is None:
+                views = opening.views_of(model, graph)
+                space = opening.open_set_space(graph, views, found.y, found.classes)
+                cached = found.cached_state(graph, views, space.within("new-nodes"))
+            found = replace(found, cached=cached)
         self._open_set_model = found
         return found
 
@@ -548,8 +552,6 @@ class FewShotClassifier:
         task, graph = self._task(), self._graph()
         if not isinstance(task, OpenSetTask):
             raise InputError("new nodes get open-set predictions: adapt(..., among='all') first")
-        if graph.space is not None:
-            raise InputError("new nodes cannot be joined to a graph in a store; import it again with them")
         (_, schema), model = self._fitted(), self.open_set_model(inductive=True)
         new = NewNodes.of(graph, schema, model, *new_nodes_of(model.use.seen(graph), schema, self.source, nodes, edges))
         return new.predicted(graph, task, model)

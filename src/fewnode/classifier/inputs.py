@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import tables
 from ..errors import InputError
-from ..files import PathLike, unguarded
+from ..files import PathLike, convert, unguarded
 from ..graph import Graph
 from ..graph.arrays import CacheKey, hash_ranks
 from ..graph.stored import open_store
@@ -89,7 +89,9 @@ class TableSource:
                 raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
             graph = open_store(str(self.edges), memory, engine=engine)
             facts = Store(str(self.edges)).facts
-            return graph, replace(self, encoder=tables.TableEncoder(text_encoder=facts.text_encoder))
+            return graph, replace(
+                self, encoder=convert(facts.encoder, tables.TableEncoder, "store"), columns=facts.columns
+            )
         for what, given in (("memory= bounds", memory), ("engine= does", engine)):
             if given is not None:
                 raise InputError(f"{what} the work on a store; make one of the tables with `fewnode import`")

@@ -2,8 +2,9 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from ..graph.edge_types import EdgeUse
 from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
 from ..methods.base import Method
 from ..nn.features import feature_columns
-from ..nn.views import WORDS, Views, ViewSources, neighbour_lists
-from ..store import MEMORY, Space, one_thread, rows_at
+from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
+from ..store import MEMORY, Columns, Space, one_thread, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
 from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot, shuffled
@@ -245,32 +246,42 @@ class OpenSetModel:
         found = [one for one in self.simulated if one.described == described] or list(self.simulated)
         return min(found, key=lambda one: abs(math.log((one.shots + 0.1) / (shots + 0.1))))
 
-    def cached_state(self, graph: Graph, views: Views) -> dict[str, Tensor]:
+    def cached_state(self, graph: Graph, views: Views, space: Space) -> dict[str, Tensor]:
         """The rows that new nodes need, before the views are centred, in half precision: ``words`` and
         ``links`` as they are, their means over the neighbours, smoothed near and far; and labels, predictions and the
-        mass of all nodes ``[N, 2 C + 1]`` propagated far and near."""
+        mass of all nodes ``[N, 2 C + 1]`` propagated far and near. Of a graph on disk they are kept in ``space``."""
         assert self.pipeline is not None
         made, sources, graph = views(graph), views.sources(graph), self.use.seen(graph)
-        raw = sources.raw(made)
-        words, _, words_near, words_far, _, links_near = raw
-        links, mean = neighbour_lists(graph) @ sources.links, mean_adjacency(graph)
+        mean, lists, n = mean_adjacency(graph), neighbour_lists(graph), graph.num_nodes
         cached = {
-            "words": words, "words_mean": mean @ words, "words_near": words_near, "words_far": words_far,
-            "links": links, "links_mean": mean @ links, "links_near": links_near,
-        }  # fmt: skip
-        return {name: part.half() for name, part in cached.items()} | self._label_state(graph)
+            name: space.by_rows(
+                name, (n, made[VIEWS.index(name)].shape[1]), torch.half, partial(sources.raw, made, name)
+            )
+            for name in ("words", "words_near", "words_far", "links_near")
+        }
+        cached["links"] = _moved(space, "links", sources.links, lists.__matmul__)
+        for name in ("words", "links"):
+            cached[f"{name}_mean"] = _moved(space, f"{name}_mean", cached[name], mean.__matmul__)
+        return cached | self._label_state(graph, space)
 
-    def _label_state(self, graph: Graph) -> dict[str, Tensor]:
+    def _label_state(self, graph: Graph, space: Space = MEMORY) -> dict[str, Tensor]:
         """Those rows that depend on labels."""
         _, edges, y, _, known, hops = self.known_parts(graph)
-        predictions = self.predictions.float()
-        given = [one_hot(y, len(self.classes)), predictions, torch.ones_like(predictions[:, :1])]
-        far, near = (ppr_smooth(edges, torch.cat(given, 1), steps, restart) for restart, steps in PROPAGATION)
-        cached = {"labels_far": far, "labels_near": near}
+        n = len(self.classes)
+
+        def given(rows: slice) -> Tensor:
+            predictions = self.predictions[rows].float()
+            return torch.cat([one_hot(y[rows], n), predictions, torch.ones_like(predictions[:, :1])], 1)
+
+        labels = space.by_rows("labels", (len(y), 2 * n + 1), torch.half, given)
+        cached = {}
+        for name, (restart, steps) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True):
+            cached[name] = _moved(space, name, labels, partial(ppr_smooth, edges, steps=steps, restart=restart))
         if hops is not None:
-            _, one, two = (hops.times(weights) for weights in hops.hops(known.hops))
-            cached |= {"hop_one": one, "hop_two": two, "hop_two_mean": mean_adjacency(hops.graph) @ two}
-        return {name: part.half() for name, part in cached.items()}
+            _, cached["hop_one"], cached["hop_two"] = (hops.times(weights).half() for weights in hops.hops(known.hops))
+            mean = mean_adjacency(hops.graph)
+            cached["hop_two_mean"] = _moved(space, "hop_two_mean", cached["hop_two"], mean.__matmul__)
+        return cached
 
     def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, Tensor, KnownClassModel, HopFeatures | None]:
         """What known classes were learned from (coordinates, edges, labels, ranks), their model and its features."""
@@ -446,6 +457,18 @@ class OpenSetTask:
         return self.expectation(self.counts(probabilities, accepted))
 
 
+def _moved(space: Space, name: str, h: Tensor, move: Callable[[Tensor], Tensor]) -> Tensor:
+    """What a ``move`` along the edges makes of ``h [N, d]``, by blocks of columns, in half precision."""
+    if space.has(name):
+        return space.open(name)
+    made = Columns(space.within("raw"), name, len(h), space.columns(len(h), h.shape[1], COPIES))
+    for i, block in enumerate(made.blocks):
+        made.write(i, move(h[:, block].float()))
+    found = space.by_rows(name, (len(h), h.shape[1]), torch.half, made.rows)
+    made.drop()
+    return found
+
+
 def _mean(shots: Sequence[int]) -> float:
     """The mean number of examples; three where there is none yet."""
     return sum(shots) / len(shots) if shots else 3.0
@@ -502,6 +525,16 @@ def views_of(model: Method, graph: Graph) -> Views:
     return own if isinstance(own, Views) else Views.of(graph).to(graph.device).fit(graph)
 
 
+def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...]) -> Space:
+    """Where the open-set model of these views and labels is kept: in the store of the graph, if it is on disk."""
+    if graph.space is None:
+        return Space()
+    sha = hashlib.sha256(f"{graph.fingerprint} {views.rank} {classes}".encode())
+    for part in (views.features.basis, views.features.idf, y):
+        sha.update(part.contiguous().numpy().data)
+    return graph.space.within(f"open-set-{sha.hexdigest()[:16]}")
+
+
 @torch.no_grad()
 def fit_open_set(
     model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress, names: Tensor | None = None
@@ -511,10 +544,7 @@ def fit_open_set(
     views = views_of(model, graph)
     if graph.space is None:
         return OpenSetModel.fit(graph, views, y, classes, progress=progress, names=names)
-    sha = hashlib.sha256(f"{graph.fingerprint} {views.rank} {classes}".encode())
-    for part in (views.features.basis, views.features.idf, y):
-        sha.update(part.contiguous().numpy().data)
-    space = graph.space.within(f"open-set-{sha.hexdigest()[:16]}")
+    space = open_set_space(graph, views, y, classes)
     assert space.folder is not None
     if not (space.folder / NAME).exists():
         made = OpenSetModel.fit(graph, views, y, classes, space=space, progress=progress, names=names)

@@ -39,8 +39,7 @@ class ViewSources:
     smoothed rows of each view are centred on, ``columns() [4 or more, F]`` what the average node has of each feature
     column in each of the views of words, made when it is asked for. ``blocks [d]`` are the blocks of features that the
     coordinates belong to, None if there is one. ``lengths [N, blocks]`` of each view are those of its rows before they
-    were made of length one; nothing but what nodes hand on to new neighbours needs them, so that they are not saved,
-    and not there for a graph on disk.
+    were made of length one; nothing but what nodes hand on to new neighbours needs them, so that they are not saved.
     """
 
     idf: Tensor
@@ -57,11 +56,11 @@ class ViewSources:
         parts = zip(raw, self.means, [self.blocks] * len(WORDS) + [None] * 2, strict=False)
         return [centred(h, mean, blocks) for h, mean, blocks in parts]
 
-    def raw(self, views: Sequence[Tensor]) -> list[Tensor]:
-        """The rows of the common views before they were centred and of length one; empty ones stay empty."""
-        parts = zip(views, self.means, self.lengths, [self.blocks] * len(WORDS) + [None] * 2, strict=False)
-        found = [(view.float(), mean, spread(length, blocks)) for view, mean, length, blocks in parts]
-        return [torch.where(length > 0, view * length + mean, 0) for view, mean, length in found]
+    def raw(self, views: Sequence[Tensor], name: str, rows: slice) -> Tensor:
+        """Some rows of a common view before they were centred and of length one; empty ones stay empty."""
+        at = VIEWS.index(name)
+        length = spread(self.lengths[at][rows], self.blocks if name in WORDS else None)
+        return torch.where(length > 0, views[at][rows].float() * length + self.means[at], 0)
 
 
 ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
@@ -128,7 +127,7 @@ class Views(nn.Module):
             blocks = torch.cat([own, features.block_of(beyond)])
         width = (len(WORDS) * n_blocks + 2) * self.rank + 2 * len(self.use.types)
         half = 4 * width * n > HALF_FROM
-        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None} {features.blocks}"
+        settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None} {features.blocks} lengths"
         work = Work.of(graph, torch.half if half else torch.float32, basis, features.idf, features.centre, settings)
         smooth, mean = normalized_adjacency(graph), mean_adjacency(graph)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
@@ -156,9 +155,8 @@ class Views(nn.Module):
             return feature_mass(x, _usual(full, smooth, mean), idf, centre, space).T
 
         directions, found = work.space.open("directions"), partial(work.space.kept, "columns", columns)
-        lengths: tuple[Tensor, ...] = ()
-        if space is None:
-            directions, lengths = directions.float(), tuple(work.space.read(f"length_{name}") for name in names)
+        directions = directions.float() if space is None else directions
+        lengths = tuple(work.space.open(f"length_{name}") for name in names)
         sources = ViewSources(idf, centre, basis, directions, means, found, blocks, lengths)
         return [work.space.open(name) for name in names], sources
 
@@ -197,9 +195,8 @@ class Work:
         mean = (sum(sums) / spread(full.sum(0, keepdim=True), blocks)[0].clamp(min=1)).float()
         self.space.write(f"mean_{name}", mean)
         self.space.write(f"full_{name}", full)
-        if self.space.folder is None:
-            found = made.by_rows(lambda rows: lengths(rows - mean, blocks), what)
-            self.space.write(f"length_{name}", torch.cat(list(found)) * full)
+        found = made.by_rows(lambda rows: lengths(rows - mean, blocks), what)
+        self.space.write(f"length_{name}", torch.cat(list(found)) * full)
         self.keep(name, made.width, self.dtype, lambda rows: centred(made.rows(rows), mean, blocks), 3 * made.width)
         if made is not source:
             made.drop()

@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +245,7 @@ def _write_nodes(
     unused = [role for role in schema.nodes if not role.use]
     notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
     found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes}
-    return found | {"text_encoder": encoder.text_encoder}
+    return found | {"encoder": asdict(encoder), "columns": schema.columns()}
 
 
 def write_arcs(
