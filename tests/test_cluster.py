@@ -17,6 +17,7 @@ from fewnode.classifier.commands import write_predictions
 from fewnode.errors import InputError
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.views import COPIES, VIEWS, Views
+from ray_cluster import two_machines
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")
@@ -51,25 +52,9 @@ def test_an_address_where_nobody_answers_is_named_at_once():
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory):
-    """Two machines with one processor each."""
-    scratch = tmp_path_factory.mktemp("r")  # Ray writes into HOME at its first start
-    monkeypatch = pytest.MonkeyPatch()
-    for name in ("HOME", "RAY_TMPDIR"):
-        monkeypatch.setenv(name, str(scratch))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-    from ray.cluster_utils import Cluster
-
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "memory": 1 << 30})
-    try:
-        found.add_node(num_cpus=1, memory=1 << 30)
-        ray.init(address=found.address, log_to_driver=False)
+def machines():
+    with two_machines(memory=1 << 30) as found:
         yield found
-    finally:
-        ray.shutdown()
-        found.shutdown()
-        monkeypatch.undo()
 
 
 @needs_ray

@@ -20,6 +20,7 @@ from fewnode.experiments.grid import Run
 from fewnode.experiments.runners import Durations, Session, Sizes, make_plan
 from fewnode.experiments.worker import Bench, Event
 from fewnode.tasks import draw_tasks
+from ray_cluster import two_machines
 from report import made_up
 
 RUN = Run("wordnet", "tent", {"gamma": 0.5}, 5, 3, 10, 1)
@@ -191,29 +192,17 @@ def test_without_ray_the_extra_is_named():
 
 
 @pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")
-def test_a_lost_machine_costs_no_row(tmp_path_factory, tmp_path, tiny, monkeypatch):
-    scratch = tmp_path_factory.mktemp("r")  # Ray writes into HOME at its first start
-    for name in ("HOME", "RAY_TMPDIR"):
-        monkeypatch.setenv(name, str(scratch))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-    from ray.cluster_utils import Cluster
-
+def test_a_lost_machine_costs_no_row(tmp_path, tiny):
     tiny[0].save_npz(tmp_path / "own.npz")
     runs = [Run(str(tmp_path / "own.npz"), "probe", {"rank": rank}, 3, 2, 5) for rank in range(8, 16)]
     bad = Run(str(tmp_path / "own.npz"), "probe", {}, 50, 2, 5)
-    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        second = machines.add_node(num_cpus=1)
-        ray.init(address=machines.address, log_to_driver=False)
-        session = Session(tmp_path / "rows.jsonl", [*runs, bad])
+    session = Session(tmp_path / "rows.jsonl", [*runs, bad])
+    with two_machines() as machines:
+        (second,) = machines.worker_nodes
         for event in session.conduct(lambda next_run: runners.execute_ray(next_run, resources={"cpu": 1})):
             if event.row is not None and len(session.done) == 2 and second is not None:
                 machines.remove_node(second, allow_graceful=False)
                 second = None
-    finally:
-        ray.shutdown()
-        machines.shutdown()
     assert second is None
     lines = (tmp_path / "rows.jsonl").read_text().splitlines()
     rows = results.read(tmp_path / "rows.jsonl")
