@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import sparse as sp
 
-from fewnode import Graph
+from fewnode import Graph, evaluate, fit, planted
 from fewnode.errors import InputError
 
 
@@ -169,6 +169,28 @@ def test_pyg_weights_and_kinds(pyg):
     assert graph.weights.tolist() == [1, 1, 5, 5] and graph.edge_types.names == ("0", "1")
     again = Graph.from_pyg(graph.to_pyg())
     assert again.fingerprint == graph.fingerprint
+
+
+def test_pyg_masks_are_named_as_left_out(pyg):
+    data = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 1]))
+    data.train_mask = data.test_mask = torch.tensor([True, False, False])
+    with pytest.warns(UserWarning, match=r"train_mask, test_mask divide nodes, not classes, and are left out"):
+        assert Graph.of(data).y.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.9])
+def test_dense_and_sparse_pyg_features_of_equal_values_give_equal_results(pyg, share):
+    graph, split = planted(300, 6, seed=0)
+    x = torch.rand(300, 40, generator=torch.Generator().manual_seed(0))
+    x = torch.where(x < share, (10 * x).ceil(), 0.0) + 2 * torch.nn.functional.one_hot(graph.y, 40)
+    accuracies = []
+    for given in (x, x.to_sparse_csr(), x.to_sparse_coo()):
+        made = Graph.from_pyg(
+            pyg.Data(edge_index=torch.from_numpy(graph.edge_arrays()["edge_index"]), x=given, y=graph.y)
+        )
+        model = fit("pn", made, split, n_way=2, k_shot=2, n_query=5, steps=5, seed=0)
+        accuracies.append(evaluate(model, made, split, n_way=2, k_shot=2, n_query=5, n_tasks=40).per_task)
+    assert accuracies[0].equal(accuracies[1]) and accuracies[0].equal(accuracies[2])
 
 
 def test_a_pyg_graph_without_edge_index_is_refused(pyg):

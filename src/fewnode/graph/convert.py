@@ -295,6 +295,13 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         raise InputError("a type of nodes does not tell how many there are; set num_nodes")
     sizes = {name: int(held.num_nodes) for name, held in nodes.items()}
     features = {name: _first(held, "x", "feat", "feature", "features") for name, held in nodes.items()}
+    usual_masks = ("train_mask", "val_mask", "test_mask")
+    if masks := [mask for mask in usual_masks if any(_first(held, mask) is not None for held in nodes.values())]:
+        warnings.warn(
+            f"{', '.join(masks)} divide nodes, not classes, and are left out: every label is used. Set y to -1 where a "
+            "label must not be seen; a ClassSplit divides the classes",
+            stacklevel=2,
+        )
     usual = (label,) if label else ("y", "label", "labels")
     labels = {name: None if (y := _first(held, *usual)) is None else flat(y) for name, held in nodes.items()}
     if label and all(y is None for y in labels.values()):
@@ -306,7 +313,7 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         edge_type = _first(held, "edge_type", "etype", "rel_type")
         return {
             "edge_index": indices[ends],
-            "x": features[name],
+            "x": _by_values(features[name]),
             "y": labels[name],
             "num_nodes": sizes[name],
             "edge_weight": weights[ends],
@@ -326,6 +333,16 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         "edge_type": np.repeat(np.arange(len(edges)), counts),
         "edge_type_names": [ends[1] if short.count(ends[1]) == 1 else " ".join(ends) for ends in edges],
     }
+
+
+def _by_values(x: Any) -> Any:
+    """Features, sparse if none is negative and at most a third are not zero, else dense: sparse ones are read as words,
+    dense ones as measurements, and which they are does not depend on how they came."""
+    found = checked_features(x)
+    if found is None or found.min() < 0:
+        return found
+    few = 3 * sp.csr_matrix(found).count_nonzero() <= found.shape[0] * found.shape[1]
+    return sp.csr_matrix(found) if few else found.toarray() if sp.issparse(found) else found
 
 
 def _side_by_side(sizes: Mapping[str, int], features: Mapping[str, Any]) -> Any:
