@@ -342,7 +342,7 @@ def _by_values(x: Any) -> Any:
     if found is None or found.min() < 0:
         return found
     few = 3 * sp.csr_matrix(found).count_nonzero() <= found.shape[0] * found.shape[1]
-    return sp.csr_matrix(found) if few else found.toarray() if sp.issparse(found) else found
+    return sp.csr_matrix(found) if few else sp.csr_matrix(found).toarray()
 
 
 def _side_by_side(sizes: Mapping[str, int], features: Mapping[str, Any]) -> Any:
