@@ -390,7 +390,7 @@ def encode_cached(
     try:
         place.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=60)) as kept:
-            kept.execute("create table if not exists vectors (key blob primary key, vector blob, crc) without rowid")
+            kept.execute("create table if not exists vectors (key blob primary key, vector blob, crc)")
             for start in range(0, len(texts), BATCH):
                 keys = [_key(text) for text in texts[start : start + BATCH]]
                 left = dict(zip(keys, texts[start : start + BATCH], strict=True))
