@@ -33,8 +33,14 @@ def fitted(tiny):
 def test_it_takes_many_classes_for_an_lda_view(tiny, fitted):
     graph, split = tiny
     without = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, lda_classes=len(split.base) + 1)
-    assert len(fitted.gate) == len(without.gate) + 1 and len(fitted.embed(graph)) == len(VIEWS) + 1
-    assert len(without.embed(graph)) == len(VIEWS) and not any("lda" in name for name in without.state_dict())
+    assert len(fitted.gate) == len(without.gate) + 1 and any("lda" in name for name in fitted.state_dict())
+    assert without.lda is None and not any("lda" in name for name in without.state_dict())
+
+
+def lda_view(model, graph):
+    """The LDA view of all nodes, if the model has one."""
+    words = model.embed(graph)[: len(WORDS)]
+    return [] if model.lda is None else [model.lda(words, torch.arange(graph.num_nodes))]
 
 
 @pytest.mark.parametrize("pseudo", [True, False])
@@ -48,7 +54,7 @@ def test_scores_equal_the_loops_with_unequal_shots(small, pseudo):
     tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
     plain = core.embed(graph)
     whitened = [core.whitening(number, plain[number]) for number in range(len(WORDS))]
-    views = [view.double() for view in (*plain[:-1], *whitened, plain[-1])]
+    views = [view.double() for view in (*plain, *whitened, *lda_view(core, graph))]
     chosen = NEAREST if pseudo else 0
     for at, query in enumerate((5, 6)):
         learned = core.gate.double(), core.logit_scale.item(), core.distance_weight.item()
@@ -278,7 +284,7 @@ def test_without_words_half_of_a_node_is_its_position(wordless, lda_classes):
     supports = {0: [3, 10, 11], 1: [40], 2: [50, 60, 61, 70]}
     tasks = Tasks([[3, 10, 11, 40, 50, 60, 61, 70]], [[0, 0, 0, 1, 2, 2, 2, 2]], [[5, 6]])
     *state, position = model.embed(graph)
-    plain, lda = state[: len(VIEWS)], state[len(VIEWS) :]
+    plain, lda = state, lda_view(model, graph)
     assert len(lda) == (lda_classes == 2)
     whitened = [model.whitening(number, plain[number]) for number in range(len(WORDS))]
     views = [view.double() for view in (*plain, *whitened, *lda, position)]

@@ -4,7 +4,6 @@ import torch
 from torch.nn import functional as F
 
 from fewnode.nn.class_shape import LDAView, Whitening, sample_per_class
-from fewnode.store import Space
 
 
 def stretched(classes=6, each=40, seed=0):
@@ -100,7 +99,7 @@ def test_the_rows_are_fishers():
     model = LDAView(2, 5, 6, units=40)
     model.fit(views, y, list(range(6)), fold_of(y))
     expected = rows_by_generalised_eigenvectors(model, views, y, range(6))
-    found = model(views).double()
+    found = model(views, torch.arange(180).view(6, 30)).flatten(0, 1).double()
     assert found.shape == (180, 5)
     torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-3, rtol=1e-3)
 
@@ -114,7 +113,7 @@ def test_a_fold_is_seen_in_the_directions_of_the_others():
     for f in range(3):
         others, own = [c for c in range(6) if fold[c] != f], fold[y] == f
         expected = rows_by_generalised_eigenvectors(model, views, y, others)[own]
-        found = model.within_folds(own.nonzero().ravel()).double()
+        found = model(views, own.nonzero().ravel(), within_folds=True).double()
         torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-3, rtol=1e-3)
     assert len(model.fold_rows) == 170
 
@@ -126,11 +125,3 @@ def test_the_units_are_the_same_for_every_model_and_leave_the_random_state_alone
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.equal(one.weight, two.weight) and one.columns == 64
     assert set(one.state_dict()) == {"matrix", "centre"}
-
-
-def test_rows_on_disk_are_those_in_memory(tmp_path):
-    views, y = views_of()
-    model = LDAView(2, 5, 6)
-    model.fit(views, y, list(range(6)), fold_of(y))
-    assert torch.allclose(model(views), model(views, Space(tmp_path, 1 << 30)), atol=1e-6)
-    assert [path.name[:4] for path in tmp_path.iterdir()] == ["lda-"]

@@ -27,7 +27,6 @@ POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a ran
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 
 SEARCHED = CacheKey["Pool"]("views of the nodes searched for pseudo-supports")
-LDA_VIEW = CacheKey[Tensor]("LDA view")
 
 
 class Vantage(Method):
@@ -153,9 +152,6 @@ class Vantage(Method):
 
     def embed(self, graph: Graph) -> list[Tensor]:
         state = self.views.split(graph)
-        if (lda := self.lda) is not None:
-            words = [state[view] for view in self.whitened]
-            state.append(graph.cache.get(LDA_VIEW, lambda: lda(words, graph.space), source=lda.matrix))
         if self.positional:
             state.append(walk_view(self.views.use.seen(graph), self.views.rank))
         return state
@@ -195,14 +191,13 @@ class Vantage(Method):
     def _parts(self, state: list[Tensor], nodes: Tensor, fold: Tensor | None = None) -> Iterator[Tensor]:
         """Each view of ``nodes [...]``, the whitened ones and the LDA view, ``[..., rank]``; then the position. How
         much that counts is not learned, so that the folds of a training go without."""
-        rest = iter(state[len(self.whitening.matrices) + 2 + bool(self.views.use.types) :])
         yield from (state[view][nodes].float() for view in self.used)
         for view in self.whitened:
             yield self.whitening(view, state[view][nodes].float(), None if fold is None else fold[nodes])
         if self.lda is not None:
-            yield next(rest)[nodes] if fold is None else self.lda.within_folds(nodes)
+            yield self.lda([state[view] for view in self.whitened], nodes, fold is not None)
         if self.positional and fold is None:
-            yield next(rest)[nodes]
+            yield state[-1][nodes]
 
     def _lengths(self) -> Tensor:
         """Of the parts of a node: the roots of their shares."""

@@ -5,13 +5,10 @@ and for the nodes of each fold there are matrices made from the other folds; tra
 whole.
 """
 
-import hashlib
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..store import MEMORY, Space
 from ..tasks import Tasks
 from .heads import class_means, cosine_scores
 
@@ -122,19 +119,12 @@ class LDAView(nn.Module):
             own = (fold_of_class[y[self.labelled]] == f).nonzero().ravel()
             self.fold_rows[own] = self._rows(views, self.labelled[own], *self._directions(others, means[fold != f]))
 
-    def within_folds(self, nodes: Tensor) -> Tensor:
-        """Rows of labelled ``nodes [...]`` in the directions learned from the other folds."""
-        return self.fold_rows[torch.searchsorted(self.labelled, nodes)]
-
-    def forward(self, views: list[Tensor], space: Space | None = None) -> Tensor:
-        """The rows of all nodes, ``[N, found]``, of length one; in the ``space``, if the graph is on disk."""
-        n, name = len(views[0]), f"lda-{hashlib.sha256(self.matrix.cpu().numpy().tobytes()).hexdigest()[:16]}"
-        nodes = torch.arange(n, device=views[0].device)
-
-        def made(rows: slice) -> Tensor:
-            return self._rows(views, nodes[rows], self.matrix, self.centre)
-
-        return (space or MEMORY).by_rows(name, (n, self.found), torch.float32, made, width=len(self.weight))
+    def forward(self, views: list[Tensor], nodes: Tensor, within_folds: bool = False) -> Tensor:
+        """The rows of ``nodes [...]``, ``[..., found]``, of length one; of labelled nodes ``within_folds``, in the
+        directions learned from the other folds."""
+        if within_folds:
+            return self.fold_rows[torch.searchsorted(self.labelled, nodes)]
+        return self._rows(views, nodes.flatten(), self.matrix, self.centre).unflatten(0, nodes.shape)
 
     def _rows(self, views: list[Tensor], nodes: Tensor, matrix: Tensor, centre: Tensor) -> Tensor:
         parts = [self._units(views, some) @ matrix - centre for some in nodes.split(8192)]
