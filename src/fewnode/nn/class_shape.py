@@ -124,7 +124,7 @@ class LDAView(nn.Module):
         directions learned from the other folds."""
         if within_folds:
             return self.fold_rows[torch.searchsorted(self.labelled, nodes)]
-        return self._rows(views, nodes.flatten(), self.matrix, self.centre).unflatten(0, nodes.shape)
+        return self._rows(views, nodes.flatten(), self.matrix, self.centre).view(*nodes.shape, -1)
 
     def _rows(self, views: list[Tensor], nodes: Tensor, matrix: Tensor, centre: Tensor) -> Tensor:
         parts = [self._units(views, some) @ matrix - centre for some in nodes.split(8192)]
