@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import own_graph
-from fewnode import Graph, InputError
+from fewnode import FewShotClassifier, Graph, InputError
 from fewnode.classifier.drift import auc_interval, drift_tables, measure_drift
+from fewnode.tables.importing import import_tables
 
 COLUMNS = tuple("abcdefgh")
 
@@ -81,3 +82,15 @@ def test_tables(home, tmp_path):
     with pytest.raises(InputError, match="too few to compare"):
         files["nodes"].write_text("\n".join(lines[:20]) + "\n")
         drift_tables(home / "m", **files)
+
+
+def test_a_store_is_compared_as_its_tables(home, tmp_path):
+    store, model = tmp_path / "g.store", tmp_path / "m"
+    import_tables(home / "edges.csv", home / "nodes.csv", store)
+    FewShotClassifier(k_shot=3).fit(edges=store).save(model)
+    own_graph.write_tables(tmp_path, seed=3)
+    found, plain = (
+        drift_tables(folder, tmp_path / "edges.csv", tmp_path / "nodes.csv") for folder in (model, home / "m")
+    )
+    assert (found.n_before, found.reasons) == (240, [])
+    assert found.auc == pytest.approx(plain.auc, abs=0.03) and found.degree.psi == pytest.approx(plain.degree.psi)

@@ -123,7 +123,7 @@ def test_frames_that_cannot_be_used_are_named(frame):
 
 def test_examples_without_a_row_of_names_are_refused(frame):
     graph = Graph.from_edges([[0, 1], [1, 2]], node_names=["n1", "n2", "name"])
-    with pytest.raises(InputError, match=r"its first row, 'n1', 'mule', names nodes.*for example id,label"):
+    with pytest.raises(InputError, match=r"its first row, 'n1', 'mule', is like those below.*for example id,label"):
         read_examples(frame({"n1": ["n2"], "mule": ["mule"]}), graph=graph)
     named = read_examples(frame({"name": ["n2"], "label": ["mule"]}), graph=graph)
     assert named == {"mule": ["n2"]}, "a usual name is a name, although a node is called so too"

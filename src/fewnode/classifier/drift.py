@@ -23,8 +23,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..errors import InputError
 from ..files import PathLike
 from ..graph import Graph
-from ..graph.arrays import to_tensor
-from ..graph.operators import mean_adjacency
+from ..graph.arrays import gather_rows, to_tensor
 from ..tables import read_columns
 from .commands import Say, load_attached
 from .inputs import Files, class_name, graph_of, name_index
@@ -90,13 +89,14 @@ def drift_tables(folder: PathLike, edges: Files, nodes: Files, *, say: Say = lam
     after = after if schema.structural else schema.fit(after)
     listed = set(read_columns(nodes).text(source.columns["id_column"], "ids"))
     new = np.array([name in listed for name in after.node_names or ()])
-    index = name_index(before)
+    index = name_index(before, after.node_names or ())
     there = [(i, index[name]) for i, name in enumerate(after.node_names or ()) if not new[i] and name in index]
     if there and before.has_features:  # their features are those of the fitted graph
         at, of = np.array(there).T
-        kept, shape = np.isin(np.arange(len(new)), at, invert=True), (len(new), before.num_nodes)
-        known = sp.csr_matrix((np.ones(len(at), np.float32), (at, of)), shape=shape) @ before.features_scipy()
-        x = sp.diags(kept.astype(np.float32)) @ after.features_scipy() + known
+        rows, order = [_rows(after, np.arange(len(new))), _rows(before, of)], np.arange(len(new))
+        order[at] = len(new) + np.arange(len(of))
+        x = sp.vstack(rows).tocsr()[order]
+        x = x if after.x.layout == torch.sparse_csr else x.toarray()
         after = after.with_features(to_tensor(x, after.device), after.feature_names)
     say("Comparing ...")
     return measure_drift(before, after, np.flatnonzero(new), seed=seed)
@@ -107,8 +107,6 @@ def measure_drift(
 ) -> Drift:
     """Compare ``nodes`` of a graph, by default all, with the graph ``before``, which has the same feature columns; at
     most ``sample`` nodes of each."""
-    if before.space is not None or after.space is not None:
-        raise InputError("drift is measured in memory; give tables of a sample of the nodes instead of a store")
     random = np.random.default_rng(seed)
     graphs = before, after
     nodes = np.arange(after.num_nodes) if nodes is None else nodes
@@ -121,7 +119,7 @@ def measure_drift(
     auc, interval = auc_interval(scores[:n], scores[n:])
     columns = []
     if before.has_features and after.has_features:
-        x = [sp.csr_matrix(graph.features_scipy())[at].tocsc() for graph, at in zip(graphs, picked, strict=True)]
+        x = [_rows(graph, at).tocsc() for graph, at in zip(graphs, picked, strict=True)]
         columns = _columns(x[0], x[1], before.feature_names)
     degrees = [graph.degree[torch.from_numpy(at)].numpy() for graph, at in zip(graphs, picked, strict=True)]
     degree = _quantile_shift("degree", degrees[0], degrees[1])
@@ -146,22 +144,32 @@ def measure_drift(
     return Drift(n, m, auc, interval, columns, degree, means, classes, class_shift, far, reasons)
 
 
+def _rows(graph: Graph, nodes: np.ndarray) -> sp.csr_matrix:
+    """The features of some nodes; those of a store are read from disk."""
+    x = graph.features_scipy()
+    assert x is not None
+    return sp.csr_matrix(x[nodes])
+
+
 def _described(graphs: Sequence[Graph], picked: Sequence[np.ndarray], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The picked nodes of both graphs ``[n, d]``, in units of the first one's spread."""
-    reduced: list[np.ndarray] = [np.zeros((graph.num_nodes, 1), np.float32) for graph in graphs]
+    basis, common = None, np.empty(0, int)
     if all(graph.has_features for graph in graphs):
-        x = [sp.csr_matrix(graph.features_scipy()) for graph in graphs]
-        both = sp.vstack([part[at] for part, at in zip(x, picked, strict=True)])
+        both = sp.vstack([_rows(graph, at) for graph, at in zip(graphs, picked, strict=True)])
         common = np.flatnonzero(both.getnnz(0) >= 10)  # rarer ones may be columns because they are in the first graph
-        rank = min(64, len(common) - 1)
-        if rank > 0:
-            basis = TruncatedSVD(rank, random_state=seed).fit(both[:, common])
-            reduced = [basis.transform(part[:, common]).astype(np.float32) for part in x]
+        if len(common) > 1:
+            basis = TruncatedSVD(min(64, len(common) - 1), random_state=seed).fit(both[:, common])
     rows = []
-    for graph, own, at in zip(graphs, map(torch.from_numpy, reduced), picked, strict=True):
-        around = (mean_adjacency(graph) @ own.to(graph.device)).cpu()
-        parts = own, torch.cosine_similarity(own, around)[:, None], graph.degree[:, None].float().log1p().cpu()
-        rows.append(torch.cat(parts, 1).numpy()[at])
+    for graph, at in zip(graphs, picked, strict=True):
+        owner, arcs = gather_rows(graph.indptr, torch.from_numpy(at).to(graph.device))
+        weights = torch.ones(len(arcs)) if graph.weights is None else graph.weights[arcs].cpu()
+        needed, place = np.unique(np.append(at, graph.indices[arcs].cpu().numpy()), return_inverse=True)
+        x = np.zeros((len(needed), 1)) if basis is None else basis.transform(_rows(graph, needed)[:, common])
+        edges = sp.csr_matrix((weights.numpy(), (owner.cpu().numpy(), place[len(at) :])), (len(at), len(needed)))
+        own, around = (torch.from_numpy(part.astype(np.float32)) for part in (x[place[: len(at)]], edges @ x))
+        degree = graph.degree[torch.from_numpy(at)].cpu()
+        parts = own, torch.cosine_similarity(own, around)[:, None], degree[:, None].float().log1p()
+        rows.append(torch.cat(parts, 1).numpy())
     centre, scale = rows[0].mean(0), rows[0].std(0)
     scale = np.where(scale > 1e-6 * (1 + np.abs(centre)), scale, 1.0)
     old, new = (((part - centre) / scale).clip(-20, 20) for part in rows)
