@@ -710,3 +710,16 @@ def test_a_table_of_some_of_the_nodes_still_tells_the_ends(tmp_path):
     found = io.read_graph(**prepared(tmp_path, {"e.csv": edges, "n.csv": nodes}, {}))
     assert found.columns["target_column"] == "needs" and found.arguments["num_nodes"] == 600
     assert "300 nodes that only the edges name" in found.notes[0]
+
+
+def test_the_next_table_may_have_its_columns_in_another_order(tmp_path):
+    """Each column is scaled by what was fitted to the column of that name."""
+    rows = [(f"n{i}", "xy"[i % 2], "Rome" if i % 3 else "Bonn", 100 * i, i / 7) for i in range(20)]
+    first = "id,label,town,p,q\n" + "".join(f"{i},{y},{town},{p},{q}\n" for i, y, town, p, q in rows)
+    other = "q,town,p,label,id\n" + "".join(f"{q},{town},{p},{y},{i}\n" for i, y, town, p, q in rows)
+    edges = "source,target\nn0,n1\n"
+    found = io.read_graph(**prepared(tmp_path, {"e.csv": edges, "n.csv": first}, {}))
+    files = prepared(tmp_path, {"e.csv": edges, "n.csv": other}, {})
+    again = io.read_graph(**files, **found.columns, encoder=found.encoder).arguments
+    order = [again["feature_names"].index(name) for name in found.arguments["feature_names"]]
+    np.testing.assert_allclose(again["x"].toarray()[:, order], found.arguments["x"].toarray(), atol=1e-6)

@@ -21,7 +21,7 @@ from ..tables.cells import numbers
 from ..tables.encode import encode
 from ..tables.graph_tables import check_given, check_once, class_numbers, edge_types
 from ..tables.read import cells_of, is_frame, table_of
-from ..tables.schema import node_roles
+from ..tables.schema import known_roles
 from .features import FeatureSchema, arranged
 from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
 from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares, one_hot
@@ -326,7 +326,7 @@ def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -
         )
     table, found = _table(nodes, "new_nodes"), dict[str, Any]()
     table.decimal = source.options.get("decimal")
-    roles = node_roles(table, source.columns, (), again=True)
+    roles = known_roles(table, source.columns)
     named = {role.use: role.column for role in roles}
     check_given(table, named["id"])
     check_once(table, named["id"], "Give every new node an id of its own")

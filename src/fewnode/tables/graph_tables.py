@@ -17,7 +17,7 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
-from .schema import Role, edge_roles, find_id, flagged, named_pair, node_roles, pair_roles, possible_ends
+from .schema import Role, edge_roles, find_id, flagged, known_roles, named_pair, node_roles, pair_roles, possible_ends
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -212,8 +212,8 @@ class Schema:
     def of(
         cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], decimal: str | None, **how: bool
     ) -> "Schema":
-        """``columns`` and ``decimal`` are options of ``read_graph``, ``how`` those of ``node_roles``. Edge tables with
-        the same columns are taken in the same way."""
+        """``columns`` and ``decimal`` are options of ``read_graph``, ``how`` those of ``node_roles``, or
+        ``again`` for tables like others before. Edge tables with the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
         found, wrong = None, None
@@ -232,9 +232,13 @@ class Schema:
         return found
 
     @classmethod
-    def _infer(cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], **how: bool) -> "Schema":
+    def _infer(
+        cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], again: bool = False, **how: bool
+    ) -> "Schema":
         ends = [end for table in edges[:1] for end in possible_ends(table, columns)]
-        roles = [] if nodes is None else node_roles(nodes, columns, ends, **how)
+        roles = (
+            [] if nodes is None else known_roles(nodes, columns) if again else node_roles(nodes, columns, ends, **how)
+        )
         known = None if nodes is None else partial(nodes.share, _named(roles, "id") or "")
         found: dict[tuple[str, ...], list[Role]] = {}
         for table in edges:

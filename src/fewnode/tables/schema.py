@@ -95,7 +95,6 @@ def node_roles(
     *,
     separate: bool = False,
     labelled: bool = False,
-    again: bool = False,
 ) -> list[Role]:
     """What each column of the node table is taken for; the column of titles may have another use too.
 
@@ -105,26 +104,17 @@ def node_roles(
         ends: columns of the edge tables that may hold node ids.
         separate: features come in a file of their own, so columns are only used if they are asked for.
         labelled: so do labels.
-        again: the columns are those of another table, so no other is looked for, and labels may be absent.
     """
-    if again:
-        _check_same(table, options)
     file = table.path.name
     named, why = find_id(table, flagged(options, "id"), ends)
     roles = {named: Role(file, named, "id", why, option("id"))}
     uses: tuple[Use, ...] = ("text", "category", "number", "")
     for use in uses:
         for name in flagged(options, use or "ignore"):
-            if again and not use and name not in table.columns:
-                continue
             table.column(name, f"{use} of each node" if use else "columns to ignore", option(use))
             _check_free(table, name, use, roles)
             roles[name] = Role(file, name, use, GIVEN, option("ignore") if use else "")
     rest = [name for name in table.columns if name not in roles]
-    if again:
-        roles |= {name: role for name in rest if (role := _known_role(table, options, name)) is not None}
-        titles = [Role(file, name, "title", "as before") for name in flagged(options, "title") if name in table.columns]
-        return [*(roles[name] for name in table.columns if name in roles), *titles]
     kinds = {name: kind_of(table, name) for name in rest}
     if why != GIVEN and not names.is_id(named):
         values = [(name, name) for name, kind in kinds.items() if kind == "category"]
@@ -175,10 +165,13 @@ def _check_free(table: Table, name: str, use: str, roles: Mapping[str, Role]) ->
         raise InputError(f"{table.path}: column {name!r} {told}; name it once")
 
 
-def _check_same(table: Table, options: Mapping[str, Any]) -> None:
-    """Refuse a table without the columns of the first one, or with others."""
-    given = {use: flagged(options, use) for use in ("id", "label", "title", "text", "category", "number", "ignore")}
-    needed = [name for use in ("text", "category", "number") for name in given[use]]
+def known_roles(table: Table, options: Mapping[str, Any]) -> list[Role]:
+    """The roles of a table like one that was read before: ``options`` name the columns of that one. Labels and columns
+    that are not used may be absent, vectors may be there; otherwise a table with other columns is refused."""
+    uses: tuple[Use, ...] = ("label", "title", "text", "category", "number", "")
+    given = {use: flagged(options, use or "ignore") for use in uses}
+    given["id"] = (find_id(table, flagged(options, "id"), ())[0],)
+    needed = [name for use in uses[2:5] for name in given[use]]
     known = {name for columns in given.values() for name in columns}
     wrong = []
     if lost := [name for name in needed if name not in table.columns]:
@@ -191,12 +184,9 @@ def _check_same(table: Table, options: Mapping[str, Any]) -> None:
             f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {table.path} "
             f"{' and '.join(wrong)}. Give the same columns or fit a model on these tables"
         )
-
-
-def _known_role(table: Table, options: Mapping[str, Any], name: str) -> Role | None:
-    if name in flagged(options, "label"):
-        return Role(table.path.name, name, "label", "as before", option("label"))
-    return Role(table.path.name, name, "vectors", "as before") if table.columns[name] == "vectors" else None
+    given["vectors"] = tuple(n for n, content in table.columns.items() if content == "vectors" and n not in known)
+    found = [(name, use) for use, columns in given.items() for name in columns if name in table.columns]
+    return [Role(table.path.name, name, use, "as before") for name, use in found]
 
 
 def _feature_role(table: Table, name: str, kind: Any, separate: bool) -> Role:
@@ -205,17 +195,11 @@ def _feature_role(table: Table, name: str, kind: Any, separate: bool) -> Role:
         use, why, change = "", "features apart", kind if kind in names.USES else "text"
     elif kind in ("empty", "names"):
         use, why, change = "", "empty" if kind == "empty" else "many different values", "text"
-    elif kind == "number" and _row_numbers(table, name):
-        use, why, change = "", "row numbers", "number"
+    elif kind == "number" and (name.startswith(("column ", "Unnamed:")) or name == "index"):
+        text = table.as_text(name)  # as data frames write their index: counted from 0 or 1
+        if any(table.one("1", f"{text} <> (rowid + {first})::varchar") is None for first in (0, 1)):
+            use, why, change = "", "row numbers", "number"
     return Role(table.path.name, name, use, why, option(change, name))
-
-
-def _row_numbers(table: Table, name: str) -> bool:
-    """A column without a name of its own (as data frames write their index) that counts from 0 or 1."""
-    if not name.startswith(("column ", "Unnamed:")) and name != "index":
-        return False
-    text = table.as_text(name)
-    return any(table.one("1", f"{text} <> (rowid + {first})::varchar") is None for first in (0, 1))
 
 
 def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, Any], labelled: bool) -> Role | None:
