@@ -55,7 +55,7 @@ def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
     notes = Store(tmp_path / "g.store").facts.notes
     assert "nodes.csv: column 'port' is taken for the id (the edges' ids)" in notes
     assert "edges.csv: column 'needs' is taken for the target (holds node ids)" in notes
-    assert "edges.csv: column 'kind' is not used: a store keeps no edge types" in notes
+    assert "edges.csv: column 'kind' is not used (a store keeps no edge types)" in notes
     assert (
         list(stored.node_titles) == list(Graph.from_files(**given).node_titles)
         and "tool number 3 for" in (stored.node_titles[3])
@@ -156,7 +156,7 @@ def test_columns_that_are_not_used_are_told(tmp_path):
     given = tables(tmp_path, nodes, "source,target\nn1,n2\n", typed=True)
     import_tables(**given, out=tmp_path / "g.store")
     notes = Store(tmp_path / "g.store").facts.notes
-    assert notes[0] == "column 'link' is not used (many different values); text_column='link'"
+    assert notes[0] == "nodes.csv: column 'link' is not used (many different values); text_column='link'"
     assert notes[1].startswith("directions and edge types are not kept")
     assert open_store(tmp_path / "g.store").feature_names == ("a",)
 

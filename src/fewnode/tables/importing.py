@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encode
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
 from .names import option
 from .read import TEXT, Table, connect, is_query, read_columns
-from .schema import flagged
+from .schema import GIVEN
 
 STATE = "import.json"
 UNTYPED = (
@@ -87,19 +87,15 @@ def import_tables(
                 schema = Schema.of([edge_table], node_table, columns, decimal, separate=array is not None)
                 _check_features(schema, array)
                 numbered = schema.number_nodes()
-                facts = steps.done(
-                    "arrays",
-                    lambda: _write_nodes(
-                        work, schema, numbered, array, multi_label, max_classes, text_encoder, batch, progress
-                    ),
-                )
+                how = array, multi_label, max_classes, text_encoder, batch, progress
+                facts = steps.done("arrays", lambda: _write_nodes(work, schema, numbered, *how))
                 schema.check_ends(numbered)
                 progress("sorting edges", 0.0)
                 (query,) = schema.edges_sql(numbered)
                 database.execute(f"create or replace table ends as select s, t, w from ({query})")
                 weighted = any(role.use == "weight" for role in schema.edges[0])
                 facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
-        notes = [*schema.notes(numbered), *_taken(schema, columns), *facts["notes"], *([UNTYPED] if typed else [])]
+        notes = [*schema.notes(numbered), *_taken(schema), *facts["notes"], *([UNTYPED] if typed else [])]
         progress("hashing", 0.0)
         _clear(work, but=".npy")
         Facts.write(work, facts | {"notes": notes})
@@ -242,8 +238,6 @@ def _write_nodes(
         elif x is not None:
             files.append("features", x)
     files.close()
-    unused = [role for role in schema.nodes if not role.use]
-    notes += [f"column {role.column!r} is not used ({role.why}); {role.change}" for role in unused]
     found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes}
     return found | {"encoder": asdict(encoder), "columns": schema.columns()}
 
@@ -298,38 +292,34 @@ def _check_end(table: Table) -> None:
 
 def _check_features(schema: Schema, features: Path | None) -> None:
     """Refuse columns of vectors, and columns that are used beside features in a file of their own."""
-    table = schema.node_table
-    assert table is not None
-    for role in schema.nodes:
-        if role.use == "vectors":
-            raise InputError(
-                f"{table.path}, column {role.column!r}: holds vectors; save them as an array (numpy.save) and give it "
-                f"as features=, or leave them out with {option('ignore', role.column)}"
-            )
-    used = [role.column for role in schema.nodes if role.use not in ("", "id", "label", "title")]
     if features is not None and features.suffix.lower() != ".npy":
         raise InputError(
             f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"
         )
-    if features is not None and used:
-        raise InputError(
-            f"{table.path}, column {used[0]!r}: a store has the columns of nodes or features= {features}, not both; "
-            "name no columns to be used, or do without features="
-        )
+    for role in schema.nodes:
+        where = f"{role.table}, column {role.column!r}"
+        if role.use == "vectors":
+            raise InputError(
+                f"{where}: holds vectors; save them as an array (numpy.save) and give it as features=, or leave them "
+                f"out with {option('ignore', role.column)}"
+            )
+        if features is not None and role.use not in ("", "id", "label", "title"):
+            raise InputError(
+                f"{where}: a store has the columns of nodes or features= {features}, not both; name no columns to be "
+                "used, or do without features="
+            )
 
 
-def _taken(schema: Schema, columns: Mapping[str, Any]) -> list[str]:
-    """What columns without the usual names were taken for, and the columns of edges that are not used."""
-    taken = [role for role in (*schema.nodes, *schema.edges[0]) if role.use in ("id", "label", "source", "target")]
-    notes = [
-        f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})"
-        for role in taken
-        if role.column != role.use and not flagged(columns, role.use)
-    ]
-    for role in schema.edges[0]:
-        if not role.use:
-            how = f"; {role.change}" if option("weight") in role.change else ": a store keeps no edge types"
-            notes.append(f"{role.table}: column {role.column!r} is not used{how}")
+def _taken(schema: Schema) -> list[str]:
+    """What columns without the usual names were taken for, and those that are not used."""
+    notes = []
+    for role in (*schema.nodes, *schema.edges[0]):
+        if role.use in ("id", "label", "source", "target") and role.column != role.use and role.why != GIVEN:
+            notes.append(f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})")
+        elif not role.use:
+            change = f"({role.why}); {role.change}"
+            how = "(a store keeps no edge types)" if option("edge type", role.column) == role.change else change
+            notes.append(f"{role.table}: column {role.column!r} is not used {how}")
     return notes
 
 
@@ -344,7 +334,7 @@ class GrowingArrays:
     def append(self, name: str, values: np.ndarray) -> None:
         if name not in self.files:
             self.files[name] = (self.folder / f"{name}.npy").open("wb"), values.dtype, values.shape[1:]
-            self._header(name)
+            self.files[name][0].write(bytes(128))  # the header of an array of any length is so long
         file, dtype, _ = self.files[name]
         np.ascontiguousarray(values, dtype).tofile(file)
         self.rows[name] += len(values)
@@ -358,14 +348,9 @@ class GrowingArrays:
         self.append("x_values", x.data.astype(np.float32))
 
     def close(self) -> None:
-        for name, (file, *_) in self.files.items():
-            file.flush()
-            file.seek(0)
-            self._header(name)
-            file.close()
-
-    def _header(self, name: str) -> None:
-        """NumPy leaves room in it for a first axis of any length, so the one written last fits over the first."""
-        file, dtype, width = self.files[name]
-        told = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (self.rows[name], *width)}
-        npy.write_array_header_1_0(file, told)
+        for name, (file, dtype, width) in self.files.items():
+            with file:
+                file.seek(0)
+                told = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (self.rows[name], *width)}
+                npy.write_array_header_1_0(file, told)
+                assert file.tell() == 128
