@@ -45,6 +45,13 @@ def test_answers_that_are_all_right_keep_a_positive_temperature():
     assert found.temperature > 0 and torch.isfinite(p).all() and p.sum(1) == pytest.approx(1)
 
 
+def test_a_few_right_answers_do_not_make_as_sure_as_many():
+    few, many = (made_up_tasks(n, 4) for n in (1, 50))
+    sure = [Calibration.of(torch.nn.functional.one_hot(t.query_y, 4).float(), t, "validation") for t in (few, many)]
+    first, second = (float(one.probabilities(torch.eye(4)).max()) for one in sure)
+    assert 0.8 < first < second < 0.999  # without a penalty both would be as sure as can be
+
+
 def test_validation_tasks_have_the_users_shots_and_only_validation_classes():
     y = torch.arange(6).repeat_interleave(40)
     tasks = calibration.validation_tasks(y, ClassSplit([0, 1], [2, 3, 4, 5]), [1, 7, 3])

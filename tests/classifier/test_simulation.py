@@ -6,8 +6,9 @@ import pytest
 import torch
 from msgspec import convert
 
-from fewnode.classifier import simulation
-from fewnode.classifier.novelty import DEFAULT, NoveltyModel
+from fewnode.classifier import novelty, simulation
+from fewnode.classifier.novelty import DEFAULT, Episode, NoveltyModel
+from fewnode.classifier.open_set import OpenSetModel
 from fewnode.classifier.simulation import Counts, Estimate, Simulated, differences, estimate, expectation
 
 
@@ -73,6 +74,14 @@ def test_the_interval_is_what_simulations_missed_by_and_sampling():
     assert estimate(0.95, [0.3] * 9, 100).high == 1.0
 
 
+def test_nine_of_ten_gaps_and_the_usual_sampling_error_are_inside():
+    gaps = torch.linspace(-0.1, 0.1, 1001).tolist()
+    found = estimate(0.5, gaps, 10**9)
+    assert (found.low, found.high) == pytest.approx((0.41, 0.59), abs=1e-3)
+    counted = estimate(0.5, [0.0] * 50, 100)  # 90 % of a binomial share of 100 nodes: 1.645 * 0.05
+    assert (counted.low, counted.high) == pytest.approx((0.5 - 0.08225, 0.5 + 0.08225), abs=1e-4)
+
+
 def test_figures_that_do_not_exist_are_left_out_of_the_gaps():
     nan = float("nan")
     true = {"right": [0.8], "precision": [nan, 0.5]}
@@ -89,7 +98,38 @@ def test_a_simulation_hides_classes_whole_and_blanks_some_of_the_others(planted)
     assert len({c for hidden in plans for c in hidden}) == sum(map(len, plans))
 
 
-def test_episodes_keep_the_examples_out_and_say_what_each_node_is(planted):
+@pytest.fixture(scope="module")
+def learned_from(planted) -> list[list[Episode]]:
+    """The episodes of every model that a fit learns from simulated novel classes."""
+    seen, learn = [], novelty.learn
+
+    def listened(episodes):
+        seen.append(list(episodes))
+        return learn(episodes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(novelty, "learn", listened)
+        OpenSetModel.fit(planted.graph, planted.views, planted.y, tuple("abcdefghi"))
+    return seen
+
+
+def test_examples_are_not_among_the_nodes_that_are_asked_about(learned_from):
+    for one in learned_from[-1]:
+        for number, (examples, _) in enumerate(one.examples, 1):
+            asked = one.nodes[one.truth == number]
+            assert len(asked) and not (asked[:, None] == examples[None]).all(-1).any()
+
+
+def test_a_simulation_is_measured_with_weights_that_did_not_learn_from_it(learned_from):
+    """A gap measured on what was learned from would promise more than new classes get."""
+    numbers = {one.simulation for one in learned_from[-1]}
+    learned = [{one.simulation for one in episodes} for episodes in learned_from]
+    assert len(numbers) == 3
+    for number in numbers:
+        assert learned.count(numbers - {number}) == learned.count(numbers)
+
+
+def test_simulations_have_gaps_of_every_figure_and_survive_json(planted):
     found = planted.model.nearest(3)
     assert found.episodes >= 6 and {one.shots for one in planted.model.simulated} >= {1, 3, 5, 10}
     assert all(len(found.gaps[name]) for name in ("right", "known", "precision", "recall"))
