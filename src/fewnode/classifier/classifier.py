@@ -273,7 +273,7 @@ class FewShotClassifier:
 
     def _set_graph(self, graph: Graph, fitted: bool) -> None:
         model, _ = self._fitted()
-        self.graph, self.on_fitted_graph = graph.to(next(model.parameters(), torch.empty(0)).device), fitted
+        self.graph, self.on_fitted_graph = graph.to(model.device), fitted
         self.support = self.task = None
         self._embedding = self._open_set_model = self._taught = None
         self._same_labels = False

@@ -184,6 +184,11 @@ class Method(nn.Module):
         other ``options``, and notes about them; ``fit`` keeps both in the model's card."""
         return {}, []
 
+    @property
+    def device(self) -> torch.device:
+        """Where its weights and buffers are: graphs and tasks are brought there before they are scored."""
+        return next((part.device for part in self.state_dict().values()), torch.device("cpu"))
+
     def prepare(self, graph: Graph) -> None:
         """Learn what needs no gradient (a feature basis, say) from the training view; called once, before training."""
 

@@ -26,8 +26,8 @@ NodeProgress = Callable[[int, int], None]  # told how many nodes are done, and o
 @one_thread
 @torch.no_grad()
 def embed(model: Method, graph: Graph) -> Any:
-    """The model's one pass over the graph, in eval mode."""
-    return model.eval().embed(graph)
+    """The model's one pass over the graph, in eval mode and on the device of the model."""
+    return model.eval().embed(graph.to(model.device))
 
 
 @one_thread
@@ -40,8 +40,7 @@ def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) ->
     was_training = model.training
     model.eval()
     try:
-        graph = graph.to(next((weight.device for weight in model.state_dict().values()), graph.device))
-        tasks = tasks.to(graph.device)
+        graph, tasks = graph.to(model.device), tasks.to(model.device)
         if state is None and model.local:  # over the nodes of the tasks alone, where it is much less
             nodes, renamed = renumbered(tasks)
             if 2 * int(graph.degree[nodes].sum()) < graph.num_nodes:
