@@ -102,12 +102,9 @@ class StandIn(TorchFunctionMode):
         found = list(tensors([list(args), kwargs]))
         here = [marked(one) for one in found]
         # What is copied or assigned may come from elsewhere, and indices may be on the processor.
-        free = (
-            name == "_has_compatible_shallow_copy_type"
-            or here[:1] == [True]
-            and name in ("copy_", "__setitem__", "__getitem__")
-        )
+        assigned = here[:1] == [True] and name in ("copy_", "__setitem__", "__getitem__")
+        free = assigned or name in ("copy_", "_has_compatible_shallow_copy_type")
         shapes = [tuple(one.shape) for one in found if not marked(one) and one.ndim > 0 and one.numel() > 0]
-        if any(here) and shapes and not free and name != "copy_":
+        if any(here) and shapes and not free:
             raise RuntimeError(f"{name}: expected all tensors to be on the same device; on the processor: {shapes}")
         return here[0] if name == "copy_" else any(here)
