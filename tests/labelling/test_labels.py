@@ -13,7 +13,7 @@ def labels():
 
 
 def do(labels, kind, **step):
-    labels.apply(labels.change(convert({"do": kind, **step}, Step, "the step")), kind)
+    labels.do(convert({"do": kind, **step}, Step, "the step"))
 
 
 def test_nodes_are_given_to_classes_and_taken_back(labels):
@@ -89,7 +89,9 @@ def test_undo_and_redo_have_no_end_and_lead_to_the_same_places(labels):
 def test_wrong_steps_are_refused_and_change_nothing(labels, step, message):
     do(labels, "label", nodes=["a"], **{"class": "mule"})
     with pytest.raises(InputError, match=message):
-        labels.change(convert(step, Step, "the step"))
+        labels.after(convert(step, Step, "the step"))
+    with pytest.raises(InputError, match=message):
+        labels.do(convert(step, Step, "the step"))
     assert labels.classes == ("mule",) and labels.marks == {"a": "mule"}
 
 
@@ -98,14 +100,15 @@ def test_names_keep_strange_letters(labels):
         do(labels, "label", nodes=[name], **{"class": name})
         assert labels.examples()[name] == [name]
     with pytest.raises(InputError, match="no class of your own"):
-        Labels().change(Step("remove", name="x"))
+        Labels().do(Step("remove", name="x"))
 
 
 def test_a_class_with_too_few_labels_is_given_no_more():
     labels = Labels(known=("baker", "barber"), small=("barber",))
     with pytest.raises(InputError, match="'barber' has labels in the graph, but too few to learn from"):
-        labels.change(Step("label", ["n1"], label="barber"))
-    assert labels.change(Step("label", ["n1"], label="baker")).answers == {("n1", ""): Answer("baker")}
+        labels.do(Step("label", ["n1"], label="barber"))
+    assert labels.after(Step("label", ["n1"], label="baker")).answers == {"n1": {"": Answer("baker")}}
+    assert labels.answers == {}
 
 
 def test_people_answer_apart_and_the_majority_counts(labels):
@@ -139,11 +142,38 @@ def test_everybody_undoes_their_own_steps(labels):
     do(labels, "redo", who="ann")
     assert labels.examples() == {"mule": ["b", "a"]}
     do(labels, "rename", name="mule", to="donkey", who="bob")
-    with pytest.raises(InputError, match=r"others have worked since \(rename mule to donkey"):
-        do(labels, "undo", who="ann")
+    do(labels, "undo", who="ann")
+    assert labels.examples() == {"donkey": ["b"]}  # what bob has done since stays
+    do(labels, "redo", who="ann")
+    assert labels.examples() == {"mule": ["a"], "donkey": ["b"]}  # ann said mule, and that is none of bob's classes
     do(labels, "undo", who="bob")
     do(labels, "undo", who="bob")
     assert labels.examples() == {"mule": ["a"]}
+
+
+def test_what_others_have_built_on_is_not_undone(labels):
+    do(labels, "class", name="mule", who="ann")
+    do(labels, "rename", name="mule", to="donkey", who="bob")
+    with pytest.raises(InputError, match=r"others have worked with it since \(rename mule to donkey"):
+        do(labels, "undo", who="ann")
+    assert labels.classes == ("donkey",)
+
+
+def test_what_is_settled_by_one_is_not_undone_with_the_step_of_another(labels):
+    for who, name in (("ann", "mule"), ("bob", "phisher")):
+        do(labels, "label", nodes=["a"], who=who, settle=True, **{"class": name})
+    do(labels, "undo", who="ann")
+    assert labels.marks == {"a": "phisher"}
+
+
+def test_nothing_before_a_new_beginning_is_undone(labels):
+    do(labels, "label", nodes=["a"], **{"class": "mule"})
+    labels.begin()
+    do(labels, "label", nodes=["a", "b"], **{"class": "phisher"})
+    do(labels, "undo")
+    assert labels.marks == {"a": "mule"}
+    with pytest.raises(InputError, match="nothing to undo"):
+        do(labels, "undo")
 
 
 def test_classes_have_descriptions_that_follow_them(labels):

@@ -18,7 +18,8 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from fewnode.labelling.layout import layout
-from fewnode.labelling.server import Connection, Guard, LabelServer
+from fewnode.labelling.server import Guard, LabelServer
+from fewnode.labelling.web import Connection
 from labelling_data import members
 
 ORIGIN = "http://127.0.0.1:8000"
@@ -26,20 +27,9 @@ REQUESTS = 5  # of a case
 CASES = int(os.environ.get("FEWNODE_FUZZ_CASES", "150")) // REQUESTS
 NEW = "FEWNODE_FUZZ_CASES" in os.environ
 API = (
-    "state",
-    "map",
-    "scores",
-    "search",
-    "rows",
-    "node",
-    "why",
-    "suggest",
-    "more",
-    "answers",
-    "columns",
-    "link",
-    "step",
-)
+    "state", "map", "scores", "search", "rows", "node", "why", "suggest", "more", "answers", "columns", "link", "step",
+    "grow",
+)  # fmt: skip
 FILES = ("support.csv", "labels.csv", "predictions.parquet", "label-studio.json", "argilla.jsonl", "doccano.jsonl")
 QUERIES = ("ids", "id", "q", "n", "by", "class", "column", "value", "like", "for", "who", "token")
 WORDS = (

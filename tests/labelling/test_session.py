@@ -201,3 +201,38 @@ def test_doubtful_labels_are_a_queue(opened):
     if asked:
         give(session, asked[:1], "baker", settle=True)
         assert asked[0] not in session.questions(50, "issues")
+
+
+def test_a_class_that_has_grown_known_is_taken_up_again(opened, folder):
+    session = opened()
+    give(session, members(1)[:3], "mule")  # wrong ones, taken away again
+    session.do({"do": "remove", "name": "mule"})
+    give(session, members(0)[:6], "mulee")
+    session.do({"do": "rename", "name": "mulee", "to": "mule"})
+    give(session, members(1)[:2], "phisher")
+    session.do({"do": "label", "nodes": ["n1"], "class": "baker", "settle": True})  # a barber in the graph
+    found = session.grow()
+    assert found.promoted == {"mule": 6} and found.changed == 1 and found.waiting == {"phisher": 2}
+    give(session, members(1)[2:3], "phisher")
+    again = opened()
+    for one in (session, again):
+        assert one.notes == [] and one.examples() == {"phisher": members(1)[:3]}
+        assert one.labels.classes == ("phisher",) and "mule" in one.labels.known
+        table = dict(zip(*one.labels_table().values(), strict=True))
+        assert table["n1"] == "baker" and table[members(0)[0]] == "mule"
+    again.undo()
+    with pytest.raises(InputError, match="nothing to undo"):
+        again.undo()
+    assert again.examples() == {"phisher": members(1)[:2]}
+
+
+def test_a_growth_that_was_killed_before_the_model_was_saved_did_not_happen(opened, folder, monkeypatch):
+    session = opened()
+    give(session, members(0)[:6], "mule")
+    monkeypatch.setattr(FewShotClassifier, "save", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        session.grow()
+    monkeypatch.undo()
+    again = opened()
+    assert again.examples() == {"mule": members(0)[:6]} and again.labels.classes == ("mule",) and again.notes == []
+    assert again.grow().promoted == {"mule": 6}

@@ -52,6 +52,23 @@ def test_the_conversation(client):
     assert "mule" not in {one["name"] for one in left["classes"]}
 
 
+def test_growing(client):
+    y = own_graph.arrays()[2]
+    mules = [f"n{i}" for i in range(len(y)) if y[i] == len(own_graph.TRADES)]
+    assert "there is no new label" in client.post("/v1/grow", json={}).json()["error"]
+    before = client.get("/readyz").json()["model"]
+    answer = client.post("/v1/grow", json={"labels": {"mule": mules[:8], "phisher": EXAMPLES["phisher"]}})
+    grown = answer.json()
+    assert answer.status_code == 200 and grown["promoted"] == {"mule": 8} and grown["added"] == 8
+    assert (
+        grown["waiting"] == {"phisher": len(EXAMPLES["phisher"])}
+        and grown["model"] == client.get("/readyz").json()["model"] != before
+    )
+    kinds = {one["name"]: one["kind"] for one in client.get("/v1/classes").json()["classes"]}
+    assert kinds["mule"] == "known" and kinds["phisher"] == "new"
+    assert client.post("/v1/grow", json={"labels": {"mule": ["nobody"]}}).status_code == 400
+
+
 def test_new_nodes(client):
     for name, nodes in EXAMPLES.items():
         client.post("/v1/classes", json={"name": name, "examples": nodes})
@@ -141,6 +158,7 @@ def test_nobody_else_may_ask(service):
     for headers, status in (
         ({"host": "example.org"}, 421),
         ({"host": "127.0.0.1.example.org:8000"}, 421),
+        ({"host": "[::1"}, 421),
         ({"origin": "http://example.org"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": "http://127.0.0.1:8000"}, 200),

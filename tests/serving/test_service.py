@@ -133,3 +133,51 @@ def test_a_first_model_that_cannot_be_loaded_ends_it(tmp_path):
     service = Service(tmp_path / "nowhere")
     service.watch(threading.Event())
     assert service.served is None and isinstance(service.error, InputError)
+
+
+def test_it_grows_while_it_answers(service, folder):
+    other = Service(folder)
+    other.load()
+    y = own_graph.arrays()[2]
+    mules = [f"n{i}" for i in range(len(y)) if y[i] == len(own_graph.TRADES)]
+    service.add("mule", mules[:3])
+    before, stop, failures = service.current().model, threading.Event(), []
+
+    def ask():
+        while not stop.is_set():
+            served = service.current()
+            kinds = dict(zip(served.classifier.classes_, served.classifier.question.kinds, strict=True))
+            if kinds.get("mule") != ("new" if served.model == before else "known"):
+                failures.append((served.model, kinds))
+            served.classifier.predict(["n0"])
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        found = service.grow({"mule": mules[3:8], "baker": ["n1"]})  # a barber in the graph
+    finally:
+        stop.set()
+        thread.join()
+    assert (found.added, found.changed, found.promoted) == (8, 1, {"mule": 8}) and failures == []
+    assert service.current().model != before
+    with pytest.raises(InputError, match="there is no new label"):
+        service.grow({"mule": mules[3:8]})  # asked again by somebody who missed the answer
+    steps = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
+    assert {"do": "label", "nodes": mules[3:8], "class": "mule", "settle": True} in steps
+    other.load()
+    assert "mule" in other.current().session.labels.known and other.current().session.notes == []
+
+
+def test_what_it_grows_by_is_on_the_disk_before_the_work(service, folder, monkeypatch):
+    def killed(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fewnode.serving.service.grow_folder", killed)
+    with pytest.raises(KeyboardInterrupt):
+        service.grow({"mule": MULE})
+    monkeypatch.undo()
+    again = Service(folder)
+    again.load()
+    assert again.current().session.examples() == {"mule": MULE}
+    with pytest.raises(InputError, match="no node 'nobody'"):
+        again.grow({"mule": ["nobody"]})

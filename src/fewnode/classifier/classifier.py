@@ -208,7 +208,7 @@ class FewShotClassifier:
         if stored and method != "vantage":
             raise InputError(f"{method} holds the whole graph in memory; a store is for vantage")
         if len(split.base) < 2 and method != "probe":
-            size = self._least_size()
+            size = self.least_size()
             few = f"fewer than two classes have {size} labelled nodes or more, so there is nothing to train"
             if stored:
                 raise InputError(f"{few} on. Label more nodes, or ask for fewer with min_size=")
@@ -235,9 +235,10 @@ class FewShotClassifier:
 
     def choose_split(self, graph: Graph) -> ClassSplit:
         """The base and validation classes that ``fit`` chooses by size."""
-        return choose_split(graph, self._least_size())
+        return choose_split(graph, self.least_size())
 
-    def _least_size(self) -> int:
+    def least_size(self) -> int:
+        """How many labelled nodes a class needs to be learned from."""
         return max(2, 2 * self.k_shot) if self.min_size is None else self.min_size
 
     def compare(self, method: str = "probe", **options: Any) -> Comparison | None:
@@ -294,7 +295,7 @@ class FewShotClassifier:
                 the new one.
             progress: told what is being done and which part of it is done.
         """
-        graph, least = self._graph(), self._least_size()
+        graph, least = self._graph(), self.least_size()
         if not self.on_fitted_graph or not self.named_classes:
             raise InputError("only the graph that a model was fitted on can grow: load the model without another graph")
         columns = {} if self.source is None else self.source.columns

@@ -204,26 +204,12 @@ def find_nodes(args: argparse.Namespace) -> None:
 
 
 def grow_model(args: argparse.Namespace) -> None:
-    from ..classifier.classifier import check_folder
-    from ..classifier.commands import load_attached
-    from ..store import STORE
+    from ..labelling.session import grow_folder
 
-    started, labels = time.perf_counter(), args.labels
-    if args.out is not None:
-        check_folder(args.out, force=False)
+    started = time.perf_counter()
     where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
-    classifier = load_attached(args.folder, say=say, **where)
-    if labels is None:
-        from ..labelling.journal import Journal
-        from ..labelling.session import LabelSession
-
-        assert classifier.graph is not None
-        journal = Journal(Path(args.folder), classifier.graph.fingerprint, read_only=True)
-        labels = LabelSession(classifier, journal).examples()
-    with StageBar() as learning:
-        found = classifier.grow(labels, progress=learning)
-        kept = classifier.manifest is not None and STORE in classifier.manifest
-        classifier.save(args.out or args.folder, force=args.out is None, data=kept, progress=learning)
+    with StageBar() as progress:
+        found = grow_folder(args.folder, args.labels, args.out, progress=progress, say=say, **where)
     document = {"folder": args.out or args.folder, **found._asdict()}
     emit(args, document | {"seconds": round(time.perf_counter() - started, 3)}, "grow")
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from ..errors import InputError
 from ..files import append_line, lock
 
-JOURNAL, LOCK, CUT = "labels.jsonl", "labels.lock", "labels.jsonl.cut"
+JOURNAL, LOCK = "labels.jsonl", "labels.lock"
 
 
 class Journal:
@@ -23,21 +23,18 @@ class Journal:
         self.path = folder / JOURNAL
         self.notes: list[str] = []
         self._lock = None if read_only else _locked(folder, wait)
-        if self._lock is None:
-            lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []  # the next is being written
-            self.entries = [entry for line in lines if (entry := _parsed(line)) is not None and "fewnode" not in entry]
-            return
-        self.announce(None)
         try:
-            self.entries = self._read(folder / CUT)
+            entries = self._read()
+            self.announce(None)
+            if not entries:
+                self.append({"fewnode": "labels", "format": 1, "graph": graph})
+            elif entries[0].get("graph", graph) != graph:
+                told = "the graph has changed since these labels were given; they are kept by the nodes' names"
+                self.notes.append(told)
         except BaseException:
-            self._lock.close()
+            self.close()
             raise
-        if not self.path.exists() or not self.path.stat().st_size:
-            self.append({"fewnode": "labels", "format": 1, "graph": graph})
-        elif self.entries and self.entries[0].get("graph", graph) != graph:
-            self.notes.append("the graph has changed since these labels were given; they are kept by the nodes' names")
-        self.entries = [entry for entry in self.entries if "fewnode" not in entry]
+        self.entries = [entry for entry in entries if "fewnode" not in entry]
 
     def append(self, entry: dict[str, Any], sync: bool = True) -> None:
         """Write one line; when this returns it is on the disk, and if it fails nothing of it stays."""
@@ -56,26 +53,18 @@ class Journal:
         if self._lock is not None:
             self._lock.close()
 
-    def _read(self, cut: Path) -> list[dict[str, Any]]:
-        if not self.path.exists():
-            return []
-        *lines, tail = self.path.read_bytes().split(b"\n")  # the tail is empty if the last line is whole
-        entries = [_parsed(line) for line in lines]
-        if entries and entries[-1] is None and not tail:
-            tail, entries = lines.pop(), entries[:-1]
-        if None in entries:
-            number = entries.index(None)
-            raise InputError(
-                f"{self.path}, line {number + 1} is damaged: {lines[number][:40]!r}. Repair or delete that line, or "
-                "move the file away to start anew; nothing was changed"
-            )
-        if tail:
-            with cut.open("ab") as file:
-                file.write(tail + b"\n")
-                os.fsync(file.fileno())
-            os.truncate(self.path, sum(len(line) + 1 for line in lines))
-            self.notes.append(f"the last line of {self.path} was cut off; it is kept in {cut.name}")
-        return [entry for entry in entries if entry is not None]
+    def _read(self) -> list[dict[str, Any]]:
+        """The whole lines; what follows them is being written, or its writer was killed and told nobody of it."""
+        lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+        found = []
+        for number, line in enumerate(lines, 1):
+            if (entry := _parsed(line)) is None:
+                raise InputError(
+                    f"{self.path}, line {number} is damaged: {line[:40]!r}. Repair or delete that line, or move the "
+                    "file away to start anew; nothing was changed"
+                )
+            found.append(entry)
+        return found
 
 
 def _parsed(line: bytes | str) -> dict[str, Any] | None:

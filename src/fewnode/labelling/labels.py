@@ -1,9 +1,9 @@
 """The labels of a session: new classes, what each person answered about nodes; every step can be undone."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,10 +42,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
         parts = ("as", self.label), ("to", self.to), ("into", self.into)
         return " ".join([self.do, what, *(f"{word} {name}" for word, name in parts if name)])
 
-    @property
-    def of_classes(self) -> bool:
-        """Whether it is about whole classes."""
-        return self.do in ("class", "rename", "merge", "remove", "describe")
+
+MISSING = Step("none")  # stands for a step that no longer fits: undo must meet its own
 
 
 class Answer(NamedTuple):
@@ -56,15 +54,8 @@ class Answer(NamedTuple):
     text: str = ""
 
 
-@dataclass(frozen=True)
-class Change:
-    """What the step ``step`` makes of the labels: the new ``classes``, descriptions ``about`` classes, and ``answers``
-    by node and person (None: no answer)."""
-
-    step: Step
-    classes: tuple[str, ...]
-    about: Mapping[str, str]
-    answers: Mapping[tuple[str, str], Answer | None]
+Answers = dict[str, dict[str, Answer]]  # by node and person
+Given = Mapping[tuple[str, str], Answer | None]  # by node and person; None takes an answer back
 
 
 @dataclass
@@ -72,8 +63,8 @@ class Labels:
     """New ``classes`` in the order they were named, what they are ``about``, and ``answers`` of people by node.
 
     Nodes can also be given to the ``known`` classes and to ``other``, but not to known classes that are too ``small``
-    to be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` holds the changes that
-    take the steps back, ``undone`` the steps that can be done again.
+    to be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` are the steps that led
+    here from ``start`` (classes, what they are about, answers), ``undone`` those that can be done again.
     """
 
     known: tuple[str, ...] = ()
@@ -81,62 +72,95 @@ class Labels:
     small: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     about: Mapping[str, str] = field(default_factory=dict)
-    answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
-    done: list[Change] = field(default_factory=list)
+    answers: Answers = field(default_factory=dict)
+    done: list[Step] = field(default_factory=list)
     undone: list[Step] = field(default_factory=list)
+    start: tuple[tuple[str, ...], Mapping[str, str], Answers] = ((), {}, {})
 
-    def change(self, step: Step) -> Change:
-        """What a step would change; a wrong step is refused with the reason."""
-        if step.do == "undo":
-            return self._back(step.who)
-        if step.do == "redo":
-            step = _last([one for one in self.undone if one.who == step.who], "redo")
-        made = self._outcome(step)
-        changed = {key: answer for key, answer in made.answers.items() if self._answer(*key) != answer}
-        if made.classes == self.classes and made.about == self.about and not changed:
+    def begin(self) -> None:
+        """Start anew from here: what was done before cannot be undone any more."""
+        self.start, self.done, self.undone = (self.classes, self.about, _copied(self.answers)), [], []
+
+    def after(self, step: Step) -> "Labels":
+        """The labels after a step."""
+        made = replace(self, answers=_copied(self.answers), done=[*self.done], undone=[*self.undone])
+        made.do(step)
+        return made
+
+    def do(self, step: Step) -> None:
+        """Take a step; a wrong one is refused with the reason and changes nothing."""
+        rest = [one for one in self.undone if one.who != step.who]
+        if step.do in ("undo", "redo"):
+            turned = self.done if step.do == "undo" else self.undone
+            at = max((i for i, one in enumerate(turned) if one.who == step.who), default=None)
+            if at is None:
+                raise InputError(f"there is nothing to {step.do}")
+            rest = turned[:at] + turned[at + 1 :]
+            if step.do == "undo":
+                return self._undo(turned[at], rest)
+            step = turned[at]
+        self._take(step)
+        self.done.append(step)
+        self.undone = rest
+
+    def _undo(self, step: Step, others: list[Step]) -> None:
+        """Come here again without a step."""
+        classes, about, answers = self.start
+        made = replace(self, classes=classes, about=about, answers=_copied(answers))
+        for one in others:
+            try:
+                made._take(one, again=True)
+            except InputError as error:
+                raise InputError(f"others have worked with it since ({one}); change that back instead") from error
+        self.classes, self.about, self.answers = made.classes, made.about, made.answers
+        self.done, self.undone = others, [*self.undone, step]
+
+    def _take(self, step: Step, again: bool = False) -> None:
+        """Change classes and answers as a step says; one that is taken ``again`` may change nothing."""
+        classes, about, given = self._outcome(step)
+        changed = {key: answer for key, answer in given.items() if self._answer(*key) != answer}
+        if (classes, about) == (self.classes, self.about) and not changed and not again:
             raise InputError("that changes nothing: it is so already")
-        return replace(made, answers=changed)
-
-    def _back(self, who: str) -> Change:
-        """What takes the last step of a person back; what others have done since stays."""
-        at = _last([i for i, change in enumerate(self.done) if change.step.who == who], "undo")
-        back: Change = self.done[at]
-        later = self.done[at + 1 :]
-        if later and any(change.step.of_classes for change in (back, *later)):
-            raise InputError(
-                f"others have worked since ({later[-1].step}), and classes have changed: change them back instead"
-            )
-        return replace(back, classes=self.classes, about=self.about) if later else back
+        self.classes, self.about = classes, about
+        for (node, person), answer in changed.items():
+            people = self.answers.setdefault(node, {})
+            people.pop(person, None)
+            if answer is not None:
+                people[person] = answer
+            elif not people:
+                del self.answers[node]
 
     def _answer(self, node: str, who: str) -> Answer | None:
         return self.answers.get(node, {}).get(who)
 
-    def _outcome(self, step: Step) -> Change:
+    def _outcome(self, step: Step) -> tuple[tuple[str, ...], Mapping[str, str], Given]:
         """Classes, their descriptions and the answers that a step is about, after it."""
-        one_of("step", step.do, ("class", "label", "take", "skip", "rename", "merge", "remove", "describe"))
         classes, about, text = self.classes, self.about, step.text
+        if step == MISSING:
+            return classes, about, {}
+        one_of("step", step.do, ("class", "label", "take", "skip", "rename", "merge", "remove", "describe"))
         if text is not None and len(text) > 4000:
             raise InputError(f"a text of {len(text):,} letters; write at most 4,000")
         if step.do == "class":
             name = self._fresh(step.name)
-            return Change(step, (*classes, name), {**about, name: text} if text else about, {})
+            return ((*classes, name), {**about, name: text} if text else about, {})
         if step.do == "describe":
             name = one_of("class", step.name.strip(), (*classes, *self.known, self.other))
-            return Change(step, classes, {**about, name: text or ""}, {})
+            return (classes, {**about, name: text or ""}, {})
         if step.do in ("take", "skip", "label"):
             if not step.nodes:
                 raise InputError("no node is selected; choose one or more first")
             keys = [(node, SETTLED if step.settle else step.who) for node in step.nodes]
             if step.do == "take":
-                return Change(step, classes, about, dict.fromkeys([*keys, *((node, SETTLED) for node in step.nodes)]))
+                return (classes, about, dict.fromkeys([*keys, *((node, SETTLED) for node in step.nodes)]))
             if step.do == "skip":
                 free = [key for key in keys if (former := self._answer(*key)) is None or not former.label]
-                return Change(step, classes, about, dict.fromkeys(free, Answer(SKIPPED)))
+                return (classes, about, dict.fromkeys(free, Answer(SKIPPED)))
             name = self._learnable(step.label.strip())
             if name not in (*classes, *self.known, self.other):
                 classes = (*classes, self._fresh(name))
             texts = {key: (self._answer(*key) or Answer("")).text if text is None else text for key in keys}
-            return Change(step, classes, about, {key: Answer(name, step.unsure, texts[key]) for key in keys})
+            return (classes, about, {key: Answer(name, step.unsure, texts[key]) for key in keys})
         if not classes:
             raise InputError("there is no class of your own yet")
         name = one_of("class of your own", step.name.strip(), classes)
@@ -148,14 +172,14 @@ class Labels:
         }
         rest, left = {key: value for key, value in about.items() if key != name}, tuple(c for c in classes if c != name)
         if step.do == "remove":
-            return Change(step, left, rest, dict.fromkeys(members))
+            return (left, rest, dict.fromkeys(members))
         if step.do == "rename":
             to = self._fresh(step.to, besides=name)
             left = tuple(to if c == name else c for c in classes)
             rest |= {to: about[name]} if name in about else {}
         else:
             to = self._learnable(one_of("class", step.into.strip(), (*left, *self.known, self.other)))
-        return Change(step, left, rest, {key: answer._replace(label=to) for key, answer in members.items()})
+        return (left, rest, {key: answer._replace(label=to) for key, answer in members.items()})
 
     def _learnable(self, name: str) -> str:
         if name in self.small:
@@ -177,28 +201,6 @@ class Labels:
             raise InputError(f"there is a class {same!r} already; choose another name, or merge the two")
         return name
 
-    def apply(self, change: Change, kind: str = "") -> None:
-        """Make the change of a step of this ``kind``; after any but "undo" and "redo" its person can redo nothing."""
-        who, back = change.step.who, {key: self._answer(*key) for key in change.answers}
-        former = Change(change.step, self.classes, self.about, back)
-        self.classes, self.about = change.classes, change.about
-        for (node, person), answer in change.answers.items():
-            people = self.answers.setdefault(node, {})
-            people.pop(person, None)
-            if answer is not None:
-                people[person] = answer
-            elif not people:
-                del self.answers[node]
-        if kind == "undo":
-            del self.done[max(i for i, one in enumerate(self.done) if one.step.who == who)]
-            self.undone.append(change.step)
-            return
-        self.done.append(former)
-        if kind == "redo":
-            del self.undone[max(i for i, one in enumerate(self.undone) if one.who == who)]
-        else:
-            self.undone = [one for one in self.undone if one.who != who]
-
     @property
     def marks(self) -> dict[str, str | None]:
         """The class of each node that somebody has answered about, ``SKIPPED``, or None where that is open."""
@@ -214,7 +216,7 @@ class Labels:
 
     def count_answers(self) -> int:
         """The number of steps that gave nodes to a class."""
-        return sum(change.step.do == "label" for change in self.done)
+        return sum(step.do == "label" for step in self.done)
 
 
 def agreed(people: Mapping[str, Answer]) -> str | None:
@@ -228,7 +230,5 @@ def agreed(people: Mapping[str, Answer]) -> str | None:
     return None if others and others[0][1] == votes else best
 
 
-def _last(found: Sequence[Any], what: str) -> Any:
-    if not found:
-        raise InputError(f"there is nothing to {what}")
-    return found[-1]
+def _copied(answers: Answers) -> Answers:
+    return {node: dict(people) for node, people in answers.items()}

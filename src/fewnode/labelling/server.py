@@ -1,8 +1,6 @@
 """The server of the page: who may ask, the addresses, and ``label``."""
 
 import asyncio
-import ipaddress
-import json
 import secrets
 import socket
 import tempfile
@@ -11,71 +9,38 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
 import torch
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from ..classifier.classifier import FewShotClassifier
-from ..classifier.commands import Say, load_attached
-from ..classifier.inputs import find_nodes, name_index, node_name
+from ..classifier.commands import Say
+from ..classifier.inputs import find_nodes, name_index
 from ..errors import InputError, one_of
 from ..files import PathLike, parse_json
-from ..graph import Graph
-from ..store import format_bytes
 from ..tables import write_columns
 from . import exchange
 from .agreement import agreement
-from .journal import Journal
 from .labels import Step
 from .layout import kept_layout
 from .search import Browser
-from .session import LabelSession
-
-try:
-    import h11
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.datastructures import MutableHeaders
-    from starlette.requests import Request
-    from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
-    from starlette.routing import Mount, Route
-    from starlette.staticfiles import StaticFiles
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError as error:
-    raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
+from .session import LabelSession, open_session
+from .web import HEADERS, failed, guarded, is_address, is_loopback, json_response, listening_at, named_host, server_of
 
 Query = Mapping[str, str]
-LARGEST = 8 << 20  # bytes of a step
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'none'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; img-src 'self'"
 )
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    address = _address(host)
-    return host == "localhost" if address is None else address.is_loopback
 
 
 @dataclass
@@ -113,24 +78,13 @@ class Guard:
 
     def protect(self, app: ASGIApp) -> ASGIApp:
         """The application behind the guard: strangers are refused, and every answer gets the headers."""
-
-        async def protected(scope: Scope, receive: Receive, send: Send) -> None:
-            async def send_with_headers(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    policy = " ".join([POLICY, *self.images])
-                    MutableHeaders(scope=message).update({**HEADERS, "Content-Security-Policy": policy})
-                await send(message)
-
-            answer = self._answer(Request(scope)) if scope["type"] == "http" else None
-            await (answer or app)(scope, receive, send_with_headers)
-
-        return protected
+        return guarded(app, self._answer, {**HEADERS, "Content-Security-Policy": " ".join([POLICY, *self.images])})
 
     def _answer(self, request: Request) -> Response | None:
         """The guard's own answer to a request; None if the application may answer."""
-        if not self.knows_host(request.headers.get("host")):
+        if not self.knows_host(named_host(request)):
             return PlainTextResponse("This server answers to its own address only.\n", 421)
-        if not self.knows_origin(request):
+        if not _same_origin(request):
             return PlainTextResponse("Only the page of this server may ask that.\n", 403)
         token = request.query_params.get("token")
         if token in self.tokens:  # exchanged for a cookie: it may be seen in the list of processes or in a history
@@ -147,26 +101,22 @@ class Guard:
         request.scope["who"] = who
         return None if token is None else RedirectResponse("/", 303)  # a link that has been used by this browser
 
-    def knows_host(self, header: str | None) -> bool:
+    def knows_host(self, name: str) -> bool:
         """Any other name for this address comes from a page elsewhere that had its own name resolved to here."""
-        try:
-            parts = urlsplit(f"//{header or ''}")
-            name, port = parts.hostname or "", parts.port or 80
-        except ValueError:
-            return False
-        known = name in ("127.0.0.1", "localhost", "::1", self.host.casefold())
-        return port == self.port and (known or (self.any_address and _address(name) is not None))
+        return is_loopback(name) or name == self.host.casefold() != "" or (self.any_address and is_address(name))
 
-    def knows_origin(self, request: Request) -> bool:
-        """A page from elsewhere says so itself; a step must say where it comes from."""
-        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if origin is None:
-            return request.method in ("GET", "HEAD") and site in (None, "same-origin", "none")
-        return origin == f"http://{request.headers.get('host')}"
+
+def _same_origin(request: Request) -> bool:
+    """A page from elsewhere says so itself; a step must say where it comes from."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if origin is None:
+        return request.method in ("GET", "HEAD") and site in (None, "same-origin", "none")
+    return origin == f"http://{request.headers.get('host')}"
 
 
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 PAGE = Path(__file__).parent / "page"
+FAILURES = (InputError, OSError, HTTPException)
 
 
 class LabelServer:
@@ -197,29 +147,17 @@ class LabelServer:
         return order.astype(np.uint32)
 
     def app(self) -> ASGIApp:
-        api = (
-            "state",
-            "map",
-            "scores",
-            "search",
-            "rows",
-            "node",
-            "why",
-            "suggest",
-            "more",
-            "answers",
-            "columns",
-            "link",
-        )
+        asked = "state map scores search rows node why suggest more answers columns link"
         routes = [
-            *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in api),
+            *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in asked.split()),
             Route("/api/events", lambda _: StreamingResponse(self._versions(), media_type="text/event-stream")),
             Route("/api/step", self._step, methods=["POST"]),
+            Route("/api/grow", _answering(self.grow), methods=["POST"]),
             Route("/api/files/{name}", self._file),
             Route("/", lambda _: FileResponse(PAGE / "index.html")),
             Mount("/page", StaticFiles(directory=PAGE)),
         ]
-        return self.guard.protect(Starlette(routes=routes, exception_handlers={InputError: _failed, OSError: _failed}))
+        return self.guard.protect(Starlette(routes=routes, exception_handlers=dict.fromkeys(FAILURES, failed)))
 
     # --- the whole --------------------------------------------------------------------------------------
 
@@ -236,7 +174,7 @@ class LabelServer:
                 "classes": [self._class(one) for one in session.counts()],
                 "answers": session.labels.count_answers(),
                 "skipped": session.skipped(),
-                "undo": _last_step([change.step for change in session.labels.done], query["who"]),
+                "undo": _last_step(session.labels.done, query["who"]),
                 "redo": _last_step(session.labels.undone, query["who"]),
                 "who": query["who"],
                 "people": self.guard.people,
@@ -246,6 +184,8 @@ class LabelServer:
                 "checked": session.checked(),
                 "learning": session.found is not None,
                 "notes": session.notes,
+                "described": session.described,
+                "growable": session.growable(),
             }
 
     def _class(self, one: dict[str, Any]) -> dict[str, Any]:
@@ -286,12 +226,7 @@ class LabelServer:
     async def _step(self, request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             raise InputError("a step is sent as JSON")
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST:
-                raise InputError("this step names too many nodes at once; do it in parts")
-        return json_response(await run_in_threadpool(self.step, bytes(body), request.scope["who"]))
+        return json_response(await run_in_threadpool(self.step, await request.body(), request.scope["who"]))
 
     def step(self, body: bytes, who: str) -> dict[str, Any]:
         """Do the step of a person in a JSON text; the state after it."""
@@ -299,6 +234,10 @@ class LabelServer:
         nodes = [self.browser.name(i) for i in self._checked(step.ids)]  # a lasso: points by number
         self.session.do(msgspec.structs.replace(step, ids=[], nodes=[*step.nodes, *nodes], who=who))
         return self.state({"who": who})
+
+    def grow(self, query: Query) -> dict[str, Any]:
+        """Learn the answers for good; what that did, and the state after it."""
+        return {"grown": self.session.grow()._asdict(), **self.state(query)}
 
     def _file(self, request: Request) -> Response:
         """Tables, written by the function that the command line uses, or the answers as other programs read them."""
@@ -438,65 +377,9 @@ def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
     return endpoint
 
 
-def json_response(value: Any, status: int = 200) -> Response:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
-
-
 def _last_step(steps: list[Step], who: str) -> str | None:
     """The step of a person that undo or redo would turn, in a few words."""
     return next((str(step) for step in reversed(steps) if step.who == who), None)
-
-
-def _failed(request: Request, error: Exception) -> Response:
-    if isinstance(error, InputError):
-        return json_response({"error": str(error)}, 400)
-    return json_response({"error": f"that could not be written: {error}; nothing was changed"}, 507)
-
-
-def open_session(
-    classifier: FewShotClassifier | PathLike,
-    support: PathLike | None = None,
-    say: Say = lambda _: None,
-    memory: int | None = None,
-    twice: float = 0.1,
-) -> LabelSession:
-    """A session with a classifier, or with the one in a folder; its steps are kept in the classifier's folder, if there
-    is one. A new session starts from the examples or answers of the file ``support``; ``memory`` bounds the work on a
-    store, ``twice`` is that of ``LabelSession``."""
-    if not isinstance(classifier, FewShotClassifier):
-        classifier = load_attached(classifier, say=say, memory=memory)
-    if classifier.graph is None:
-        raise InputError("no graph is attached: call attach(graph) first")
-    check_memory(classifier.graph)
-    steps: list[Step] = []
-    if support is not None and Path(support).suffix.lower() in (".json", ".jsonl"):
-        steps = exchange.read(support, classifier.graph)
-    elif support is not None:
-        for name, given in classifier.read_examples(support).items():
-            ids = find_nodes(classifier.graph, given, f"{support}, class {name!r}").tolist()
-            steps.append(Step("label", [node_name(classifier.graph, i) for i in ids], label=name))
-    journal = None if classifier.folder is None else Journal(classifier.folder, classifier.graph.fingerprint)
-    try:
-        return LabelSession(classifier, journal, steps, twice)
-    except BaseException as error:
-        if journal is not None:
-            journal.close()
-        if support is not None and isinstance(error, InputError):
-            raise InputError(f"{support}: {error}") from error
-        raise
-
-
-def check_memory(graph: Graph) -> None:
-    """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
-    # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
-    needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
-    if graph.space is not None and not graph.space.fits(needed, graph.num_nodes):
-        raise InputError(
-            f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give memory= "
-            f"{format_bytes(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a "
-            "table, with `fewnode find` to look for more of them"
-        )
 
 
 def label(
@@ -547,22 +430,6 @@ def label(
     return session
 
 
-class Connection(H11Protocol):
-    """A connection that is closed if a request is only half sent after ``patience`` seconds."""
-
-    patience = 30.0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(self.patience, self._close_half_sent)
-
-    def _close_half_sent(self) -> None:
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            self.transport.close()
-        elif not self.transport.is_closing():
-            self.loop.call_later(self.patience, self._close_half_sent)
-
-
 def _serve(session: LabelSession, guard: Guard, listening: socket.socket, browser: bool, say: Say) -> None:
     folder = session.classifier.folder
     places = kept_layout(session.classifier.coordinates(), folder, say)
@@ -576,19 +443,10 @@ def _serve(session: LabelSession, guard: Guard, listening: socket.socket, browse
     say("Each address works once, for one browser. Every step is kept; stop with Ctrl-C.")
     if browser:
         webbrowser.open(guard.link(guard.people[0]))
-    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, server_header=False)
-    config.timeout_graceful_shutdown = 1
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        server_of(app, grace=1).run(sockets=[listening])
     except KeyboardInterrupt:
         pass  # uvicorn has shut down already
     finally:
         if session.journal is not None:
             session.journal.close()
-
-
-def listening_at(host: str, port: int) -> socket.socket:
-    try:  # from now on a browser waits instead of being refused while the map is drawn
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as error:
-        raise InputError(f"{host}:{port} cannot be listened on ({error}); choose another with port=, or 0") from error

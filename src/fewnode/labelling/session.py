@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,15 +15,21 @@ import torch
 from torch import Tensor
 
 from ..classifier import open_set as opening
-from ..classifier.classifier import FewShotClassifier
+from ..classifier.classifier import FewShotClassifier, Growth, check_folder
+from ..classifier.commands import Say, load_attached
 from ..classifier.explain import Explanation
 from ..classifier.inputs import find_nodes, name_index, natural_order, node_name, sorted_by_name
+from ..classifier.open_set import MEANING
 from ..classifier.predictions import OTHER, Predictions
+from ..classifier.simulation import Progress
 from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError
-from ..files import convert
+from ..files import PathLike, convert
+from ..graph import Graph
+from ..store import STORE, format_bytes
+from . import exchange
 from .journal import Journal
-from .labels import SKIPPED, Change, Labels, Step, agreed
+from .labels import MISSING, SKIPPED, Labels, Step, agreed
 
 
 @dataclass(frozen=True)
@@ -69,48 +76,63 @@ class LabelSession:
         journal: Journal | None = None,
         steps: Sequence[Step] = (),
         twice: float = 0.1,
-        described: bool = False,
     ) -> None:
-        if classifier.graph is None:
-            raise InputError("no graph is attached: call attach(graph) first")
-        self.classifier, self.graph, self.journal = classifier, classifier.graph, journal
-        self.open = bool((self.graph.y >= 0).any())
-        known: tuple[str, ...] = ()
-        self.known_y = torch.full_like(self.graph.y, -1).cpu()
-        if self.open:
-            y, known = classifier.known_labels()
-            self.known_y = y.cpu()
-        small = tuple(name for name in known if classifier.named_classes and name not in classifier.known.names())
-        self.labels = Labels(known, opening.other_name(known) if self.open else OTHER, small)
-        self.notes = [] if journal is None else list(journal.notes)
-        self.points: list[Point] = []
-        self.relearned = 0.0, 0  # how long it took to learn the known classes again, with how many answers
-        self.version, self.lock, self.twice, self.described = 0, threading.RLock(), twice, described
+        self.journal, self.notes = journal, [] if journal is None else list(journal.notes)
+        self.version, self.lock, self.twice = 0, threading.RLock(), twice
         self.handed: dict[str, tuple[float, list[str]]] = {}  # the questions of each person, and when they were asked
-        self.known_issues: dict[str, tuple[str, str]] | None = None
         self._listeners: list[Callable[[int], object]] = []
-        self._replay()
+        known = self._set_classifier(classifier)
+        self.labels = Labels(other=opening.other_name(known) if self.open else OTHER)
+        self._replay(known)
         if steps:
             self._start_from(steps)
         self._learn()
 
-    def _replay(self) -> None:
-        for entry in [] if self.journal is None else self.journal.entries:
+    def _set_classifier(self, classifier: FewShotClassifier) -> tuple[str, ...]:
+        """Take the classifier, of which nothing has been asked yet; the names of its known classes."""
+        if classifier.graph is None:
+            raise InputError("no graph is attached: call attach(graph) first")
+        self.classifier, self.graph = classifier, classifier.graph
+        self.open = bool((self.graph.y >= 0).any())
+        self.described = self.open and MEANING in self.graph.blocks  # texts can be compared with descriptions
+        self.points: list[Point] = []
+        self.relearned = 0.0, 0  # how long it took to learn the known classes again, with how many answers
+        self.known_issues: dict[str, tuple[str, str]] | None = None
+        y, known = classifier.known_labels() if self.open else (torch.full_like(self.graph.y, -1), ())
+        self.known_y = y.cpu()
+        return known
+
+    def _replay(self, known: tuple[str, ...]) -> None:
+        """Do the steps of the journal again. A class that has grown known is a new one until the step that says so."""
+        entries = [] if self.journal is None else self.journal.entries
+        grown = {name for entry in entries if entry.get("do") == "grow" for name in entry.get("names", ())}
+        self._know(tuple(name for name in known if name not in grown))
+        for entry in entries:
             try:
                 if "do" not in entry:
                     self._keep_point(Point(**entry))
+                elif entry["do"] == "grow":
+                    self._know((*self.labels.known, *(name for name in known if name in entry["names"])))
+                    self.labels.begin()
+                    self.points = []
                 else:
-                    step = convert(entry, Step, "the step")
-                    self.labels.apply(self.labels.change(step), step.do)
-            except (InputError, TypeError) as error:  # an empty step in its place: undo must meet the right ones
+                    self.labels.do(convert(entry, Step, "the step"))
+            except (InputError, TypeError, KeyError) as error:
                 self.notes.append(f"a step of the journal no longer fits and is left out ({error})")
-                self.labels.apply(Change(Step("none"), self.labels.classes, self.labels.about, {}))
+                self.labels.done.append(MISSING)
+        self._know(known)
         place = name_index(self.graph, list(self.labels.answers))
         if gone := [node for node in self.labels.answers if node not in place]:
             self.notes.append(
                 f"{len(gone)} nodes that were labelled by hand are no longer in the graph "
                 f"({', '.join(gone[:3])}{', ...' if gone[3:] else ''}): they stay in the journal but are not used"
             )
+
+    def _know(self, known: tuple[str, ...]) -> None:
+        """These classes are the known ones; none of them is new."""
+        named = self.classifier.known.names() if self.classifier.named_classes else known
+        self.labels.known, self.labels.small = known, tuple(name for name in known if name not in named)
+        self.labels.classes = tuple(name for name in self.labels.classes if name not in known)
 
     def _unlabelled(self, nodes: Iterable[str]) -> list[str]:
         """Those of the nodes that are in the graph and have no label of a known class there."""
@@ -121,9 +143,9 @@ class LabelSession:
         if self.labels.done or self.labels.undone:
             self.notes.append("the labels given before are taken up; the support table is not read again")
             return
-        trial = copy.deepcopy(self.labels)
+        trial = self.labels
         for step in steps:  # all of it or nothing: half a table in the journal would hide the other half
-            trial.apply(self._checked(step, trial))
+            trial = self._after(step, trial)
         for step in steps:
             self._write(step)
         self.labels = trial
@@ -141,10 +163,13 @@ class LabelSession:
         """
         step = convert(given, Step, "the step")
         with self.lock:
-            change = self._checked(step, self.labels)
+            labels = self._after(step, self.labels)
             self._write(step)
-            self.labels.apply(change, step.do)
+            self.labels = labels
             self._learn()
+        self._tell()
+
+    def _tell(self) -> None:
         for listener in list(self._listeners):
             listener(self.version)
 
@@ -156,15 +181,18 @@ class LabelSession:
         """Do the step again that was undone last."""
         self.do({"do": "redo"})
 
-    def _checked(self, step: Step, labels: Labels) -> Change:
-        change = labels.change(step)
+    def _after(self, step: Step, labels: Labels) -> Labels:
+        """The labels after a step, which may only be about nodes of the graph."""
+        after = labels.after(step)
+        if self.described and step.text and step.do in ("class", "describe"):
+            self.classifier.encode_texts([step.text])  # refuses what could not be learned
         if step.do not in ("undo", "redo"):
-            ids = find_nodes(self.graph, [node for node, _ in change.answers], "nodes").cpu()  # refuses unknown ones
+            ids = find_nodes(self.graph, step.nodes, "nodes").cpu()  # refuses unknown ones
             labelled = ids[self.known_y[ids] >= 0]
             if step.do == "label" and not step.settle and len(labelled):
-                name, given = node_name(self.graph, int(labelled[0])), self.labels.known[int(self.known_y[labelled[0]])]
+                name, given = node_name(self.graph, int(labelled[0])), labels.known[int(self.known_y[labelled[0]])]
                 raise InputError(f"node {name!r} is labelled {given!r} in the graph; to correct that, say settle")
-        return change
+        return after
 
     def _write(self, step: Step) -> None:
         if self.journal is not None:
@@ -183,17 +211,22 @@ class LabelSession:
             kept = {name: self._unlabelled(nodes) for name, nodes in self.labels.examples().items()}
             return {name: nodes for name, nodes in kept.items() if nodes}
 
+    def descriptions(self) -> dict[str, str]:
+        """What new classes are about, where a text encoder can compare that with the texts of the graph."""
+        about = self.labels.about if self.described else {}
+        return {name: about[name].strip() for name in self.labels.classes if about.get(name, "").strip()}
+
     def skipped(self) -> int:
         return sum(mark == SKIPPED for mark in self.labels.marks.values())
 
     def checked(self) -> dict[str, tuple[int, int]]:
         """Of each class: how many answers to "sure" questions about it there were, and how many of these agreed."""
         found: dict[str, tuple[int, int]] = {}
-        for change in self.labels.done:
-            question, _, name = (change.step.asked or "").partition(" ")
-            if change.step.do == "label" and question == "sure":
+        for step in self.labels.done:
+            question, _, name = (step.asked or "").partition(" ")
+            if step.do == "label" and question == "sure":
                 n, right = found.get(name, (0, 0))
-                found[name] = (n + 1, right + (change.step.label == name))
+                found[name] = (n + 1, right + (step.label == name))
         return found
 
     def labels_table(self) -> dict[str, list[str]]:
@@ -207,9 +240,44 @@ class LabelSession:
             return {"id": ids, "label": [found[node] for node in ids]}
 
     def support_table(self) -> dict[str, list[str]]:
-        """The columns id and label of a support table that leads to the same predictions."""
-        pairs = [(node, name) for name, nodes in self.examples().items() for node in nodes]
-        return {"id": [node for node, _ in pairs], "label": [name for _, name in pairs]}
+        """The columns id, label and, where there are any, description of a support table that leads to the same
+        predictions."""
+        told = self.descriptions()
+        rows = [(node, name, "") for name, nodes in self.examples().items() for node in nodes]
+        rows = [("", name, text) for name, text in told.items()] + rows
+        columns = ("id", "label", "description") if told else ("id", "label")
+        return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
+
+    # --- growing ----------------------------------------------------------------------------------------
+
+    def growable(self) -> tuple[int, dict[str, int]]:
+        """How many answers a new class needs to become a known one, and how many the new classes have."""
+        examples = self.examples()
+        return self.classifier.least_size(), {name: len(examples.get(name, ())) for name in self.labels.classes}
+
+    def answered(self) -> dict[str, list[str]]:
+        """The nodes of every class that people agree on, also of those that have another label in the graph."""
+        place = name_index(self.graph, list(self.labels.answers))
+        found = self.labels.examples()
+        found.pop(self.labels.other, None)
+        return {name: [node for node in nodes if node in place] for name, nodes in found.items()}
+
+    def grow(self, progress: Progress = lambda what, part: None) -> Growth:
+        """Learn the answers for good: classes with enough of them become known, and corrected labels count. The model
+        is saved in its folder; what was done before cannot be undone any more."""
+        with self.lock:
+            labels, classifier = self.answered(), copy.copy(self.classifier)
+        found = classifier.grow(labels, progress=progress)  # takes long: nobody waits for it
+        with self.lock:
+            if (folder := classifier.folder) is not None:
+                save_grown(classifier, found, folder, self.journal, progress)
+                classifier = load_attached(folder)
+            known = self._set_classifier(classifier)
+            self._know(known)
+            self.labels.begin()
+            self._learn()
+        self._tell()
+        return found
 
     # --- predictions ------------------------------------------------------------------------------------
 
@@ -222,10 +290,7 @@ class LabelSession:
         relearn = fully or self.relearned[0] < 1 or about_known > 1.2 * self.relearned[1]
         self.found: Predictions | None = None
         if self.open or len(examples) >= 2:
-            told = {
-                name: text for name, text in self.labels.about.items() if text.strip() and name in self.labels.classes
-            }
-            told = told if self.described and self.open else {}
+            told = self.descriptions()
             how: dict[str, Any] = {"among": "all" if self.open else "new", "descriptions": told, "relearn": relearn}
             task = classifier.adapt(examples, **how).task
             assert task is not None
@@ -317,7 +382,7 @@ class LabelSession:
     def predictions_table(self) -> dict[str, Any]:
         """The columns that ``fewnode predict`` writes with that support table."""
         with self.lock:
-            if self.found is None or not self.examples():
+            if self.found is None or not (self.examples() or self.descriptions()):
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
             self._learn(fully=True)
             nodes = sorted_by_name(self.graph, self.classifier.unlabelled())
@@ -404,3 +469,92 @@ class LabelSession:
         parts = [directions(part) @ wanted for part in free.split(1 << 14)]
         best = torch.cat(parts).topk(min(n, len(free))).indices
         return [node_name(self.graph, i) for i in free[best].tolist()]
+
+
+def save_grown(
+    classifier: FewShotClassifier, found: Growth, folder: PathLike, journal: Journal | None, progress: Progress
+) -> None:
+    """Save a classifier that has grown. The ``journal`` is told first: a kill in between leaves the former model, and
+    there its classes are new ones still."""
+    if journal is not None:
+        journal.append({"do": "grow", "names": list(found.promoted)})
+    kept = classifier.manifest is not None and STORE in classifier.manifest
+    classifier.save(folder, force=True, data=kept, progress=progress)
+
+
+def grow_folder(
+    folder: PathLike,
+    labels: Any = None,
+    out: PathLike | None = None,
+    *,
+    progress: Progress = lambda what, part: None,
+    say: Say = lambda _: None,
+    **where: Any,
+) -> Growth:
+    """Let the model in ``folder`` grow by a table of ``labels``, or by the answers in its journal.
+
+    It is saved in its place, or in the new folder ``out``. ``where`` is as in ``load_attached``.
+    """
+    if out is not None:
+        check_folder(out, force=False)
+    classifier = load_attached(folder, say=say, **where)
+    assert classifier.graph is not None
+    place, mark = Path(folder), classifier.graph.fingerprint
+    if labels is None:
+        labels = LabelSession(copy.copy(classifier), Journal(place, mark, read_only=True)).answered()
+    found = classifier.grow(labels, progress=progress)
+    journal = None if out is not None else Journal(place, mark, wait=5.0)
+    try:
+        save_grown(classifier, found, out or folder, journal, progress)
+    finally:
+        if journal is not None:
+            journal.close()
+    return found
+
+
+def open_session(
+    classifier: FewShotClassifier | PathLike,
+    support: PathLike | None = None,
+    say: Say = lambda _: None,
+    memory: int | None = None,
+    twice: float = 0.1,
+) -> LabelSession:
+    """A session with a classifier, or with the one in a folder; its steps are kept in the classifier's folder, if there
+    is one. A new session starts from the examples or answers of the file ``support``; ``memory`` bounds the work on a
+    store, ``twice`` is that of ``LabelSession``."""
+    if not isinstance(classifier, FewShotClassifier):
+        classifier = load_attached(classifier, say=say, memory=memory)
+    if classifier.graph is None:
+        raise InputError("no graph is attached: call attach(graph) first")
+    check_memory(classifier.graph)
+    steps: list[Step] = []
+    if support is not None and Path(support).suffix.lower() in (".json", ".jsonl"):
+        steps = exchange.read(support, classifier.graph)
+    elif support is not None:
+        told: dict[str, str] = {}
+        for name, given in classifier.read_examples(support, told).items():
+            ids = find_nodes(classifier.graph, given, f"{support}, class {name!r}").tolist()
+            nodes = [node_name(classifier.graph, i) for i in ids]
+            steps.append(Step("label", nodes, label=name) if nodes else Step("class", name=name))
+        steps += [Step("describe", name=name, text=text) for name, text in told.items()]
+    journal = None if classifier.folder is None else Journal(classifier.folder, classifier.graph.fingerprint)
+    try:
+        return LabelSession(classifier, journal, steps, twice)
+    except BaseException as error:
+        if journal is not None:
+            journal.close()
+        if support is not None and isinstance(error, InputError):
+            raise InputError(f"{support}: {error}") from error
+        raise
+
+
+def check_memory(graph: Graph) -> None:
+    """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
+    # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
+    needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
+    if graph.space is not None and not graph.space.fits(needed, graph.num_nodes):
+        raise InputError(
+            f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give memory= "
+            f"{format_bytes(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a "
+            "table, with `fewnode find` to look for more of them"
+        )

@@ -23,19 +23,17 @@ from ..classifier.commands import Say
 from ..classifier.predictions import Predictions
 from ..errors import InputError
 from ..files import PathLike, readable
-from ..labelling.server import HEADERS, Connection, is_loopback, json_response, listening_at
+from ..labelling.web import failed, guarded, is_loopback, json_response, listening_at, named_host, server_of
 from .service import NotReady, Served, Service
 
 try:
     import anyio
-    import uvicorn
     from fastapi import FastAPI, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import HTMLResponse
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
     from prometheus_client.multiprocess import MultiProcessCollector
     from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-    from starlette.datastructures import MutableHeaders
     from starlette.exceptions import HTTPException
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
@@ -45,7 +43,7 @@ except ImportError as error:
 Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]
 Cell = Text | int | float | bool | None
 THREADS = 4  # that answer requests at the same time
-STATUS: dict[type[Exception], int] = {InputError: 400, NotReady: 503, OSError: 507}
+GROW = "/v1/grow"
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,14 @@ class NewClass(BaseModel):
     description: Text = Field("", max_length=4000, description="for models whose texts were read by a text encoder")
 
 
+class Labels(BaseModel):
+    """Labels to learn beside those that were given before: nodes by class. One that the graph gives otherwise is
+    corrected."""
+
+    model_config = ConfigDict(extra="forbid")
+    labels: dict[Text, list[Text | int]] = Field({}, description="ids of nodes of the graph, by class")
+
+
 class Prediction(BaseModel):
     id: str
     label: str
@@ -112,6 +118,17 @@ class ClassRow(BaseModel):
 class Classes(BaseModel):
     model: str
     classes: list[ClassRow]
+
+
+class Grown(BaseModel):
+    """How many nodes have a label now, and how many another one; the classes that have become known, and those that
+    have too few labels yet, with their numbers of labels; and the version of the ``model``."""
+
+    model: str
+    added: int
+    changed: int
+    promoted: dict[str, int]
+    waiting: dict[str, int]
 
 
 class Found(BaseModel):
@@ -174,6 +191,14 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
         """Remove a new class and its examples."""
         return _classes(service.change({"do": "remove", "name": name}))
 
+    @app.post(GROW, response_model=Grown)
+    def grow(given: Labels) -> Response:
+        """Learn labels for good: classes with enough of them become known. The answer comes when the grown model
+        answers, which may take a minute or more and has no limit of time; predictions go on meanwhile."""
+        labels = {name: [str(node) for node in nodes] for name, nodes in given.labels.items()}
+        found = service.grow(labels)._asdict()
+        return json_response({"model": service.current().model, **found})
+
     @app.get("/v1/find", response_model=Found)
     def find(
         label: Annotated[str | None, Query(alias="class", description="by default the only new one")] = None,
@@ -215,9 +240,10 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
         page = jinja2.Environment(autoescape=True).from_string(template).render(openapi=app.openapi())
         return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
 
-    for kind in (RequestValidationError, HTTPException, Exception, *STATUS):
-        app.add_exception_handler(kind, _failed)
-    return _guarded(app, count, limits, token)
+    for kind in (HTTPException, Exception, InputError, OSError):
+        app.add_exception_handler(kind, failed)
+    app.add_exception_handler(RequestValidationError, _misshapen)
+    return _limited(guarded(app, lambda request: _refusal(request, token), body=limits.body), count, limits)
 
 
 def _rows(found: Predictions, asked: Asked) -> list[dict[str, Any]]:
@@ -234,16 +260,10 @@ def _classes(served: Served) -> Response:
     return json_response({"model": served.model, "classes": served.session.counts()})
 
 
-def _failed(request: Request, error: Exception) -> Response:
-    told, status = str(error), next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-    if isinstance(error, HTTPException):
-        told, status = str(error.detail), error.status_code
-    elif isinstance(error, RequestValidationError):
-        first, status = error.errors()[0], 422
-        told = ": ".join(filter(None, [".".join(map(str, first["loc"][1:])), first["msg"]]))
-    elif status == 500:
-        told = f"the service failed ({type(error).__name__}); its log says where"
-    return json_response({"error": told}, status)
+def _misshapen(request: Request, error: Any) -> Response:
+    first = error.errors()[0]
+    told = ": ".join(filter(None, [".".join(map(str, first["loc"][1:])), first["msg"]]))
+    return json_response({"error": told}, 422)
 
 
 # --- who may ask, and how much ----------------------------------------------------------------------------------------
@@ -268,43 +288,31 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-def _guarded(app: ASGIApp, count: Metrics, limits: Limits, token: str | None) -> ASGIApp:
-    """The application for those who may ask: with limits, and the headers and the count of every answer."""
+def _limited(app: ASGIApp, count: Metrics, limits: Limits) -> ASGIApp:
+    """The application with a limit of time; every answer is counted."""
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await app(scope, receive, send)
-        size, status, started = 0, 0, time.perf_counter()
+        status, started = 0, time.perf_counter()
 
-        async def receive_some() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > limits.body:
-                raise HTTPException(413, f"the request has more than {limits.body:,} bytes; send it in parts")
-            return message
-
-        async def send_more(message: Message) -> None:
+        async def send_noted(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+            status = message.get("status", status)
             await send(message)
 
         try:
-            async with asyncio.timeout(limits.seconds):
-                await (_refusal(Request(scope), token) or app)(scope, receive_some, send_more)
+            async with asyncio.timeout(None if scope["path"] == GROW else limits.seconds):
+                await app(scope, receive, send_noted)
         except TimeoutError:
             if not status:
                 told = f"this took longer than {limits.seconds:g} s and was given up; ask for less, or later"
-                await json_response({"error": told}, 503)(scope, receive, send_more)
+                await json_response({"error": told}, 503)(scope, receive, send_noted)
         finally:
             path = getattr(scope.get("route"), "path", "other")
             count.seconds.labels(scope["method"], path, status).observe(time.perf_counter() - started)
 
-    return guarded
+    return limited
 
 
 def _refusal(request: Request, token: str | None) -> Response | None:
@@ -312,10 +320,10 @@ def _refusal(request: Request, token: str | None) -> Response | None:
     host = request.headers.get("host", "")
     if request.headers.get("origin", f"http://{host}") not in (f"http://{host}", f"https://{host}"):
         return json_response({"error": "a page from elsewhere may not ask this service"}, 403)
-    if request.url.path in ("/healthz", "/readyz"):
+    if request.scope["path"] in ("/healthz", "/readyz"):
         return None
     if token is None:  # only this machine can ask; a name for it comes from a page that had its own resolved to here
-        if is_loopback(request.url.hostname or ""):
+        if is_loopback(named_host(request)):
             return None
         return json_response({"error": f"this service is for this machine; ask at 127.0.0.1, not {host!r:.80}"}, 421)
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -383,10 +391,7 @@ def _token(file: PathLike) -> str:
 
 def _answer(service: Service, limits: Limits, token: str | None, listening: Any) -> None:
     """Answer in this process."""
-    app, stop = application(service, limits, token), threading.Event()
-    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, server_header=False)
-    config.timeout_graceful_shutdown = 5
-    server = uvicorn.Server(config)
+    server, stop = server_of(application(service, limits, token), grace=5), threading.Event()
 
     def watch() -> None:
         service.watch(stop, loaded=_import_encoders)

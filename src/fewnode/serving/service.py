@@ -3,20 +3,18 @@
 import copy
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..classifier.classifier import FewShotClassifier
+from ..classifier.classifier import FewShotClassifier, Growth
 from ..classifier.commands import Say, load_attached
-from ..classifier.open_set import MEANING
 from ..errors import InputError
 from ..files import NAME, PathLike
 from ..labelling.journal import JOURNAL, Journal
-from ..labelling.server import check_memory
-from ..labelling.session import LabelSession
+from ..labelling.session import LabelSession, check_memory, grow_folder
 
 
 @dataclass(frozen=True)
@@ -46,36 +44,40 @@ class Service:
         self.folder, self.say = Path(folder), say
         self.served: Served | None = None
         self.error: Exception | None = None
-        self._lock = threading.Lock()
+        self._lock, self._growing, self._loading = threading.Lock(), threading.Lock(), threading.Lock()
 
-    def load(self) -> None:
-        """Load the model that is in the folder now; until that is done, the one before answers."""
-        model = self._model()
-        classifier = load_attached(self.folder, say=self.say)
-        assert classifier.graph is not None
-        check_memory(classifier.graph)
-        if classifier.graph.space is None and bool((classifier.graph.y >= 0).any()):
-            classifier.open_set_model(inductive=True)  # else the first request would wait for it
-        with self._lock:
-            mark = self._mark()
-            self.served = Served(self._session(classifier), model, mark)
+    def load(self) -> bool:
+        """Load the model that is in the folder now, unless it is served already; until that is done, the one before
+        answers."""
+        with self._loading:
+            model = self._model()
+            if self.served is not None and self.served.model == model:
+                return False
+            classifier = load_attached(self.folder, say=self.say)
+            assert classifier.graph is not None
+            check_memory(classifier.graph)
+            if classifier.graph.space is None and bool((classifier.graph.y >= 0).any()):
+                classifier.open_set_model(inductive=True)  # else the first request would wait for it
+            with self._lock:
+                mark = self._mark()
+                self.served = Served(self._session(classifier), model, mark)
         for note in self.served.session.notes:
             self.say(f"note: {note}")
+        return True
 
     def watch(self, stop: threading.Event, seconds: float = 1.0, loaded: Callable[[], object] = lambda: None) -> None:
         """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone.
         ``loaded`` is called after each."""
-        tried = None if self.served is None else self.served.model
+        failed = None
         while not stop.is_set():
+            there = self._model()
             try:
-                if (there := self._model()) != tried:
-                    tried = there
-                    self.load()
+                if there != failed and self.load():
                     self.say(f"Serving model {there}")
-                    self.error = None
+                    self.error = failed = None
                     loaded()
             except Exception as error:  # whatever is wrong with the new model, the old one is served
-                self.error = error
+                self.error, failed = error, there
                 if self.served is None:
                     return
                 self.say(f"note: the new model is not served ({error}); the one before still is")
@@ -119,11 +121,32 @@ class Service:
         steps += [{"do": "describe", "name": name, "text": description}] if description else []
         return self.change(*steps)
 
+    def grow(self, labels: Mapping[str, list[str]]) -> Growth:
+        """Learn ``labels``, and all that were given before, for good: classes with enough of them become known. They
+        are in the journal before the work begins; when this returns, the grown model is served."""
+        if not self._growing.acquire(blocking=False):
+            raise InputError("the model is growing already; ask again when it has")
+        try:
+            given = self.current().session.labels.marks
+            new = {name: [node for node in nodes if given.get(node) != name] for name, nodes in labels.items()}
+            self.change(
+                *(
+                    {"do": "label", "nodes": nodes, "class": name, "settle": True}
+                    for name, nodes in new.items()
+                    if nodes
+                )
+            )
+            found = grow_folder(self.folder, say=self.say)
+            self.load()
+            return found
+        finally:
+            self._growing.release()
+
     def _session(self, classifier: FewShotClassifier, **opening: Any) -> LabelSession:
         """The classes of the journal, which is only read unless it is to be waited for."""
         assert classifier.graph is not None
         journal = Journal(self.folder, classifier.graph.fingerprint, read_only=not opening, **opening)
-        return LabelSession(copy.copy(classifier), journal, described=MEANING in classifier.graph.blocks)
+        return LabelSession(copy.copy(classifier), journal)
 
     def _model(self) -> str:
         file = self.folder / NAME
@@ -136,5 +159,7 @@ class Service:
         return None
 
 
-class NotReady(Exception):
+class NotReady(InputError):
     """There is no model yet."""
+
+    status = 503

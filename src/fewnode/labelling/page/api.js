@@ -16,6 +16,8 @@ export async function post(step) {
   return (await checked(answer)).json();
 }
 
+export const growNow = async () => (await checked(await fetch("/api/grow", { method: "POST" }))).json();
+
 export async function download(name) {
   const answer = await checked(await fetch(`/api/files/${name}`));
   const address = URL.createObjectURL(await answer.blob());

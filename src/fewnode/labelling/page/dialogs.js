@@ -45,11 +45,29 @@ export function chooseClass(state, title, chosen) { // any class by typing; a na
   draw();
 }
 
-export function nameClass(step) {
+export function nameClass(state, step, more) { // a sentence about it shows its candidates at once, where a text encoder can read it
   const input = el("input", { type: "text", maxlength: "200", placeholder: "What are they called?", "aria-label": "Name of the class", autocomplete: "off" });
   const about = guidelines("");
-  const made = (event) => { event.preventDefault(); close(); step({ do: "class", name: input.value, text: about.value.trim() }); };
-  show(el("h2", {}, "A new class"), el("form", { onsubmit: made }, input, about, el("button", { class: "main" }, "Add")));
+  const made = async (event) => {
+    event.preventDefault();
+    close();
+    const name = input.value.trim(), text = about.value.trim();
+    if (await step({ do: "class", name, text }) && state.described && text) more(name);
+  };
+  show(el("h2", {}, "A new class"),
+    state.described && el("p", { class: "quiet" }, "A sentence that describes it is enough to begin with: its likeliest nodes are shown at once."),
+    el("form", { onsubmit: made }, input, about, el("button", { class: "main" }, "Add")));
+}
+
+export function growMenu(state, grow) { // which classes would become known
+  const [least, counts] = state.growable, names = Object.keys(counts), ready = names.filter((name) => counts[name] >= least), waiting = names.filter((name) => counts[name] < least);
+  const list = (title, some, told) => some.length > 0 && el("div", {}, el("h2", {}, title), el("ul", { class: "list" }, some.map((name) => el("li", {}, user(name), el("span", { class: "about" }, told(name))))));
+  const button = el("button", { class: "main", onclick: async () => { button.disabled = true; button.textContent = "Learning…"; await grow(); close(); } }, "Learn now");
+  show(el("h2", {}, "Learn for good"),
+    el("p", {}, `All answers become labels of the model in its folder. A class with ${least} answers or more becomes a known one. This cannot be undone; answers after it can.`),
+    list("Become known", ready, (name) => `${counts[name]} answers`),
+    list("Stay new", waiting, (name) => `${counts[name]} of ${least} answers`),
+    el("div", { class: "line" }, button));
 }
 
 const guidelines = (text) => el("textarea", { rows: "3", maxlength: "4000", placeholder: "What belongs to it, and what does not (optional)", "aria-label": "Description of the class" }, text);

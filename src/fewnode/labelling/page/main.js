@@ -1,13 +1,13 @@
 // The page: one state from the server, one selection, perhaps a queue of questions.
 import { byId, count, el, toast } from "./dom.js";
-import { get, getBytes, listen, post } from "./api.js";
+import { get, getBytes, growNow, listen, post } from "./api.js";
 import { PointMap } from "./map.js";
 import { handle } from "./hands.js";
 import { drawClasses, verdict } from "./classes.js";
 import { drawChart } from "./chart.js";
 import { comment, drawPanel, drawWhy } from "./panel.js";
 import { startSearch } from "./search.js";
-import { chooseClass, classMenu, filesMenu, isOpen, keysHelp, nameClass, reviewMenu } from "./dialogs.js";
+import { chooseClass, classMenu, filesMenu, growMenu, isOpen, keysHelp, nameClass, reviewMenu } from "./dialogs.js";
 
 const map = new PointMap(byId("points"), byId("marks"));
 let state = { version: 0, classes: [], points: [], notes: [] };
@@ -34,6 +34,9 @@ function drawAll() {
   byId("title").textContent = state.title;
   drawClasses(state, map, { open: openClass, changed: () => { map.recolour(); drawAll(); } });
   byId("verdict").textContent = verdict(state);
+  const [least, counts] = state.growable ?? [0, {}], ready = Object.values(counts).filter((n) => n >= least).length;
+  byId("grow").hidden = !state.open || !state.answers;
+  byId("grow").textContent = ready ? `Learn for good (${ready} ${ready === 1 ? "class" : "classes"})…` : "Learn for good…";
   drawChart(byId("chart"), state.points);
   for (const which of ["undo", "redo"]) {
     byId(which).disabled = !state[which];
@@ -54,9 +57,21 @@ function step(body) { // one after the other, however fast the keys are
       byId("status").textContent = state.learning ? `Learned from it: all ${count(state.nodes)} nodes are up to date after ${((performance.now() - started) / 1000).toFixed(2)} s.` : "Kept. Learning starts with the second class.";
       byId("banner").hidden = true;
       await renew();
-    } catch (error) { toast(error.message, true); } finally { busy--; }
+      return true;
+    } catch (error) { toast(error.message, true); return false; } finally { busy--; }
   });
   return pending;
+}
+
+async function grow() {
+  busy++;
+  byId("status").textContent = "Learning the answers for good; predictions stay as they are meanwhile.";
+  try {
+    const found = await growNow(), known = Object.keys(found.grown.promoted);
+    await refresh(found);
+    byId("status").textContent = `Learned for good: ${count(found.grown.added)} labels more, ${count(found.grown.changed)} corrected${known.length ? `; known now: ${known.join(", ")}` : ""}.`;
+    await renew();
+  } catch (error) { byId("status").textContent = ""; toast(error.message, true); } finally { busy--; }
 }
 
 // --- the selection --------------------------------------------------------------------------------------
@@ -174,9 +189,9 @@ async function many(wanted, also = []) {
   } catch (error) { toast(error.message, true); }
 }
 
-function openClass(index) {
-  classMenu(state, index, { step, ask, more: (name) => many(get(`/api/more?class=${encodeURIComponent(name)}`)), pick: look });
-}
+const more = (name) => many(get(`/api/more?class=${encodeURIComponent(name)}`));
+const openClass = (index) => classMenu(state, index, { step, ask, more, pick: look });
+const newClass = () => nameClass(state, step, more);
 
 const review = () => reviewMenu(state, { step, pick: look }).catch((error) => toast(error.message, true));
 
@@ -240,7 +255,7 @@ handle(map, {
 
 const KEYS = {
   a: () => ask(), c: acts.other, s: acts.skip, t: acts.take, Delete: acts.take, Backspace: acts.take, m: acts.like,
-  u: acts.unsure, r: () => review(), n: () => nameClass(step), l: () => setLasso(!lassoing), f: () => map.fit(), "?": keysHelp, "/": () => byId("words").focus(),
+  u: acts.unsure, r: () => review(), n: newClass, l: () => setLasso(!lassoing), f: () => map.fit(), "?": keysHelp, "/": () => byId("words").focus(),
   Escape: () => { if (lassoing) setLasso(false); else clear(); },
   Enter: () => { // what the button says
     const free = rows.length === 1 && asking?.by !== "open" && (!rows[0].given || asking?.by === "issues"), name = free ? state.classes[rows[0].class]?.name : null;
@@ -270,7 +285,8 @@ document.addEventListener("keydown", (event) => {
 const click = (id, act) => byId(id).addEventListener("click", act);
 click("undo", () => step({ do: "undo" }));
 click("redo", () => step({ do: "redo" }));
-click("add", () => nameClass(step));
+click("add", newClass);
+click("grow", () => growMenu(state, grow));
 click("files", filesMenu);
 click("review", review);
 click("help", keysHelp);

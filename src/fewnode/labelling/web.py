@@ -1,0 +1,134 @@
+"""What the label page and the service share: whom they answer, how much is read, errors as JSON, connections."""
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import InputError
+
+try:
+    import h11
+    import uvicorn
+    from starlette.datastructures import MutableHeaders
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ImportError as error:
+    raise InputError("this needs a few more packages: pip install 'fewnode[label]', or 'fewnode[serve]'") from error
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'",
+}
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is given by its number."""
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return ipaddress.ip_address(host).is_loopback if is_address(host) else host == "localhost"
+
+
+def named_host(request: Request) -> str:
+    """The host that a request asks, without the port; "" if it cannot be read."""
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
+
+
+def failed(request: Request, error: Exception) -> Response:
+    """What is wrong, as JSON; what only the developer understands stays in the log."""
+    told, status = str(error), getattr(error, "status", 400)
+    if isinstance(error, HTTPException):
+        told, status = str(error.detail), error.status_code
+    elif isinstance(error, OSError):
+        told, status = f"that could not be written: {error}; nothing was changed", 507
+    elif not isinstance(error, InputError):
+        told, status = f"the service failed ({type(error).__name__}); its log says where", 500
+    return json_response({"error": told}, status)
+
+
+def guarded(
+    app: ASGIApp,
+    refusal: Callable[[Request], Response | None],
+    headers: Mapping[str, str] = HEADERS,
+    body: int = 8 << 20,
+) -> ASGIApp:
+    """The application for requests without a ``refusal``; every answer gets the ``headers`` that it does not have, and
+    requests of more than ``body`` bytes are refused."""
+
+    async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
+        size = 0
+
+        async def receive_some() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > body:
+                raise HTTPException(413, f"the request has more than {body:,} bytes; send it in parts")
+            return message
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = MutableHeaders(scope=message)
+                for name, value in headers.items():
+                    there.setdefault(name, value)
+            await send(message)
+
+        answer = refusal(Request(scope)) if scope["type"] == "http" else None
+        await (answer or app)(scope, receive_some, send_more)
+
+    return guarded_app
+
+
+class Connection(H11Protocol):
+    """A connection that is closed if a request is only half sent after ``patience`` seconds."""
+
+    patience = 30.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(self.patience, self._close_half_sent)
+
+    def _close_half_sent(self) -> None:
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(self.patience, self._close_half_sent)
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    try:  # from now on a browser waits instead of being refused while the map is drawn
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"{host}:{port} cannot be listened on ({error}); choose another with port=, or 0") from error
+
+
+def server_of(app: ASGIApp, grace: int) -> uvicorn.Server:
+    """A server that gives open requests ``grace`` seconds when it is stopped."""
+    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, server_header=False)
+    config.timeout_graceful_shutdown = grace
+    return uvicorn.Server(config)
