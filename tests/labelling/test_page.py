@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import own_graph
+import text_graph
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.commands import predict_tables
 from fewnode.errors import InputError
@@ -512,3 +513,49 @@ def test_two_people_disagree_and_a_third_settles_it(window, serve, folder):
     assert ann.problems == bob.problems == cid.problems == []
     lines = (folder / "labels.jsonl").read_text()
     assert all(f'"who": "{who}"' in lines for who in ("ann", "bob", "cid"))
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A model of nodes whose texts were read by a text encoder."""
+    folder = tmp_path_factory.mktemp("texts")
+    text_graph.write_tables(folder)
+    encoder = text_graph.write_encoder(folder / "encoder")
+    tables = {"edges": folder / "edges.csv", "nodes": folder / "nodes.csv"}
+    FewShotClassifier("probe", k_shot=3, text_encoder=str(encoder)).fit(**tables).save(folder / "model")
+    return folder / "model"
+
+
+def test_a_sentence_shows_the_candidates_of_a_class_which_is_then_learned_for_good(window, serve, texts, tmp_path):
+    folder, truth = Path(shutil.copytree(texts, tmp_path / "texts")), text_graph.truth()
+    page = window(serve(folder).url)
+    assert "meaning" in page.locator("#words").get_attribute("placeholder")
+    page.keyboard.press("/")
+    page.locator("#words").fill("rowing")  # no text holds this very word
+    page.keyboard.press("Enter")  # before there is an answer
+    page.wait_for_function("() => fewnode.rows.length === 1")
+    assert truth[int(page.evaluate("fewnode.rows[0].name").removeprefix("n"))] == "rowing"
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.locator("#dialog input").fill("boats")
+    page.get_by_label("Description of the class").fill("rowing")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_function("() => fewnode.rows.length === 20")
+    names = page.evaluate("fewnode.rows.map(row => row.name)")
+    assert sum(truth[int(name.removeprefix("n"))] == "rowing" for name in names) >= 15
+    assert examples(page) == {} and page.locator("#grow").is_hidden()
+    with page.expect_download() as saved:
+        page.locator("#files").click()
+        page.get_by_role("button", name="support.csv").click()
+    assert Path(saved.value.path()).read_text() == "id,label,description\n,boats,rowing\n"
+    page.keyboard.press("1")
+    assert examples(page) == {"boats": 20}
+    page.locator("#grow").click()
+    assert "20 answers" in page.locator("dialog").inner_text()
+    page.get_by_role("button", name="Learn now").click()
+    page.wait_for_selector("#known li[data-class=boats]")
+    after_fit(page)
+    assert "known now: boats" in page.locator("#status").inner_text() and page.locator("#undo").is_disabled()
+    assert page.locator("#own li").count() == 0 and page.problems == []
+    again = window(serve(Path(shutil.copytree(folder, tmp_path / "again"))).url)
+    assert again.evaluate("fewnode.state.notes") == [] and again.locator("#known li[data-class=boats]").count() == 1

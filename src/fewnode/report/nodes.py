@@ -75,13 +75,13 @@ class NodeRows:
         return {**row, "title": title, "text": row.get("text") or max(row.values(), key=len, default=title)}
 
     def summary(self, node: int, label: int = -1) -> str:
-        """The longest value beside the title, or the first three features, in one line: of a long text the part with
-        the words that tell the class ``label``."""
+        """The longest text beside the title, or the first three features, in one line: of a long text the part with the
+        words that tell the class ``label``."""
         row, title = self.row(node), self.title(node)
         texts = [value for _, value in row if " ".join(value.split()) != title]
         if not self.columns and len(row) > 1:
             texts = [", ".join(f"{name} {value}" for name, value in row[:3])]
-        text = " ".join(max(texts, key=len, default="").split())
+        text = max((" ".join(text.split()) for text in texts), key=lambda text: (" " in text, len(text)), default="")
         if len(text) <= 160 or self._telling is None or self._words is None or label < 0:
             return text[:160]
         names, worth = self.graph.feature_names or (), self._telling[label]

@@ -89,7 +89,7 @@ export function classMenu(state, index, { step, ask, more, pick }) {
     own && el("form", { onsubmit: (event) => { event.preventDefault(); close(); step({ do: "rename", name: one.name, to: rename.value }); } }, rename, el("button", {}, "Rename")),
     own && el("div", { class: "line" }, "Merge into", into, el("button", { onclick: then(() => step({ do: "merge", name: one.name, into: into.value })) }, "Merge")),
     own && el("div", { class: "line" }, el("button", { onclick: then(() => step({ do: "remove", name: one.name })) }, "Remove the class"), el("span", { class: "quiet" }, "Undo brings it back.")),
-    one.examples.length > 0 && el("div", {}, el("h2", {}, "Shown by you"), el("ul", { class: "list" }, one.examples.slice(0, 60).map((row) =>
+    one.examples.length > 0 && el("div", {}, el("h2", {}, "Shown by you"), el("ul", { class: "list spread scroll" }, one.examples.slice(0, 60).map((row) =>
       el("li", {}, el("button", { class: "plain", onclick: then(() => pick(row.id)) }, user(row.title || row.name)), el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: then(() => step({ do: "take", ids: [row.id] })) }, "take back"))))));
 }
 
@@ -115,8 +115,8 @@ export async function reviewMenu(state, { step, pick }, which = "all") { // ever
     const mine = row.people[state.who], label = el("select", { "aria-label": `Class of ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: label.value, unsure: mine?.unsure ?? false, settle: !mine }) },
       mine ? "" : el("option", { value: "" }, "settle…"), state.classes.map((one) => el("option", { value: one.name, selected: mine?.label === one.name }, one.name)));
     const text = el("input", { type: "text", maxlength: "4000", value: mine?.text ?? "", placeholder: "comment", "aria-label": `Comment on ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: mine.unsure, text: text.value.trim() }) });
-    return el("tr", { "data-node": row.name }, el("td", {}, el("button", { class: "plain user", title: row.name, onclick: () => { close(); pick(row.id); } }, row.title || row.name)),
-      el("td", {}, el("ul", { class: "list" }, said(row.people))), el("td", {}, label), el("td", {}, mine?.label ? text : ""),
+    return el("tr", { "data-node": row.name }, el("td", {}, el("button", { class: "plain user", title: row.name, onclick: () => { close(); pick(row.id); } }, row.title || row.name), el("span", { class: "about user" }, row.about)),
+      el("td", {}, el("ul", { class: "list" }, said(Object.fromEntries(Object.entries(row.people).filter(([who, one]) => who !== state.who || one.unsure))))), el("td", {}, label), el("td", {}, mine?.label ? text : ""),
       el("td", {}, mine?.label ? el("button", { class: "plain", "aria-pressed": String(mine.unsure), onclick: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: !mine.unsure }) }, "not sure") : "",
         mine || row.people["\n"] ? el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: () => again({ do: "take", ids: [row.id] }) }, "take back") : ""));
   };

@@ -96,6 +96,7 @@ async function look(id, keepAsking = false) { // at one node
 
 function select(found) { // several nodes
   asking = null;
+  map.overlay.hits = [];
   if (found.length === 1) { look(found[0].id); return; }
   rows = found;
   node = null;
@@ -136,6 +137,7 @@ function ask(by, label) {
   asking = { by: way, label: rest.join(" ") || null, tag: wanted, queue: [], title: `Asked: ${TITLES[way] ?? wanted}` };
   if ([...byId("by").options].some((option) => option.value === wanted)) byId("by").value = wanted;
   rows = [];
+  map.overlay.hits = [];
   return nextQuestions();
 }
 
@@ -301,6 +303,7 @@ async function start() {
   map.setPoints(new Uint32Array(bytes, 4, n), new Float32Array(bytes, 4 + 4 * n, 2 * n));
   startSearch({ choose: (row) => { map.overlay.hits = []; look(row.id); }, found: (found) => { map.overlay.hits = found.map((row) => row.place); map.draw(); } });
   await refresh();
+  if (state.described) byId("words").placeholder = "Find a node by id, words or meaning  ( / )";
   columns = await get("/api/columns");
   drawFilter();
   listen((version) => {

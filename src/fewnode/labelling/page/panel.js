@@ -95,7 +95,7 @@ function bar(state, label, p) {
 }
 
 export function rowsList(state, rows, acts, drop) {
-  return el("ul", { class: "list" }, rows.map((row) => el("li", {},
+  return el("ul", { class: drop ? "list tall" : "list" }, rows.map((row) => el("li", {},
     el("span", { class: "swatch", color: colourOf(state.classes, row.class), title: state.classes[row.class]?.name ?? "nothing predicted" }),
     el("button", { class: "plain user", title: row.name, onclick: () => acts.pick(row.id) }, headline(row)),
     el("span", { class: "about user" }, row.about),

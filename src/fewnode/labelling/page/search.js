@@ -4,7 +4,7 @@ import { get } from "./api.js";
 
 export function startSearch({ choose, found }) {
   const input = byId("words"), list = byId("hits");
-  let rows = [], at = -1, asked = 0, timer = 0;
+  let rows = [], at = -1, shown = "", running = false, hurry = false, timer = 0;
   const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); at = -1; };
   const mark = (next) => {
     at = (next + rows.length) % rows.length;
@@ -27,22 +27,29 @@ export function startSearch({ choose, found }) {
     input.setAttribute("aria-expanded", "true");
     if (rows.length) mark(0);
   };
-  const ask = async () => {
-    const words = input.value.trim(), mine = ++asked;
-    if (!words) { rows = []; close(); found([]); return; }
-    const answer = await get(`/api/search?q=${encodeURIComponent(words)}`);
-    if (mine !== asked) return; // an older answer
-    rows = answer;
-    found(rows);
-    draw();
+  const ask = async () => { // one question at a time: what was typed meanwhile is asked next
+    if (running) return;
+    running = true;
+    try {
+      let words;
+      do {
+        words = input.value.trim();
+        rows = words ? await get(`/api/search?q=${encodeURIComponent(words)}`) : [];
+      } while (words !== input.value.trim());
+      shown = words;
+      found(rows);
+      if (hurry) { take(0); input.blur(); } else if (words && document.activeElement === input) draw(); else close();
+    } finally { running = hurry = false; }
   };
-  input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 60); });
+  input.addEventListener("input", () => { hurry = false; clearTimeout(timer); timer = setTimeout(ask, 120); });
   input.addEventListener("focus", () => { if (input.value) ask(); });
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" && rows.length) mark(at + 1);
     else if (event.key === "ArrowUp" && rows.length) mark(at - 1);
-    else if (event.key === "Enter") { take(Math.max(at, 0)); input.blur(); }
+    else if (event.key === "Enter") {
+      if (shown !== input.value.trim()) { hurry = true; clearTimeout(timer); ask(); } else { take(Math.max(at, 0)); input.blur(); } // Enter may be faster than the answer
+    }
     else if (event.key === "Escape") { if (list.hidden) input.blur(); close(); }
     else return;
     event.preventDefault();
