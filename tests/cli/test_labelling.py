@@ -85,10 +85,13 @@ def test_a_port_that_is_taken(run, folder):
 
 
 def test_without_the_extra_the_message_says_how_to_get_it(run, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "fewnode.labelling.server")
-    code, err, _ = run(folder)
-    assert code == 2 and "pip install 'fewnode[label]'" in err
+    for missing in ("uvicorn", "starlette.applications"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, missing, None)
+            for name in ("server", "web"):
+                without.delitem(sys.modules, f"fewnode.labelling.{name}")
+            code, err, _ = run(folder)
+            assert code == 2 and "pip install 'fewnode[label]'" in err
 
 
 def test_labels_outlive_a_model_that_is_fitted_again(run, folder, home):

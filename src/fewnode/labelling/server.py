@@ -13,14 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say
@@ -35,6 +27,18 @@ from .layout import kept_layout
 from .search import Browser
 from .session import LabelSession, open_session
 from .web import HEADERS, failed, guarded, is_address, is_loopback, json_response, listening_at, named_host, server_of
+
+try:
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import ASGIApp
+except ImportError as error:
+    raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
 
 Query = Mapping[str, str]
 POLICY = (
