@@ -130,6 +130,11 @@ def needed(values: list[float], accuracy: float) -> float | None:
     return None
 
 
+def worth(answers: str) -> str:
+    """How many questions of ours bring the accuracy of so many random ones."""
+    return f"{needed(curve('teach'), curve('random')[STEPS.index(int(answers))]):.1f}"
+
+
 def table() -> str:
     lines = ["| accuracy after ... answers | " + " | ".join(map(str, STEPS)) + " |", "|---" * (len(STEPS) + 1) + "|"]
     for name in (*GRAPHS, None):

@@ -161,6 +161,21 @@ def describe(row: dict[str, Any]) -> str:
     )
 
 
+def table() -> str:
+    """Best validation accuracy / accuracy on novel classes, in percent."""
+    rows = {(row["dataset"], row["settings"]): row for row in read() if "novel" in row and row["seed"] == 0}
+    names = [name for name in dict.fromkeys(settings for _, settings in rows) if (DATASETS[-1], name) in rows]
+    lines = [f"| data set | {' | '.join(names)} |", "|---" + "|---:" * len(names) + "|"]
+    for dataset in DATASETS:
+        found = (rows.get((dataset, name)) for name in names)
+        lines.append(f"| {dataset} | {' | '.join('–' if row is None else _both(row) for row in found)} |")
+    return "\n".join(lines)
+
+
+def _both(row: dict[str, Any]) -> str:
+    return f"{100 * max(accuracy for _, accuracy in row['curve']):.1f} / {100 * row['novel']:.1f}"
+
+
 def figure() -> None:
     """One small panel per data set: printed settings against steadied ones."""
     import matplotlib

@@ -147,6 +147,16 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def gains(graph: str, shots: str) -> str:
+    """From the least to the largest gain over the best floor, over the splits."""
+    found: dict[int, dict[str, float]] = defaultdict(dict)
+    for row in read():
+        if (row["graph"], row["shots"]) == (graph, int(shots)):
+            found[row["split"]][row["what"]] = 100 * row["accuracy"]
+    each = sorted(cell["vantage"] - max(cell[floor] for floor in FLOORS) for cell in found.values())
+    return f"{each[0]:.1f} to {each[-1]:.1f}"
+
+
 def _line(name: str, shots: int, whole: str, gains: Iterable[float]) -> str:
     cells = ["–" if isnan(gain) else f"{gain:+.1f}" for gain in gains]  # a dash: not all rows are there
     return f"| {name} | {shots} | {whole} | " + " | ".join(cells) + " |"

@@ -9,7 +9,9 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 
 from paper_statements import statements
 
@@ -18,7 +20,7 @@ from fewnode.experiments import rows as results
 from fewnode.files import atomic_write
 from fewnode.report.figures import draw_shots
 from fewnode.report.page import all_tables, svg
-from fewnode.report.results import Cell, dataset_title, gather, title
+from fewnode.report.results import Cell, by_problem, dataset_title, gather, title
 from fewnode.report.tables import ResultTable
 
 ROOT = Path(__file__).parents[1]
@@ -44,14 +46,77 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
     """What each name stands for; the unnamed one is README's."""
     cells = gather(rows)
     tables = all_tables(cells)
+    tables["leaderboard"] = [
+        table for table in tables["leaderboard"] if "_10q" in table.name
+    ]  # a figure has the others
+    tables["published"] = [table for table in tables["published"] if "not run here" not in table.note]
     chapters = {name: (lambda group=group: _chapter(group)) for name, group in tables.items()}
     more = {
         "": lambda: _summary(tables["gains"]),
+        "findings": lambda: _findings(cells),
         "missing": lambda: _missing(cells, rows),
         "means": lambda: _means(cells),
         "statements": lambda: statements(cells),
     }
     return more | chapters
+
+
+def _findings(cells: list[Cell]) -> str:
+    """What the leaderboard says, in sentences."""
+    main = [cell for cell in cells if cell.kind == "main" and cell.problem.n_query == 10 and not cell.problem.given]
+    usual = {key: part for key, part in by_problem(main).items() if not key.inductive}
+    plain = {(cell.method, cell.problem): cell for cell in main if not cell.options}
+    ours = {key: plain["vantage", key] for key in usual if ("vantage", key) in plain}
+    behind = {key: max(part, key=_accuracy) for key, part in usual.items() if key in ours}
+    behind = {key: cell for key, cell in behind.items() if cell is not ours[key]}
+    if not ours:
+        return NOTHING
+    told = [f"{dataset_title(key.dataset)} {key.setting} ({cell.title})" for key, cell in sorted(behind.items())]
+    lines = [
+        f"`vantage` has the highest accuracy of all methods in {len(ours) - len(behind)} of {len(ours)} columns"
+        + (f"; not in {', '.join(told)}." if told else ".")
+    ]
+    free = {key: max((c for c in part if c.training_free), key=_accuracy, default=None) for key, part in usual.items()}
+    gains: dict[int, list[float]] = {}
+    for key in ours:
+        if free[key] is not None:
+            gains.setdefault(key.k_shot, []).append(100 * (ours[key].accuracy - free[key].accuracy))
+    means = ", ".join(f"{mean(gains[k]):+.1f} at {k} shot{'s' * (k > 1)}" for k in sorted(gains))
+    lines.append(f"Its mean gain over the best training-free row, which is chosen on the very tasks: {means}.")
+    others = {
+        key: [c for c in part if not c.training_free and c.method != "vantage" and not c.method.startswith("tent")]
+        for key, part in usual.items()
+        if not key.dataset.startswith("planted") and free[key] is not None
+    }
+    ahead = sum(max(map(_accuracy, part)) > _accuracy(free[key]) for key, part in others.items() if part)
+    number = sum(map(bool, others.values()))
+    lines.append(
+        "On real graphs, the best of the other trained methods (TENT's forms apart) is above the best training-free "
+        f"row in {ahead} of {number} columns."
+    )
+    apart = [
+        100 * (cell.accuracy - plain[method, replace(key, inductive=False)].accuracy)
+        for (method, key), cell in plain.items()
+        if method == "vantage" and key.inductive and not key.dataset.startswith("planted")
+    ]
+    if apart:
+        lines.append(
+            f"Trained without the nodes of novel classes (inductive), `vantage` changes by {min(apart):+.1f} to "
+            f"{max(apart):+.1f} points on real graphs."
+        )
+    for method in ("pn", "maml"):
+        pairs = [
+            100 * (cell.accuracy - plain[method, cell.problem].accuracy)
+            for cell in main
+            if cell.method == method and cell.options == {"use_graph": False} and (method, cell.problem) in plain
+        ]
+        if pairs:
+            lines.append(f"Without the graph, `{method}` changes by {min(pairs):+.1f} to {max(pairs):+.1f} points.")
+    return "".join(f"- {line}\n" for line in lines)
+
+
+def _accuracy(cell: Cell) -> float:
+    return cell.accuracy
 
 
 def _chapter(tables: list[ResultTable]) -> str:

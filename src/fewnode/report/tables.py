@@ -244,7 +244,7 @@ def _published(
         for setting, number in zip(source["settings"], numbers, strict=True):
             texts[(title(method, {}),), f"{setting} paper"] = f"{number:.{source['decimals']}f}"
     for cell in cells:
-        if cell.problem.dataset == measured:
+        if cell.problem.dataset == measured and ((cell.title,), f"{source['settings'][0]} paper") in texts:
             setting = f"{cell.problem.n_way}w{cell.problem.k_shot}s"
             texts[(cell.title,), f"{setting} here"] = f"{100 * cell.accuracy:.1f}"
     sides = ("paper", "here") if measured else ("paper",)
