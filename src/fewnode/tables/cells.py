@@ -62,15 +62,13 @@ def date_sql(table: Table, name: str, rows: str = "true") -> str | None:
 
 def number_sql(table: Table, name: str) -> str:
     """SQL for a column of numbers or dates, NULL where it is missing; every other value is refused."""
-    key = (name, table.decimal)
-    if key not in table.cache:
+    if (key := (name, table.decimal)) not in table.cache:
         sql = table.column(name) if table.columns[name] == "number" else _parsed(table, name)
         wrong = f"not isfinite(({sql})::double) or abs({sql}) > 3.4028235e38"
         remedy = f"; write a number, or leave the column out ({option('ignore', name)})"
         table.refuse(name, wrong, "{cell} is not a finite number (as float32)", remedy)
         table.cache[key] = sql
-    found: str = table.cache[key]
-    return found
+    return str(table.cache[key])
 
 
 def _parsed(table: Table, name: str) -> str:

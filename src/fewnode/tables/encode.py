@@ -98,13 +98,11 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
     return {use: columns for use, columns in found.items() if columns}
 
 
-def choose_text_encoder(
-    table: Table, roles: Sequence[Role], encoder: TableEncoder, wanted: str
-) -> tuple[TableEncoder, list[str]]:
+def _choose_text_encoder(table: Table, columns: list[str], wanted: str) -> tuple[TableEncoder, list[str]]:
     """The ``wanted`` text encoder if the table has texts, and what to tell about it: ``words`` for none, ``auto`` for
     what is installed, or a folder or name."""
-    columns = columns_by_use(roles).get("text")
-    if columns is None or wanted == "words":
+    encoder = TableEncoder()
+    if not columns or wanted == "words":
         return encoder, []
     found = find_encoder(wanted)
     if found is None:
@@ -125,15 +123,21 @@ def choose_text_encoder(
     return made, [told, *([] if warning is None else [warning])]
 
 
-def fit_encoder(table: Table, roles: Sequence[Role], encoder: TableEncoder, batch: int | None = None) -> TableEncoder:
-    """Fit what ``encoder`` does not know yet of words, categories and numbers; ``batch`` rows are looked at together,
-    None for all."""
+def fit_encoder(
+    table: Table, roles: Sequence[Role], given: TableEncoder | str, batch: int | None = None
+) -> tuple[TableEncoder, list[str]]:
+    """An encoder of a table, and what to tell about it: with the pretrained encoder of texts that is wanted (``words``
+    for none), or one that is ``given``, of which what it does not know yet of words, categories and numbers is fitted.
+    ``batch`` rows are looked at together, None for all."""
     uses = columns_by_use(roles)
+    encoder, notes = _choose_text_encoder(table, uses.get("text", []), given) if isinstance(given, str) else (given, [])
     if "text" in uses and encoder.words is None:
         encoder = _fit_words(table, uses["text"], encoder, batch)
     known = {name: encoder.categories.get(name) or _categories(table, name) for name in uses.get("category", ())}
     encoder = replace(encoder, categories=known)
-    return _fit_numbers(table, uses["number"], encoder) if "number" in uses and not encoder.fill else encoder
+    if "number" in uses and not encoder.fill:
+        encoder = _fit_numbers(table, uses["number"], encoder)
+    return encoder, notes
 
 
 def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, batch: int | None) -> TableEncoder:

@@ -14,7 +14,7 @@ from scipy import sparse as sp
 from ..errors import InputError, one_of
 from ..files import PathLike, checked_csr, read_npz, readable, reading
 from .cells import number_sql, numbers
-from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
+from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
 from .schema import Role, edge_roles, find_id, flagged, known_roles, named_pair, node_roles, pair_roles, possible_ends
@@ -104,17 +104,13 @@ def read_graph(
     found: dict[str, Any] = {"num_nodes": len(all_nodes.table), "node_names": tuple(all_nodes.names())}
     if listed < len(all_nodes.table):
         found["unlisted"] = np.arange(len(all_nodes.table)) >= listed
-    if title := schema.named("title"):
+    if title := named(schema.nodes, "title"):
         found["node_titles"] = tuple(all_nodes.table.text(title, "titles"))
     found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
     label_table = None if labels is None else read_columns(labels)
     label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
     found |= _labels(schema, label_table, label_roles, all_nodes, notes, multi_label, max_classes)
-    fitted = encoder or TableEncoder()
-    if encoder is None:
-        fitted, told = choose_text_encoder(all_nodes.table, schema.nodes, fitted, str(text_encoder))
-        notes += told
-    fitted = fit_encoder(all_nodes.table, schema.nodes, fitted)
+    fitted, told = fit_encoder(all_nodes.table, schema.nodes, encoder or str(text_encoder))
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
     x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
@@ -122,7 +118,7 @@ def read_graph(
     roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for table in schema.edges for role in table)]
     found |= {"x": x, "feature_names": names, "blocks": blocks}
     table = None if nodes is None else all_nodes.table
-    return GraphTables(found, roles, notes, schema.columns(), fitted, listed, table)
+    return GraphTables(found, roles, notes + told, schema.columns(), fitted, listed, table)
 
 
 def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
@@ -139,6 +135,11 @@ def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int 
     for name in ("text_column", "category_column", "number_column"):
         if nodes is None and columns.get(name):
             raise InputError(f"{name}={columns[name]!r} names a column of the node table, but none is given")
+
+
+def named(roles: Sequence[Role], use: str) -> str | None:
+    """The column for one use."""
+    return next((role.column for role in roles if role.use == use), None)
 
 
 class Nodes(NamedTuple):
@@ -239,7 +240,7 @@ class Schema:
         roles = (
             [] if nodes is None else known_roles(nodes, columns) if again else node_roles(nodes, columns, ends, **how)
         )
-        known = None if nodes is None else partial(nodes.share, _named(roles, "id") or "")
+        known = None if nodes is None else partial(nodes.share, named(roles, "id") or "")
         found: dict[tuple[str, ...], list[Role]] = {}
         for table in edges:
             if tuple(table.columns) not in found:
@@ -248,12 +249,8 @@ class Schema:
 
     def _fits(self) -> bool:
         """Whether most ends of the edges are ids of nodes."""
-        nodes, name = self.node_table, self.named("id") or ""
+        nodes, name = self.node_table, named(self.nodes, "id") or ""
         return nodes is not None and all(nodes.share(name, table.sample(end)) >= 0.5 for table, end in self.ends())
-
-    def named(self, use: str) -> str | None:
-        """The column of the node table for one use."""
-        return _named(self.nodes, use)
 
     def notes(self, nodes: Nodes) -> list[str]:
         """What was unusual about the tables; ``nodes`` are those of the node table."""
@@ -281,7 +278,7 @@ class Schema:
         """The nodes of the node table, each of which needs an id of its own. Rows that are repeated are left out."""
         if self.node_table is None:
             return Nodes(Table.of("the edges", {"id": np.array([], dtype=str)}), "id")
-        table, name = self.node_table, self.named("id") or ""
+        table, name = self.node_table, named(self.nodes, "id") or ""
         check_given(table, name)
         if table.repeated(name):
             table = table.distinct()
@@ -303,7 +300,7 @@ class Schema:
         for table, roles in zip(self.edge_tables, self.edges, strict=True):
             source, target = (table.as_text(role.column) for role in roles[:2])
             weight = "1"  # the edges of a file without weights count one each
-            if (name := _named(roles, "weight")) is not None:
+            if (name := named(roles, "weight")) is not None:
                 weight = f"({number_sql(table, name)})::double"
                 problem = (
                     "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} such rows)"
@@ -322,19 +319,15 @@ class Schema:
         parts = [nodes.table.run(f"{query} order by r").fetchnumpy() for query in self.edges_sql(nodes)]
         source, target, weight = (np.concatenate([part[name] for part in parts]) for name in "stw")
         found: dict[str, Any] = {"edge_index": np.stack([source, target]).astype(np.int64)}
-        if any(_named(roles, "weight") for roles in self.edges):
+        if any(named(roles, "weight") for roles in self.edges):
             found["edge_weight"] = weight.astype(np.float64)
-        types = [_named(roles, "edge type") for roles in self.edges]
+        types = [named(roles, "edge type") for roles in self.edges]
         if type_per_file or any(types):
             cells = [edge_types(*pair, type_per_file) for pair in zip(self.edge_tables, types, strict=True)]
             place = {name: i for i, name in enumerate(sorted({cell for part in cells for cell in part}))}
             found["edge_type"] = np.array([place[cell] for part in cells for cell in part], dtype=np.int64)
             found["edge_type_names"] = tuple(place)
         return found
-
-
-def _named(roles: Sequence[Role], use: str) -> str | None:
-    return next((role.column for role in roles if role.use == use), None)
 
 
 def check_given(table: Table, name: str) -> None:
@@ -411,8 +404,8 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
     if x.shape[1] > rank:
         whole = TruncatedSVD(rank, random_state=0).fit_transform(whole)
     search = NearestNeighbors(n_neighbors=k, metric="cosine", algorithm="brute").fit(whole)
-    others = search.kneighbors(return_distance=False)  # the node itself is none of them
-    return np.stack([np.repeat(np.arange(n), k), others.ravel()]).astype(np.int64)
+    source, target = search.kneighbors_graph().nonzero()  # the node itself is none of its neighbours
+    return np.stack([source, target]).astype(np.int64)
 
 
 def _labels(
@@ -423,7 +416,7 @@ def _labels(
         table, (by, name) = given, (role.column for role in roles)
         rows = nodes.look_up(table, by)
         check_once(table, by, "A node has one label; give each node one row")
-    elif column := schema.named("label"):
+    elif column := named(schema.nodes, "label"):
         table, name, rows = nodes.table, column, np.arange(len(nodes.table))
     else:
         return {}
@@ -501,7 +494,7 @@ class FeatureFile(NamedTuple):
         table = read_columns(path)
         given = [name for name in id_column if name in table.columns]
         rest = [name for name in table.columns if name not in TRIPLES]
-        ends = [] if schema.node_table is None else [(schema.node_table, schema.named("id") or "")]
+        ends = [] if schema.node_table is None else [(schema.node_table, named(schema.nodes, "id") or "")]
         by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
         check_given(table, by)
         x, names = _triples(table) if set(table.columns) == {by, *TRIPLES} else _feature_columns(table, by)

@@ -20,8 +20,8 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import MARK, Manifest, PathLike, lock, remove_work, work_folder, write_json
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
-from .encode import Block, TableEncoder, choose_text_encoder, encode, fit_encoder
-from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array
+from .encode import Block, encode, fit_encoder
+from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array, named
 from .names import option
 from .read import TEXT, Table, connect, is_query, read_columns
 from .schema import GIVEN
@@ -211,12 +211,11 @@ def _write_nodes(
     progress: Progress,
 ) -> dict[str, Any]:
     """Write names, labels and features of all nodes."""
-    table, label, files = nodes.table, schema.named("label"), GrowingArrays(work)
+    table, label, files = nodes.table, named(schema.nodes, "label"), GrowingArrays(work)
     notes, names, width, blocks = list[str](), None, None, dict[str, int]()
     number, classes = ({}, None) if label is None else class_numbers(table, label, notes, multi_label, max_classes)
-    encoder, told = choose_text_encoder(table, schema.nodes, TableEncoder(), text_encoder)
-    encoder, notes = fit_encoder(table, schema.nodes, encoder, batch), notes + told
-    texts = {"name": nodes.by} | ({"title": title} if (title := schema.named("title")) else {})
+    encoder, told = fit_encoder(table, schema.nodes, text_encoder, batch)
+    texts = {"name": nodes.by} | ({"title": title} if (title := named(schema.nodes, "title")) else {})
     for what in texts:
         files.append(f"{what}_ends", np.zeros(1, np.int64))
     array: Any = None if features is None else load_array(features)
@@ -238,7 +237,7 @@ def _write_nodes(
         elif x is not None:
             files.append("features", x)
     files.close()
-    found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes}
+    found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes + told}
     return found | {"encoder": asdict(encoder), "columns": schema.columns()}
 
 

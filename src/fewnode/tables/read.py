@@ -45,6 +45,14 @@ Content = Literal["text", "number", "vectors"]
 Files = Any  # a path, a query, several of them, or a Table
 
 
+def _latin_1(error: Any) -> tuple[str, int]:
+    """The bytes that Windows-1252 lacks."""
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error("latin-1", _latin_1)
+
+
 def connect(file: PathLike = ":memory:", memory: int | None = None, folder: PathLike | None = None) -> Any:
     """A DuckDB database that never downloads anything; what does not fit into ``memory`` bytes goes to ``folder``."""
     settings: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -204,19 +212,15 @@ class Table:
         return [value for (value,) in found]
 
     def share(self, name: str, values: Sequence[str]) -> float:
-        """The share of ``values`` that the column holds."""
-        query = f"select count(*) from (select unnest(?) v) where v in (select {self.as_text(name)} from {self.sql})"
+        """The share of different ``values`` that the column holds."""
+        text = self.as_text(name)
+        query = f"select count(distinct {text}) from {self.sql} where {text} in (select unnest(?))"
         return self.run(query, [list(values)]).fetchone()[0] / len(values) if values else 0.0
 
     def repeated(self, name: str) -> int:
         """How many rows have a value that another row before them has."""
         (found,) = self.one(f"count(*) - count(distinct {self.as_text(name)})")
         return int(found)
-
-    def holds(self, name: str, value: str) -> bool:
-        """Whether a column holds a value."""
-        query = f"select 1 from {self.sql} where {self.as_text(name)} = ? limit 1"
-        return self.run(query, [value]).fetchone() is not None
 
     def batches(self, size: int | None) -> list[slice]:
         """All rows, some at a time; None for all at once."""
@@ -318,7 +322,7 @@ def _read(path: Any, database: Any, folder: Path) -> Table:
         told = f'the query "{path}" fails', "correct the query, or name a file"
         return _from_sql(database, Path("the query"), f"({path})", *told)
     file = readable(path)
-    kind, quoted = _ending(file), _literal(file)
+    kind, quoted = _ending(file), literal(file)
     if kind in TEXT:
         return _read_text(file, database, folder, *_plain_text(file, folder))
     if kind in PARQUET:
@@ -344,7 +348,8 @@ def _ending(file: Path) -> str:
     return inner.suffix.lower()
 
 
-def _literal(text: Any) -> str:
+def literal(text: Any) -> str:
+    """A text as SQL writes it."""
     return "'" + str(text).replace("'", "''") + "'"
 
 
@@ -432,7 +437,7 @@ def _read_text(file: Path, database: Any, folder: Path, plain: Path, notes: list
 def _csv_source(plain: Path, dialect: _Dialect) -> str:
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(dialect.header)))
     source = (
-        f"read_csv({_literal(plain)}, columns = {{{columns}}}, delim = {_literal(dialect.separator)}, "
+        f"read_csv({literal(plain)}, columns = {{{columns}}}, delim = {literal(dialect.separator)}, "
         f"skip = {dialect.skip}, auto_detect = false, header = false, quote = '\"', escape = '\"', "
         f"max_line_size = {1 << 24}, buffer_size = {1 << 25})"  # a text may be as long as a book
     )
@@ -453,7 +458,8 @@ def _plain_text(file: Path, folder: Path, utf8: bool = True, copy: bool = False)
             if encoding == "utf-8" and suffix not in PACKED and not copy:
                 return file, notes
             stream.seek(0)
-            text = io.TextIOWrapper(stream, encoding, newline=None if copy else "")
+            errors = "latin-1" if encoding == "cp1252" else "strict"
+            text = io.TextIOWrapper(stream, encoding, errors, newline=None if copy else "")
             with plain.open("w", encoding="utf-8", newline="") as out:
                 while part := text.read(1 << 20):
                     out.write(part)
@@ -468,9 +474,9 @@ def _plain_text(file: Path, folder: Path, utf8: bool = True, copy: bool = False)
 def _unpacked_zstd(file: Path, folder: Path) -> Path:
     """Lines of a text in UTF-8, as DuckDB reads them."""
     out = folder / "unpacked"
-    lines = f"read_csv({_literal(file)}, columns = {{line: 'VARCHAR'}}, delim = '\x01', quote = '', escape = '', "
+    lines = f"read_csv({literal(file)}, columns = {{line: 'VARCHAR'}}, delim = '\x01', quote = '', escape = '', "
     lines += "compression = 'zstd', auto_detect = false, header = false)"
-    written = f"{_literal(out)} (format csv, header false, quote '', escape '', delimiter '\x02')"
+    written = f"{literal(out)} (format csv, header false, quote '', escape '', delimiter '\x02')"
     with _reading(f"{file} cannot be read"):
         _in_memory(os.getpid()).cursor().execute(f"copy (from {lines}) to {written}")
     return out
@@ -491,15 +497,13 @@ def _find_encoding(file: Path, stream: Any, utf8: bool) -> tuple[str, list[str]]
         if utf8:
             return "utf-8", []
     stream.seek(0)
-    encoding, name, where = "cp1252", "Windows-1252 (Latin-1)", ""
     for number, line in enumerate(stream, 1):
-        if any(byte in line for byte in b"\x81\x8d\x8f\x90\x9d"):  # which Windows-1252 lacks
-            encoding, name = "latin-1", "Latin-1"
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            where = where or f" (line {number}: byte 0x{line[error.start]:02x})"
-    return encoding, [f"{file.name} is not in UTF-8{where}; it was read as {name}"]
+            where = f"line {number}: byte 0x{line[error.start]:02x}"
+            return "cp1252", [f"{file.name} is not in UTF-8 ({where}); it was read as Windows-1252 (Latin-1)"]
+    return "utf-8", []
 
 
 def _find_dialect(file: Path, plain: Path) -> _Dialect:
@@ -559,8 +563,8 @@ def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[int]:
 def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
     """One object in each line; a key that a line lacks is missing there."""
     plain, notes = _plain_text(file, folder)
-    source = f"read_json({_literal(plain)}, format = 'newline_delimited', maximum_depth = 3, sample_size = -1)"
-    objects = f"read_ndjson_objects({_literal(plain)})"
+    source = f"read_json({literal(plain)}, format = 'newline_delimited', maximum_depth = 3, sample_size = -1)"
+    objects = f"read_ndjson_objects({literal(plain)})"
     keys = f"(select unnest(json_keys(json)) k from {objects})"
     counts = f"select count(distinct k), (select count(*) from {objects}) from {keys}"
     try:

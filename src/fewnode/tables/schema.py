@@ -70,22 +70,24 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[tuple[Table, str]
         return short[0], "all differ"
     if len(found or named) > 1:
         raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
-    raise InputError(
-        f"{table.path} has no column 'id' for the node ids, and no other looks like it. Its first row names: "
-        f"{listed(table.columns)}. Say which one it is with {option('id')}; a file without column names needs a first "
-        "row with them"
+    raise none_found(table, "'id' for the node ids", "id")
+
+
+def none_found(table: Table, what: str, *uses: str) -> InputError:
+    """The error that nothing tells which column it is."""
+    return InputError(
+        f"{table.path} has no column {what}, and nothing else looks like it. Its first row names: "
+        f"{listed(table.columns)}. Say which it is with {' and '.join(map(option, uses))}; a file without column names "
+        "needs a first row with them"
     )
 
 
 def _unique(table: Table, name: str) -> bool:
+    """Whether no cell is empty or like another."""
     if table.columns[name] == "vectors":
         return False
-    text = table.as_text(name)
-    for rows in ("rowid < 2000", "true"):  # mostly the first rows tell
-        distinct, total = table.one(f"count(distinct nullif({text}, '')), count(*)", rows)
-        if distinct < total:
-            return False
-    return True
+    cells = f"count(distinct nullif({table.as_text(name)}, '')) = count(*)"
+    return all(table.one(cells, rows)[0] for rows in ("rowid < 2000", "true"))  # mostly the first rows tell
 
 
 def node_roles(
@@ -117,8 +119,9 @@ def node_roles(
     rest = [name for name in table.columns if name not in roles]
     kinds = {name: kind_of(table, name) for name in rest}
     if why != GIVEN and not names.is_id(named):
-        values = [(name, name) for name, kind in kinds.items() if kind == "category"]
-        if any(other.holds(end, named) for other, end in ends) or any(table.holds(*pair) for pair in values):
+        values = [(table, name, name) for name, kind in kinds.items() if kind == "category"]
+        values += [(other, end, named) for other, end in ends]
+        if any(other.share(column, [value]) for other, column, value in values):
             raise no_header(table, f"id,label, or say {option('id', named)} if it has some")
     label = _label_role(table, options, kinds, labelled)
     if label is not None:
@@ -232,14 +235,10 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
 def _same(table: Table, label: str, name: str) -> bool:
     """Whether a column says the same as the label in other words, such as its number: no feature, but the answer."""
     a, b = table.as_text(label), table.as_text(name)
-    for rows in ("rowid < 2000", "true"):  # mostly the first rows tell
-        pairs, distinct, left, right = table.one(
-            f"count(*), count(distinct ({a}, {b})), count(distinct {a}), count(distinct {b})",
-            f"{a} <> '' and not {is_missing(b)} and {rows}",
-        )
-        if pairs < 20 or not distinct == left == right > 1:
-            return False
-    return True
+    pairs, left, right = (f"count(distinct {cells})" for cells in (f"({a}, {b})", a, b))
+    same = f"count(*) >= 20 and {pairs} = {left} and {left} = {right} and {left} > 1"
+    given = f"{a} <> '' and not {is_missing(b)}"
+    return all(table.one(same, f"{given} and {rows}")[0] for rows in ("rowid < 2000", "true"))  # mostly the first tell
 
 
 def _repeats(table: Table, name: str) -> bool:
@@ -247,8 +246,7 @@ def _repeats(table: Table, name: str) -> bool:
     if table.columns[name] == "vectors":
         return False
     text = table.as_text(name)
-    distinct, total = table.one(f"count(distinct {text}), count(*)", f"{text} <> ''")
-    return bool(total < 10 or distinct <= total / 2)
+    return bool(table.one(f"count(*) < 10 or count(distinct {text}) <= count(*) / 2", f"{text} <> ''")[0])
 
 
 def no_header(table: Table, example: str) -> InputError:
@@ -301,10 +299,12 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
         return *pair, "its name"
     if known:
         found = [name for name in rest if known(table.sample(name)) >= 0.5]
+        many = [name for name in rest if len(table.sample(name)) > 0.02 * min(len(table), 2000)]
         if len(found) > 2:  # the few names of edge types may be names of nodes too
-            found = [name for name in found if _many(table, name)] or found
-        if len(found) == 1:  # a table of some of the nodes
-            found = _with_partner(table, found[0], [name for name in rest if name not in asked])
+            found = [name for name in found if name in many] or found
+        if len(found) == 1:  # a table of some of the nodes: the other end has as many different values of the same sort
+            alike = {name for name in many if name not in asked and _numeric(table, name) == _numeric(table, found[0])}
+            found = [name for name in rest if name in alike | {*found}] if len(alike - {*found}) == 1 else found
         if len(found) == 2:
             return found[0], found[1], "holds node ids"
         if len(found) > 2:
@@ -314,24 +314,11 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     ids = [name for name in rest if names.is_id(name)]
     if len(ids) == 2:
         return ids[0], ids[1], "its name"
-    raise InputError(
-        f"{table.path} has no column 'source' and 'target' for the two ends of an edge, and no two others look like "
-        f"them. Its first row names: {listed(table.columns)}. Say which they are with {option('source')} and "
-        f"{option('target')}; a file without column names needs a first row with them"
-    )
+    raise none_found(table, "'source' and 'target' for the two ends of an edge", "source", "target")
 
 
-def _many(table: Table, name: str) -> bool:
-    """Whether a sample has as many different values as one of node ids."""
-    return len(table.sample(name)) > 0.02 * min(len(table), 2000)
-
-
-def _with_partner(table: Table, one: str, rest: Sequence[str]) -> list[str]:
-    """The column of ids and the only other one with as many different values of the same sort, if there is one."""
-    numeric = kind_of(table, one) == "number"
-    others = [name for name in rest if name != one and _many(table, name)]
-    others = [name for name in others if (kind_of(table, name) == "number") == numeric]
-    return [name for name in table.columns if name == one or name in others] if len(others) == 1 else [one]
+def _numeric(table: Table, name: str) -> bool:
+    return kind_of(table, name) == "number"
 
 
 def named_pair(table: Table) -> tuple[str, str] | None:

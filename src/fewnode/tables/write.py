@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import PathLike, atomic_path, atomic_write, check_place, guarded
-from .read import PARQUET, Table, connect
+from .read import PARQUET, Table, connect, literal
 
 TEXT = (".csv", ".tsv", ".txt")
 Write = Callable[[Mapping[str, Any]], None]  # given equally long columns, the same ones each time
@@ -79,8 +79,7 @@ def write_table(table: Table, path: Path) -> None:
     """Write the texts and numbers of a table as Parquet; vectors are left out."""
     plain = [name for name, content in table.columns.items() if content != "vectors"]
     cells = ", ".join(f'{table.places[name]} as "{name.replace(chr(34), chr(34) * 2)}"' for name in plain)
-    quoted = str(path).replace("'", "''")
-    table.run(f"copy (select {cells} from {table.sql} order by rowid) to '{quoted}' (format parquet)")
+    table.run(f"copy (select {cells} from {table.sql} order by rowid) to {literal(path)} (format parquet)")
 
 
 @contextmanager
@@ -98,5 +97,4 @@ def _writing_parquet(out: Path) -> Iterator[Write]:
             database.execute("insert into rows from batch")
 
         yield write
-        quoted = str(out).replace("'", "''")
-        database.execute(f"copy rows to '{quoted}' (format parquet)")
+        database.execute(f"copy rows to {literal(out)} (format parquet)")
