@@ -90,7 +90,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 @contextmanager
 def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[tuple[Path, int]]:
     """A new file or folder beside ``target``, locked: as long as its writer lives nobody sweeps it. Whatever is under
-    its name at the end is removed. If the disk is full, the error names the target."""
+    its name at the end is removed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target)
     while True:
@@ -104,7 +104,20 @@ def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[
         os.close(handle)  # swept before it could be locked
     path = Path(name)
     try:
-        yield path, handle
+        with full_disk(path, target):
+            yield path, handle
+    finally:
+        _remove(path)
+        if handle >= 0:
+            os.close(handle)
+
+
+@contextmanager
+def full_disk(path: Path, target: Path) -> Iterator[None]:
+    """If the disk fills up while ``path`` is written, whichever library meets it, the error names the ``target`` and
+    the bytes."""
+    try:
+        yield
     except Exception as error:
         if getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT) and "No space left" not in str(error):
             raise  # libraries have their own classes for a full disk
@@ -112,10 +125,6 @@ def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[
         free = shutil.disk_usage(target.parent).free
         told = f"No space left on the disk: {size:,} bytes were written, more are needed, {free:,} are free"
         raise OSError(errno.ENOSPC, told, str(target)) from error
-    finally:
-        _remove(path)
-        if handle >= 0:
-            os.close(handle)
 
 
 def _remove(path: Path) -> None:

@@ -1,7 +1,6 @@
 """Arrays larger than memory: a folder of them, blocks of columns, and where the work on them is done."""
 
 import copyreg
-import errno
 import hashlib
 import mmap
 import os
@@ -80,25 +79,13 @@ def default_memory() -> int:
 
 
 def check_disk(folder: Path, needed: int) -> None:
-    """Refuse to begin an array for which the disk has no room."""
+    """Refuse to begin an array for which the disk has too few bytes free."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise InputError(
             f"the disk of {folder} has {format_bytes(free)} free, {format_bytes(needed)} are needed: "
             f"{format_bytes(needed - free)} are missing"
         )
-
-
-@contextmanager
-def full_disk(folder: Path, needed: int) -> Iterator[None]:
-    """Say how much is missing, should the disk fill up while ``needed`` bytes are written."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        check_disk(folder, needed)
-        raise InputError(f"the disk of {folder} became full: make room for {format_bytes(needed)}") from error
 
 
 # Threads
@@ -200,11 +187,31 @@ def _check_hash(path: Path) -> None:
 
 
 class StoredNames(Sequence[str]):
-    """The names of millions of nodes: ``letters`` in UTF-8, the i-th at ``ends[i] : ends[i + 1]``; both may be mapped
-    from disk."""
+    """The names of millions of nodes: ``letters`` in UTF-8, the i-th at ``ends[i] : ends[i + 1]``, and an index to
+    find them by. All may be mapped from disk: processes that read the same files share them. ``arrays`` are these
+    four, or the first two."""
 
-    def __init__(self, ends: np.ndarray, letters: np.ndarray) -> None:
-        self.ends, self.letters = ends, letters
+    def __init__(self, *arrays: np.ndarray) -> None:
+        self.arrays = arrays
+        self.ends, self.letters, *index = map(np.asarray, arrays)  # quicker to look into than np.memmap
+        if index:
+            self.by_hash = index[0], index[1]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], what: str) -> "StoredNames | None":
+        """The names (or titles: ``what``) among the arrays of a store, if there are any."""
+        found = [arrays.get(f"{what}_{part}") for part in ("ends", "letters", "order", "hashes")]
+        return None if found[0] is None else cls(*(part for part in found if part is not None))
+
+    def __reduce__(self) -> Any:
+        return StoredNames, self.arrays
+
+    @cached_property
+    def by_hash(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes in the order of the hashes of their names, and these hashes, ``[N]`` each."""
+        hashes = name_hashes(self)
+        order = np.argsort(hashes, kind="stable")
+        return order, hashes[order]
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -213,7 +220,7 @@ class StoredNames(Sequence[str]):
         """The name of a node, or the names of a range of them."""
         chosen = range(len(self))[at]
         if isinstance(chosen, int):
-            return self[chosen : chosen + 1][0]
+            return self.letters[self.ends[chosen] : self.ends[chosen + 1]].tobytes().decode(errors="replace")
         assert chosen.step == 1
         ends = self.ends[chosen.start : chosen.stop + 1].tolist()
         text = self.letters[ends[0] : ends[-1]].tobytes() if chosen else b""
@@ -228,26 +235,31 @@ class StoredNames(Sequence[str]):
 
     def find(self, names: Iterable[str]) -> dict[str, int]:
         """Where those of the ``names`` are that there are."""
-        wanted = set(names)
-        if len(wanted) > 100:
-            return {name: i for i, name in enumerate(self) if name in wanted}
-        found = ((name, self._place(name.encode())) for name in wanted)
-        return {name: at for name, at in found if at is not None}
+        wanted = list(dict.fromkeys(names))
+        order, hashes = self.by_hash
+        places = (np.searchsorted(hashes, name_hashes(wanted), side).tolist() for side in ("left", "right"))
+        pairs = ((name, order[a:b].tolist()) for name, a, b in zip(wanted, *places, strict=True))
+        return {name: node for name, nodes in pairs for node in nodes if self[node] == name}
 
-    def _place(self, name: bytes) -> int | None:
-        """All names of that length, narrowed down letter by letter."""
-        ends = np.asarray(self.ends)
-        left = np.flatnonzero(ends[1:] - ends[:-1] == len(name))
-        for k in range(len(name) - 1, -1, -1):  # ids differ in their last letters
-            left = left[self.letters[ends[left] + k] == name[k]]
-        return int(left[0]) if len(left) else None
+
+def name_hashes(names: Iterable[str]) -> np.ndarray:
+    """Hashes of names, whole numbers of 63 bits, the same in every program."""
+    digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
+    return (np.frombuffer(b"".join(digests), ">u8") >> 1).astype(np.int64)
 
 
 def name_arrays(names: Sequence[str], what: str = "name") -> dict[str, np.ndarray]:
-    """The two arrays of ``StoredNames``."""
+    """The first two arrays of ``StoredNames``."""
     encoded = [name.encode() for name in names]
     ends = np.concatenate([[0], np.cumsum([len(part) for part in encoded])]).astype(np.int64)
     return {f"{what}_ends": ends, f"{what}_letters": np.frombuffer(b"".join(encoded), np.uint8)}
+
+
+def write_name_index(folder: Path) -> None:
+    """Write the index of the names whose arrays are in a folder beside them."""
+    names = StoredNames(*(read_mapped(folder / f"name_{part}.npy") for part in ("ends", "letters")))
+    for part, array in zip(("order", "hashes"), names.by_hash, strict=True):
+        np.save(folder / f"name_{part}.npy", array, allow_pickle=False)
 
 
 # Stores: folders with the arrays of a graph
@@ -278,12 +290,12 @@ class Facts(msgspec.Struct, frozen=True):
 class Store:
     """The arrays of a store by name, mapped; what is not as it was written is refused."""
 
-    def __init__(self, path: PathLike) -> None:
+    def __init__(self, path: PathLike, manifest: Manifest | None = None) -> None:
         self.folder = _fetched(str(path)) if is_url(path) else Path(absolute(path))
         if not (self.folder / STORE).exists():
             there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
-        self.manifest = Manifest.read(self.folder, REMEDY)
+        self.manifest = manifest or Manifest.read(self.folder, REMEDY)
         with self.manifest.checking(self.folder, STORE, REMEDY) as file:
             self.facts = parse_json(file.read_bytes(), Facts, str(file))
         if self.facts.format != FORMAT:
@@ -368,6 +380,10 @@ class Space:
     maps: list[tuple["ref[np.memmap]", int]] = field(default_factory=list, repr=False)  # open ones, with their inodes
     held: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
+    @property
+    def on_disk(self) -> bool:
+        return self.folder is not None
+
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: not who watches here, nor what is open."""
         return {"folder": self.folder, "memory": self.memory}
@@ -400,6 +416,20 @@ class Space:
                 pieces = list(self.chunks(shape[0], 4 * max(shape[1], width)))
                 for rows, made in zip(pieces, self.results(make, pieces, f"{name}, by chunks of rows"), strict=True):
                     out[rows] = made
+        return self.open(name)
+
+    def by_columns(
+        self, name: str, n: int, blocks: Sequence[slice], make: Callable[[slice], Tensor], what: str
+    ) -> Tensor:
+        """``make(block) [n, columns of the block]`` for all blocks, side by side in single precision."""
+        made = self.results(make, blocks, what)
+        if self.folder is None:
+            return torch.cat(list(made), 1)
+        width = blocks[-1].stop
+        with self.writing(name, (n, width), torch.float32) as out:
+            for block, part in zip(blocks, made, strict=True):
+                for rows in self.rows(n, 4 * width):
+                    out[rows, block] = part[rows]
         return self.open(name)
 
     def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
@@ -456,7 +486,7 @@ class Space:
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         check_disk(target.parent, needed)
-        with atomic_path(target) as temporary, full_disk(target.parent, needed):
+        with atomic_path(target) as temporary:
             yield temporary
             with temporary.open("r+b") as file:
                 file.write(hashlib.file_digest(file, "sha256").digest())
@@ -548,10 +578,10 @@ class Space:
 MEMORY = Space()  # for work on arrays in memory, where nothing is kept under a name
 
 
-def rows_at(x: Tensor, nodes: Tensor, space: Space | None) -> Tensor:
+def rows_at(x: Tensor, nodes: Tensor, space: Space) -> Tensor:
     """``x[nodes]``; where x is on disk, its pages are let go of again, as rows anywhere are on most of them."""
     found = x[nodes]
-    (space or MEMORY).release()
+    space.release()
     return found
 
 
@@ -607,7 +637,7 @@ class Columns:
         """All blocks at once from ``make(rows) [rows, width]``, a chunk of rows at a time."""
         if self.complete():
             return
-        if self.space.folder is None:
+        if not self.space.on_disk:
             self.write(0, self.space.by_rows(self.name, (self.n, self.width), torch.float32, make))
             return
         with ExitStack() as stack:

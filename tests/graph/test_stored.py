@@ -96,7 +96,7 @@ def test_passes_over_features_are_those_in_memory(tmp_path, monkeypatch):
     stored = open_store(tmp_path / "g.store")
     x, space = stored.features, stored.space
     assert torch.allclose(passes.column_means(x, space), graph.x.mean(0), atol=1e-6)
-    for mine, whole in zip(passes.column_spread(x, space), passes.column_spread(graph.x, None), strict=True):
+    for mine, whole in zip(passes.column_spread(x, space), passes.column_spread(graph.x, graph.space), strict=True):
         assert torch.allclose(mine, whole, atol=1e-12)
     v = torch.randn(7, 3)
     for given in (x, stored.features.to_sparse_csr()):
@@ -159,7 +159,8 @@ def test_everything_is_read_again(kind, tmp_path):
     Manifest.write(tmp_path)
     found = read_graph(tmp_path)
     assert found.fingerprint == graph.fingerprint and torch.equal(found.y, graph.y)
-    for name in ("node_names", "class_names", "feature_names", "directed", "self_loops", "duplicates", "space"):
+    assert tuple(found.node_names) == graph.node_names and torch.equal(found.ranks, graph.ranks)
+    for name in ("class_names", "feature_names", "directed", "self_loops", "duplicates", "space"):
         assert getattr(found, name) == getattr(graph, name)
     assert (found.edge_types is None) == (kind not in ("types", "weights"))
     assert found.edge_types is None or found.edge_types.names == graph.edge_types.names

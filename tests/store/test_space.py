@@ -10,7 +10,16 @@ import torch
 
 from fewnode import InputError
 from fewnode import store as spaces
-from fewnode.store import Columns, Space, StoredNames, format_bytes, name_arrays, parsed_memory
+from fewnode.store import (
+    Columns,
+    Space,
+    StoredNames,
+    format_bytes,
+    name_arrays,
+    name_hashes,
+    parsed_memory,
+    write_name_index,
+)
 
 
 def test_an_array_is_there_once_it_is_whole(tmp_path):
@@ -78,10 +87,13 @@ def test_a_disk_that_fills_up_ends_the_work_with_a_message(tmp_path, monkeypatch
 
     space = Space(tmp_path, 1 << 30)
     monkeypatch.setattr(spaces.np, "save", full)
-    with pytest.raises(InputError, match="became full: make room for 40"):
+    with pytest.raises(OSError, match=r"No space left on the disk: .*'.*a\.npy'"):
         space.write("a", torch.ones(10))
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)
-    with pytest.raises(InputError, match="became full: make room for 40"), space.writing("a", (10,), torch.float32):
+    with (
+        pytest.raises(OSError, match=r"No space left on the disk: .*'.*a\.npy'"),
+        space.writing("a", (10,), torch.float32),
+    ):
         pass
     assert not space.has("a")
 
@@ -145,7 +157,7 @@ def test_without_a_folder_arrays_are_held_in_memory():
     assert not matrix.has(0) and not space.held and not space.within("inside").has("x.0-10")
 
 
-def test_names_are_found_without_reading_them_all():
+def test_names_are_found_without_reading_them_all(tmp_path):
     names = ["ann", "bob", "", "a\N{LATIN SMALL LETTER E WITH ACUTE}", "ann2", *(f"n{i}" for i in range(300))]
     arrays = name_arrays(names)
     stored = StoredNames(arrays["name_ends"], arrays["name_letters"])
@@ -154,7 +166,14 @@ def test_names_are_found_without_reading_them_all():
     assert stored.find(names) == {name: i for i, name in enumerate(names)}
     with pytest.raises(IndexError):
         stored[len(names)]
-    assert np.array_equal(arrays["name_ends"][:3], [0, 3, 6])
+    assert np.array_equal(arrays["name_ends"][:3], [0, 3, 6]) and "bob" in stored and "zoe" not in stored
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    write_name_index(tmp_path)
+    mapped = StoredNames.of({path.stem: np.load(path, mmap_mode="r") for path in tmp_path.iterdir()}, "name")
+    assert isinstance(mapped.arrays[3], np.memmap) and mapped.find(names) == stored.find(names)
+    one_hash = StoredNames(*mapped.arrays[:2], np.arange(len(names)), np.full(len(names), name_hashes(["n7"])[0]))
+    assert one_hash.find(["n7", "n8"]) == {"n7": names.index("n7")}  # all others have the same hash
 
 
 def test_arrays_are_on_the_disk_before_they_have_a_name(tmp_path, monkeypatch):

@@ -340,12 +340,13 @@ def unknown_node(graph: Graph, value: Any) -> str:
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
         )
-    close = None if isinstance(graph.node_names, StoredNames) else close_name(str(value), name_index(graph))
+    names = graph.node_names or map(str, range(graph.num_nodes))
+    close = None if graph.space.on_disk else close_name(str(value), names)
     return f"there is no node {value!r} in the graph" + (f"; did you mean {close!r}?" if close else "")
 
 
 def name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
-    """The id of every node by its name; on disk, of those that are wanted."""
+    """The ids of the nodes that are ``wanted``, by name; of every node, where the names are in memory."""
     if isinstance(graph.node_names, StoredNames):
         texts = [str(value) for value in wanted]
         return graph.node_names.find([*texts, *map(unguarded, texts)])
@@ -417,10 +418,9 @@ def read_examples(
             f"examples are {{class: [nodes]}}, or a table with the columns id and label; not {type(given).__name__}"
         )
     table = table_of(given, "examples") if is_frame(given) else read_columns(given)
-    stored = None if graph is None or not isinstance(graph.node_names, StoredNames) else graph.node_names
-    nodes: Collection[str] = stored or (() if graph is None else name_index(graph))
 
     def known_share(values: Sequence[str]) -> float:
+        nodes = {} if graph is None else name_index(graph, values)
         return sum(value in nodes for value in values) / max(1, len(values))
 
     by, label = pair_roles(table, columns or {}, known_share, "Name the two columns id and label")

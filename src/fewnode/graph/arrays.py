@@ -1,6 +1,5 @@
 """Arrays of a graph: checked, sorted into CSR, converted between NumPy, SciPy and torch, cached."""
 
-import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from ..errors import InputError
-from ..store import one_thread
+from ..store import StoredNames, name_hashes, one_thread
 
 # --- Checks on what comes into a graph. Each error names the place, the value and the remedy.
 
@@ -400,8 +399,7 @@ def structural_bytes(nodes: int, arcs: int, rank: int = 128) -> int:
 
 def hash_ranks(names: Iterable[str]) -> Tensor:
     """Ranks of names in the order of their hashes: random, but the same in every program."""
-    digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
-    order = np.argsort(np.frombuffer(b"".join(digests), ">u8"), kind="stable")
+    order = names.by_hash[0] if isinstance(names, StoredNames) else np.argsort(name_hashes(names), kind="stable")
     return torch.from_numpy(np.argsort(order))
 
 

@@ -10,8 +10,20 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import PathLike, reading, whole_folder
-from ..store import REMEDY, Engine, Facts, Progress, Space, Store, StoredNames, default_memory, name_arrays
+from ..files import Manifest, PathLike, reading, whole_folder
+from ..store import (
+    MEMORY,
+    REMEDY,
+    Engine,
+    Facts,
+    Progress,
+    Space,
+    Store,
+    StoredNames,
+    default_memory,
+    name_arrays,
+    write_name_index,
+)
 from .arrays import EdgeTypes, GraphCache, csr_parts, csr_tensor
 from .graph import FINGERPRINT, Graph
 
@@ -22,6 +34,7 @@ def open_store(
     *,
     progress: Progress = lambda what, part: None,
     engine: Engine | None = None,
+    manifest: Manifest | None = None,
 ) -> Graph:
     """The graph of a store, with arrays that are read from disk as they are used. Their hashes are compared first.
 
@@ -29,24 +42,20 @@ def open_store(
         path: the folder that ``save_store`` or ``fewnode import`` wrote; or the URL of a copy in object storage.
         memory: bytes that the program may take to work on it; half of what is free, if not given.
         progress: told what is being done, and which part of it is done.
-        engine: does pieces of the work, such as ``fewnode.cluster.RayPieces``; else they are done here.
+        engine: does pieces of the work, such as ``fewnode.store.RayPieces``; else they are done here.
+        manifest: that of the folder, if it has been read already.
     """
-    store = Store(path)
+    store = Store(path, manifest)
     if memory is None:
         memory = default_memory() if engine is None else engine.memory
-    arrays, space = store.arrays, Space(store.folder, memory, progress, engine)
+    arrays, facts, space = store.arrays, store.facts, Space(store.folder, memory, progress, engine)
     with reading(store.folder, REMEDY):
         parts = {name: space.mapped(array) for name, array in arrays.items()}
-    _check(store.folder, parts, store.facts, space)
-    features = parts.get("features")
-    if store.facts.width is not None:
-        shape = (len(parts["y"]), store.facts.width)
+    _check(store.folder, parts, facts, space)
+    features, types = parts.get("features"), None
+    if facts.width is not None:
+        shape = (len(parts["y"]), facts.width)
         features = csr_tensor(parts["x_indptr"], parts["x_indices"], parts["x_values"], shape)
-    names, titles = (
-        StoredNames(arrays[f"{what}_ends"], arrays[f"{what}_letters"]) if f"{what}_ends" in parts else None
-        for what in ("name", "title")
-    )
-    types, facts = None, store.facts
     if "type_arc" in parts:
         types = EdgeTypes(facts.edge_type_names, parts["type_arc"], parts["type_ids"], parts.get("type_weight"))
     graph = Graph(
@@ -54,8 +63,8 @@ def open_store(
         indices=parts["indices"],
         y=parts["y"].clone(),
         features=features,
-        node_names=names,
-        node_titles=titles,
+        node_names=StoredNames.of(arrays, "name"),
+        node_titles=StoredNames.of(arrays, "title"),
         unlisted=parts["unlisted"].bool() if "unlisted" in parts else None,
         weights=parts.get("weights"),
         edge_types=types,
@@ -66,42 +75,54 @@ def open_store(
     return graph
 
 
-FLOATS = ("features", "x_values", "weights", "type_weight")
-
-
 def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space) -> None:
     """Refuse arrays that are not there, do not fit together or lead outside, before any kernel follows them."""
-    sizes = {name: len(part) if part.ndim else 0 for name, part in parts.items()}
-    n, classes = sizes.get("y", 0), 1 << 20 if facts.class_names is None else len(facts.class_names)
-    rows = dict.fromkeys(("y", "features", "unlisted"), n) | {
-        name: n + 1 for name in parts if name.endswith(("_ends", "indptr"))
+    n, arcs, entries, typed, letters, titles = (
+        len(parts[name]) if name in parts and parts[name].ndim else 0
+        for name in ("y", "indices", "x_indices", "type_arc", "name_letters", "title_letters")
+    )
+    classes, width = 1 << 20 if facts.class_names is None else len(facts.class_names), facts.width or 0
+    # Of each array: its length, its least and its largest value. Pointers ascend from the least to the largest.
+    pointers = {
+        "indptr": (n + 1, 0, arcs),
+        "x_indptr": (n + 1, 0, entries),
+        "name_ends": (n + 1, 0, letters),
+        "title_ends": (n + 1, 0, titles),
     }
-    inside: dict[str, tuple[float, float]] = {
-        "y": (-1, classes - 1),
-        "unlisted": (0, 1),
-        "indices": (0, n - 1),
-        "x_indices": (0, (facts.width or 0) - 1),
+    numbers: dict[str, tuple[int, float, float]] = {
+        "features": (n, -3e38, 3e38),
+        "x_values": (entries, -3e38, 3e38),
+        "weights": (arcs, 1e-16, 1e30),
+        "type_weight": (typed, 1e-16, 1e30),
     }
-    inside |= {"weights": (1e-16, 1e30), "type_weight": (1e-16, 1e30)}
-    inside |= {"type_arc": (0, sizes.get("indices", 0) - 1), "type_ids": (0, len(facts.edge_type_names) - 1)}
-    lists = {"indptr": ("indices", "weights"), "name_ends": ("name_letters",), "title_ends": ("title_letters",)}
-    lists |= {"x_indptr": ("x_indices", "x_values"), "type_arc": ("type_ids", "type_weight")}
+    bounds: dict[str, tuple[int, float, float]] = {
+        "y": (n, -1, classes - 1),
+        "unlisted": (n, 0, 1),
+        "indices": (arcs, 0, n - 1),
+        "x_indices": (entries, 0, width - 1),
+        "type_arc": (typed, 0, arcs - 1),
+        "type_ids": (typed, 0, len(facts.edge_type_names) - 1),
+        "name_letters": (letters, 0, 255),
+        "title_letters": (titles, 0, 255),
+        "name_order": (n, 0, n - 1),
+        "name_hashes": (n, 0, 2**63),
+        **numbers,
+        **pointers,
+    }
     needed = {"y", "indptr", "indices"} | ({"x_indptr", "x_indices", "x_values"} if facts.width is not None else set())
     needed |= {name.replace("_ends", "_letters") for name in parts if name.endswith("_ends")}
-    wrong = sorted(needed - parts.keys()) + ["y"] * (n == 0) + ["x_indices"] * (not 0 <= (facts.width or 0) <= 1 << 24)
-    for name, part in parts.items():
-        kinds = (torch.float32,) if name in FLOATS else (torch.uint8, torch.int32, torch.int64)
-        good = part.ndim == 1 + (name == "features") and part.dtype in kinds
-        good = good and sizes[name] == rows.get(name, sizes[name])
-        low, high = inside.get(name, (-3e38, 3e38))
-        for some in space.rows(len(part), 8 * max(part.numel() // max(n, 1), 1)) if good else ():
+    wrong = sorted(needed - parts.keys()) + ["y"] * (n == 0) + ["x_indices"] * (not 0 <= width <= 1 << 24)
+    for name, (length, low, high) in bounds.items():
+        if (part := parts.get(name)) is None:
+            continue
+        kinds = (torch.float32,) if name in numbers else (torch.uint8, torch.int32, torch.int64)
+        good = part.ndim == 1 + (name == "features") and part.dtype in kinds and len(part) == length
+        for some in space.rows(length, 8 * max(part.numel() // max(n, 1), 1)) if good else ():
             least, most = part[some].aminmax() if part[some].numel() else (low, low)
             good = good and low <= float(least) <= float(most) <= high  # not of NaN
-        total = len(part) if name == "type_arc" else None
-        if good and name in rows and name not in ("y", "features", "unlisted"):
-            good, total = int(part[0]) == 0 and bool((part[1:] >= part[:-1]).all()), int(part[-1])
-        lengths = [sizes[other] for other in lists.get(name, ()) if other in parts]
-        wrong += [name] * (not good or any(length != total for length in lengths))
+        if good and name in pointers:
+            good = int(part[0]) == 0 and int(part[-1]) == high and bool((part[1:] >= part[:-1]).all())
+        wrong += [] if good else [name]
     if wrong:
         raise InputError(
             f"{folder}: the array {wrong[0]} is missing, does not fit the others or leads outside; {REMEDY}"
@@ -126,17 +147,17 @@ def write_graph(graph: Graph, folder: Path) -> None:
     """Write the arrays of a graph into a folder, and what is known of it beside them."""
     for name, array in _arrays(graph).items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    if graph.node_names is not None:
+        write_name_index(folder)
     sparse = graph.features is not None and graph.features.layout == torch.sparse_csr
     facts = {"width": graph.num_features if sparse else None, **{name: getattr(graph, name) for name in _FACTS}}
     Facts.write(folder, facts | ({} if graph.edge_types is None else {"edge_type_names": graph.edge_types.names}))
 
 
-def read_graph(folder: Path) -> Graph:
+def read_graph(folder: Path, manifest: Manifest | None = None) -> Graph:
     """The graph that ``write_graph`` left in a folder, to be worked on in memory. Its arrays are mapped: processes that
     read the same folder share them."""
-    graph = open_store(folder)
-    names, titles = (None if part is None else tuple(part) for part in (graph.node_names, graph.node_titles))
-    return replace(graph, node_names=names, node_titles=titles, space=None, cache=GraphCache())
+    return replace(open_store(folder, manifest=manifest), space=MEMORY, cache=GraphCache())
 
 
 _FACTS = ("self_loops", "duplicates", "class_names", "feature_names", "blocks", "directed")

@@ -1,7 +1,6 @@
 """A user's tables of any length as a store, with bounded memory: DuckDB keeps them in the work folder of the import. An
 import that was killed continues after the last step it finished."""
 
-import errno
 import json
 import os
 import shutil
@@ -18,8 +17,8 @@ from numpy.lib import format as npy
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import MARK, Manifest, PathLike, lock, remove_work, work_folder, write_json
-from ..store import Facts, Progress, check_disk, default_memory, format_bytes, full_disk, name_arrays
+from ..files import MARK, Manifest, PathLike, full_disk, lock, remove_work, work_folder, write_json
+from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
 from .encode import Block, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array, named
 from .names import option
@@ -70,7 +69,7 @@ def import_tables(
     with _work_folder(target) as work:
         given = [path for path in (edges, nodes, features) if path is not None]
         needed = sum(map(_disk, given))
-        with full_disk(work, needed):
+        with full_disk(work, target):
             steps = _Steps.of(
                 work,
                 repr((given, decimal, multi_label, max_classes, text_encoder, sorted(columns.items()), _stats(given))),
@@ -125,16 +124,12 @@ def _work_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _database(work: Path, memory: int) -> Iterator[Any]:
-    """The database of an import; that it needs more memory or disk is told as the user's error."""
+    """The database of an import; that it needs more memory is told as the user's error."""
     try:
         with connect(work / "tables.duckdb", max(256 << 20, memory - (400 << 20)), work / "spilled") as database:
             yield database
     except duckdb.OutOfMemoryException as error:
         raise InputError(f"memory= {format_bytes(memory)} is too little ({error}); give more") from error
-    except duckdb.IOException as error:
-        if "No space left" in str(error):
-            raise OSError(errno.ENOSPC, str(error)) from error
-        raise
 
 
 def _disk(path: PathLike) -> int:
@@ -270,6 +265,7 @@ def write_arcs(
         if weighted:
             files.append("weights", np.asarray(part["w"], np.float32))
     files.close()
+    write_name_index(work)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     np.save(folder / "indptr.npy", indptr.astype(np.int32 if max(total, n) < 2**31 else np.int64))
     return {"self_loops": loops, "duplicates": repeated}
