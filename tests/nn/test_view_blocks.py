@@ -75,7 +75,7 @@ def test_a_reduction_learned_by_rows_spans_the_same(tmp_path):
     save_store(graph, tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store", least(600, 25))
     whole, by_rows = Views(graph.num_features, 64).fit(graph), Views(graph.num_features, 64)
-    by_rows.features._learn(stored, replace(stored.space, memory=0))
+    by_rows.features._learn(replace(stored, space=replace(stored.space, memory=0)))
     span = torch.linalg.svdvals(whole.features.basis.T @ by_rows.features.basis)
     assert span.min() > 0.999 and torch.allclose(whole.features.weakest, by_rows.features.weakest, rtol=1e-3)
 

@@ -24,7 +24,7 @@ from ..graph.stored import read_graph, write_graph
 from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.landmarks import wordless_bytes
-from ..store import MEMORY, STORE, Space, format_bytes, methods_in_one_thread
+from ..store import STORE, Space, format_bytes, methods_in_one_thread
 from ..tables import read_columns
 from ..tables.write import write_table
 from ..tasks import ClassSplit
@@ -202,7 +202,7 @@ class FewShotClassifier:
         graph, inferred = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
         split = self.choose_split(graph) if split is None else split
         self.notes, self.folder, self.manifest = [], None, None
-        method, options, stored = self.method, self.options, graph.space is not None
+        method, options, stored = self.method, self.options, graph.space.on_disk
         if method is None:
             method, options = "vantage", {"steps": 50, **options}
         if stored and method != "vantage":
@@ -246,7 +246,7 @@ class FewShotClassifier:
         be seen; None without validation classes, for the same method, or where the graph is a store."""
         (model, _), graph, split = self._fitted(), self._graph(), self.known.split(self._graph())
         tasks = validation_tasks(graph.y, split, [self.k_shot] * self.n_way)
-        if tasks is None or graph.space is not None or (method == model.card.method and not options):
+        if tasks is None or graph.space.on_disk or (method == model.card.method and not options):
             return None
         other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
         states = {model: self.embedding(), other: inference.embed(other, graph)}
@@ -317,7 +317,7 @@ class FewShotClassifier:
         if not bool((added | changed).any()):
             raise InputError("there is no new label" + (f": a new class needs {least} nodes" if waiting else ""))
         grown, model = replace(graph.with_labels(y), class_names=tuple(names)), None
-        if graph.space is None:
+        if not graph.space.on_disk:
             known_y, classes = opening.known_labels(grown, None)
             with shown(progress) as tell:
                 model = self.open_set_model(tell, inductive=True).grown(grown, known_y, classes, tell)
@@ -352,7 +352,7 @@ class FewShotClassifier:
             saved = self.folder, self.manifest
         if found is None:
             y, classes = self.known_labels()
-            if graph.space is None and saved is not None:
+            if not graph.space.on_disk and saved is not None:
                 found = opening.load(*saved, y, classes)
                 self._same_labels = found is not None
             if found is None:
@@ -441,7 +441,7 @@ class FewShotClassifier:
         is learned of a store stays in it, so there they change nothing."""
         names = [name for name in support.classes[support.n_new :] if name in model.classes]
         more = {node: name for name in names for node in support[name].tolist()}
-        if not more or self._graph().space is not None:
+        if not more or self._graph().space.on_disk:
             return model
         if relearn and (self._taught is None or self._taught[0] != more):
             y = model.y.clone()
@@ -518,7 +518,7 @@ class FewShotClassifier:
         ids = everything if nodes is None else find_nodes(graph, nodes, "nodes to predict")
         parts, done = ids.split(batch_size), 0
         found: Iterable[Tensor] = map(task.probabilities, parts)
-        if graph.space is not None and isinstance(task, OpenSetTask):
+        if graph.space.on_disk and isinstance(task, OpenSetTask):
             found = graph.space.results(_without_unused(task).probabilities, parts, "predictions, by chunks of rows")
         for part, probabilities in zip(parts, found, strict=True):
             done += len(part)
@@ -584,7 +584,7 @@ class FewShotClassifier:
         if not text.strip():
             raise InputError("there is nothing to search for; write a few words")
         (wanted,) = self.encode_texts([text]).to(graph.device)
-        rows = (graph.space or MEMORY).rows(graph.num_nodes, 8 * len(wanted))
+        rows = graph.space.rows(graph.num_nodes, 8 * len(wanted))
         parts = (feature_columns(feature_rows(graph.x, some), columns).to_dense() for some in rows)
         alike = torch.cat([normalize(part, dim=1) @ wanted for part in parts])
         values, nodes = alike.cpu().sort(descending=True, stable=True)
@@ -748,7 +748,7 @@ class FewShotClassifier:
         target = check_folder(folder, force)
         open_set = None
         if self.on_fitted_graph and self.graph is not None and bool((self.graph.y >= 0).any()):
-            in_memory = self.graph.space is None  # what is made of a graph on disk stays in its store
+            in_memory = not self.graph.space.on_disk  # what is made of a graph on disk stays in its store
             made = self.open_set_model(progress, inductive=in_memory)
             open_set = made if in_memory else None
         source = None if self.source is None else self.source.kept()
@@ -758,7 +758,7 @@ class FewShotClassifier:
             checkpoint.write(model, fresh)
             if open_set is not None:
                 opening.save(open_set, fresh)
-            if data and self.on_fitted_graph and self.graph is not None and self.graph.space is None:
+            if data and self.on_fitted_graph and self.graph is not None and not self.graph.space.on_disk:
                 write_graph(self.graph, fresh)
                 if self.source is not None and self.source.table is not None:
                     write_table(read_columns(self.source.table), fresh / NODES)
@@ -798,12 +798,10 @@ class FewShotClassifier:
         made.known, made.schema, made.source = found.classes, found.features, found.source
         made.notes, made.method, made.min_size = found.notes, found.method, found.min_size
         if data and STORE in manifest:
-            kept = [name for name in manifest.files if name.endswith(".npy") or name == NODES]
-            for name in kept:
-                manifest.check(source, name, "fit the model again")
-            if NODES in kept and made.source is not None:
+            if NODES in manifest and made.source is not None:
+                manifest.check(source, NODES, "fit the model again")
                 made.source = replace(made.source, table=source / NODES)
-            made._set_graph(read_graph(source), fitted=True)
+            made._set_graph(read_graph(source, manifest), fitted=True)
         return made
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -852,7 +850,6 @@ class FewShotClassifier:
 def _check_memory(graph: Graph) -> None:
     """Refuse a store that cannot be fitted in its memory, before hours of views; label propagation takes the most."""
     space, n = graph.space, graph.num_nodes
-    assert space is not None
     needed = Space.memory_for(wordless_bytes(n, len(graph.indices)), n)
     if not graph.has_features and space.memory < needed:
         raise InputError(

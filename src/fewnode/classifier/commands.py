@@ -118,7 +118,7 @@ def predict_tables(
     else:
         if nodes_file is None:
             nodes, graph = classifier.unlabelled(), classifier.graph
-            if graph is not None and graph.space is None:  # names on disk are not sorted
+            if graph is not None and not graph.space.on_disk:  # names on disk are not sorted
                 nodes = sorted_by_name(graph, nodes)
         parts = classifier.iter_proba(nodes, progress=progress)
     return write_predictions(classifier, parts, out, force=force, **writing)
@@ -137,7 +137,7 @@ def write_predictions(
 ) -> PredictedTables:
     """Write predictions to the table ``out`` as they come, and sum them up; those of a store are not held in memory."""
     question, counts, kept, rows, closest = classifier.question, Counter[str](), list[Predictions](), 0, (2.0, "")
-    in_memory, expected = classifier.graph is not None and classifier.graph.space is None, list[Counts]()
+    in_memory, expected = classifier.graph is not None and not classifier.graph.space.on_disk, list[Counts]()
     with writing_columns(out, force, raw_cells) as write:
         for part in parts:
             table = part.table(threshold, thresholds, all_probabilities=all_probabilities)

@@ -64,7 +64,7 @@ class FeatureSchema:
         if graph.features.layout == torch.sparse_csr:
             raise InputError("this graph's features are sparse, but the model was fitted on dense columns")
         centre, scale = (torch.tensor(part, device=graph.device) for part in (self.centre, self.scale))
-        if graph.space is not None:
+        if graph.space.on_disk:
             own = graph.with_features(
                 standardised(graph.features, centre, scale, graph.space), graph.feature_names, graph.blocks
             )

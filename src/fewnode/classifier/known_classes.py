@@ -11,7 +11,7 @@ far and near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)`
 ``a`` and the scales of the two regressions are learned on held-out nodes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ PROPAGATION = ((0.1, 10), (0.5, 4))  # restart probability and steps of label pr
 SMOOTHING = 1e-3  # mass of the class prior beside what is propagated to a node
 COPIES = 4  # matrices as wide as a block of classes that label propagation holds in memory
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
+LEARNING = "learning the known classes, by pieces"  # told as progress
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 
 
@@ -47,12 +48,12 @@ class ViewPCA:
 
     @classmethod
     @torch.no_grad()
-    def fit(cls, views: Sequence[Tensor], ranks: Tensor, space: Space | None = None, sample: int = 20_000) -> "ViewPCA":
+    def fit(cls, views: Sequence[Tensor], ranks: Tensor, space: Space = MEMORY, sample: int = 20_000) -> "ViewPCA":
         """The leading components, from a random sample of the nodes. Views of single directions or edge types, which
         follow the six common ones, are left out."""
         views, everyone = views[: len(VIEWS)], torch.arange(len(ranks), device=ranks.device)
         chosen = shuffled(everyone, ranks, torch.Generator().manual_seed(0))[:sample]
-        means = [view.mean(0, dtype=torch.float32) if space is None else column_means(view, space) for view in views]
+        means = [column_means(view, space) for view in views]
         mean = 3 * torch.cat(means)
         rows = 3 * torch.cat([rows_at(view, chosen, space).float() for view in views], 1) - mean
         return cls(mean, torch.linalg.eigh((rows.T @ rows).double())[1][:, -WIDTH:].float())
@@ -66,7 +67,7 @@ class ViewPCA:
             at += view.shape[1]
         return total
 
-    def coordinates(self, views: Sequence[Tensor], space: Space | None) -> Tensor:
+    def coordinates(self, views: Sequence[Tensor], space: Space) -> Tensor:
         """Coordinates ``[N, k]`` of all nodes, rounded to half precision, in which they are saved: a loaded model gives
         the same answers. On disk in half precision where memory is bounded."""
         shape = (len(views[0]), self.components.shape[1])
@@ -74,8 +75,8 @@ class ViewPCA:
         def rows_of(rows: slice) -> Tensor:
             return self.transform([view[rows] for view in views]).half()
 
-        x = (space or MEMORY).by_rows("x", shape, torch.half, rows_of, width=len(self.mean) + 2 * shape[1])
-        return x.float() if space is None else x
+        x = space.by_rows("x", shape, torch.half, rows_of, width=len(self.mean) + 2 * shape[1])
+        return x if space.on_disk else x.float()
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ class HopFeatures:
     def of(cls, graph: Graph, sources: ViewSources) -> "HopFeatures":
         """Features weighted as in the views; dense ones are scaled to a mean length of one."""
         widths = list(graph.blocks.values())
-        while graph.space is None and len(widths) > 1 and widths[-1] <= WIDTH:
+        while not graph.space.on_disk and len(widths) > 1 and widths[-1] <= WIDTH:
             widths.pop()
         wide = sum(widths) or graph.num_features
         if graph.x.layout == torch.sparse_csr:
             return cls(graph, sources.idf, sources.centre, 1.0, wide)
-        squares = column_means(graph.x.square(), graph.space or MEMORY) - sources.centre.square()
+        squares = column_means(graph.x.square(), graph.space) - sources.centre.square()
         return cls(
             graph, sources.idf, sources.centre, float(squares.sum().clamp(min=1e-12).rsqrt()), graph.num_features
         )
@@ -113,9 +114,9 @@ class HopFeatures:
     def times(self, weights: Tensor) -> Tensor:
         """``T W`` of all nodes, ``[N, C]``."""
         x, space = self.graph.x, self.graph.space
-        if space is None and x.layout == torch.sparse_csr:
+        if not space.on_disk and x.layout == torch.sparse_csr:
             return self._weighted() @ weights[: self.wide]
-        parts = (space or MEMORY).rows(len(x), 2 * row_bytes(x))
+        parts = space.rows(len(x), 2 * row_bytes(x))
         return torch.cat([self.own(feature_rows(x, rows), weights) for rows in parts])
 
     def _weighted(self) -> Tensor:
@@ -269,7 +270,7 @@ class KnownClassModel:
         return None if features is None else features.logits(self.hops)
 
     def refit(
-        self, x: Tensor, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, space: Space | None = None
+        self, x: Tensor, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, space: Space = MEMORY
     ) -> "KnownClassModel":
         """The model for other labels, learned from the start: weights that have seen the labels which are missing now
         would be surer than they may be. Penalty, scales and mix stay."""
@@ -288,27 +289,21 @@ class KnownClassModel:
         if nodes is not None:
             terms = self._terms_at(nodes, x, edges, y, features)
             return torch.einsum("t,tnc->nc", self.mix, terms), terms[0]
-        space, shape = _scratch(edges), (len(y), self.weights.shape[1])
+        space = _scratch(edges)
         propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
-        blocks = _blocks(edges, *shape)
-        found = _results(space, partial(propagation.mixed, self.mix), blocks)
-        if space is None:
-            return torch.cat(list(found), 1), propagation.alone
-        with space.writing("logits", shape, torch.float32) as out:
-            for block, part in zip(blocks, found, strict=True):
-                for rows in space.rows(len(y), 4 * shape[1]):
-                    out[rows, block] = part[rows]
-        return space.open("logits"), propagation.alone
+        blocks = space.columns(len(y), self.weights.shape[1], COPIES)
+        return space.by_columns(
+            "logits", len(y), blocks, partial(propagation.mixed, self.mix), LEARNING
+        ), propagation.alone
 
     @torch.no_grad()
     def _terms_at(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:
         """The five terms ``[5, B, C]`` of some nodes ``[B]``."""
         space = _scratch(edges)
         propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
-        blocks = _blocks(edges, len(y), self.weights.shape[1])
-        found = torch.cat(list(_results(space, partial(propagation.at, nodes), blocks)), 2)
-        if space is not None:
-            space.clear()
+        blocks = space.columns(len(y), self.weights.shape[1], COPIES)
+        found = torch.cat(list(space.results(partial(propagation.at, nodes), blocks, LEARNING)), 2)
+        space.clear()
         return found
 
 
@@ -338,11 +333,11 @@ class LabelPropagation:
         weights: Tensor,
         edges: Operator,
         y: Tensor,
-        space: Space | None = None,
+        space: Space = MEMORY,
         hops: Tensor | None = None,
     ) -> "LabelPropagation":
         """Propagation of the labels ``y`` and of what the regressions predict: ``x W + hops [N, C]``."""
-        n, n_classes, by_rows = len(x), weights.shape[1], (space or MEMORY).by_rows
+        n, n_classes, by_rows = len(x), weights.shape[1], space.by_rows
         alone = by_rows("alone", (n, n_classes), torch.float32, partial(_logits, x, weights, hops), 2 * len(weights))
         normaliser = by_rows("normaliser", (n, 1), torch.float32, partial(_logsumexp, alone), 2 * n_classes)
         masses = torch.stack([(y >= 0).float(), torch.ones_like(normaliser[:, 0])], 1)  # the row sums of Y
@@ -405,7 +400,7 @@ def _logsumexp(logits: Tensor, rows: slice) -> Tensor:
 
 
 def logistic_regression(
-    x: Tensor, y: Tensor, nodes: Tensor, start: Tensor, penalty: float, space: Space | None = None, steps: int = 40
+    x: Tensor, y: Tensor, nodes: Tensor, start: Tensor, penalty: float, space: Space = MEMORY, steps: int = 40
 ) -> Tensor:
     """Weights ``[d + 1, C]`` of multinomial logistic regression on some ``nodes`` of ``x [N, d]``, from ``start``.
 
@@ -414,7 +409,7 @@ def logistic_regression(
     weights are measured in units in which the loss is about equally curved along all of them.
     """
     n, n_classes = len(nodes), start.shape[1]
-    if space is None:
+    if not space.on_disk:
         x, y = x[nodes], y[nodes]
         chunks: Sequence[tuple[Any, Tensor]] = [(slice(None), y)]
         sample = x[:SELECTION]
@@ -428,7 +423,7 @@ def logistic_regression(
     def backward(scaled: Tensor) -> float:
         weights = scaled.detach() * unit
         gradient, total = torch.zeros_like(weights), penalty / (2 * n) * float(weights[:-1].square().sum())
-        for loss, part in _results(space, partial(_loss_and_gradient, x, weights), chunks):
+        for loss, part in space.results(partial(_loss_and_gradient, x, weights), chunks, LEARNING):
             total, gradient = total + loss / n, gradient.add_(part, alpha=1 / n)
         gradient[:-1] += penalty / n * weights[:-1]
         scaled.grad = gradient * unit
@@ -492,16 +487,6 @@ def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
     return folds or [(labelled, labelled)]
 
 
-def _scratch(edges: Operator) -> Space | None:
+def _scratch(edges: Operator) -> Space:
     """A folder of its own for every call, where memory is bounded: other machines cache arrays by name."""
-    return None if edges.space is None else edges.space.within("scratch").within(uuid4().hex[:8])
-
-
-def _blocks(edges: Operator, n: int, n_classes: int) -> list[slice]:
-    """Blocks of classes that fit into memory: all of them, where it is not bounded."""
-    return [slice(0, n_classes)] if edges.space is None else edges.space.columns(n, n_classes, COPIES)
-
-
-def _results(space: Space | None, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterable[Any]:
-    """What the work gives back for each piece, wherever it is done."""
-    return map(work, pieces) if space is None else space.results(work, pieces, "learning the known classes, by pieces")
+    return edges.space.within("scratch").within(uuid4().hex[:8])

@@ -132,7 +132,7 @@ class OpenSetModel:
         y: Tensor,
         classes: tuple[str, ...],
         *,
-        space: Space | None = None,
+        space: Space = MEMORY,
         progress: Progress = lambda what, part: None,
         seed: int = 0,
         names: Tensor | None = None,
@@ -148,8 +148,7 @@ class OpenSetModel:
         made, sources = views(graph), views.sources(graph)
         pca = ViewPCA.fit(made, ranks, space)
         x = pca.coordinates(made, space)
-        if space is not None:
-            space.release()
+        space.release()
         progress("learning the known classes", 0.0)
         # the views lose nothing of narrower features
         hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
@@ -188,7 +187,7 @@ class OpenSetModel:
         return found if self.cached is None else replace(found, cached=self.cached | found._label_state(graph))
 
     def _filled(
-        self, graph: Graph, folds: Sequence[tuple[Tensor, KnownClassModel]], space: Space | None = None
+        self, graph: Graph, folds: Sequence[tuple[Tensor, KnownClassModel]], space: Space = MEMORY
     ) -> "OpenSetModel":
         """With the rows of all nodes, from what was learned of the known classes; ``folds`` are held out."""
         (x, edges, y, ranks, known, hops), moments = self.known_parts(graph), self.moments
@@ -205,7 +204,7 @@ class OpenSetModel:
         def predictions_of(rows: slice) -> Tensor:
             return torch.where((y[rows] >= 0)[:, None], one_hot(y[rows], logits.shape[1]), alone[rows].softmax(1))
 
-        shape, by_rows = (len(y), len(NODE_FEATURES)), (space or MEMORY).by_rows
+        shape, by_rows = (len(y), len(NODE_FEATURES)), space.by_rows
         features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
         shape = (len(y), logits.shape[1])
         log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
@@ -527,7 +526,7 @@ def views_of(model: Method, graph: Graph) -> Views:
 
 def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...]) -> Space:
     """Where the open-set model of these views and labels is kept: in the store of the graph, if it is on disk."""
-    if graph.space is None:
+    if not graph.space.on_disk:
         return Space()
     sha = hashlib.sha256(f"{graph.fingerprint} {views.rank} {classes}".encode())
     for part in (views.features.basis, views.features.idf, y):
@@ -542,7 +541,7 @@ def fit_open_set(
     """The open-set model of a graph. That of a graph on disk is kept in its store, under a name that belongs to the
     views and the labels."""
     views = views_of(model, graph)
-    if graph.space is None:
+    if not graph.space.on_disk:
         return OpenSetModel.fit(graph, views, y, classes, progress=progress, names=names)
     space = open_set_space(graph, views, y, classes)
     assert space.folder is not None
@@ -569,7 +568,7 @@ class Document(msgspec.Struct, frozen=True):
     chosen: tuple[str, ...] = ()
 
 
-def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
+def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
     """Write the model; what is larger is in its own store already, if there is a ``space``. The cached state is in a
     file that is read only when it is needed."""
     assert model.pipeline is not None
@@ -584,7 +583,7 @@ def save(model: OpenSetModel, folder: Path, space: Space | None = None) -> None:
             parts |= {"fold.weights": reference.fold.weights, "fold.hops": reference.fold.hops}
         parts |= {f"reference.{part.name}": getattr(reference.moments, part.name) for part in fields(Moments)}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
-    if space is None:
+    if not space.on_disk:
         parts |= {"x": model.x.half(), "log_known": model.log_known, "predictions": model.predictions}
         parts |= {"features": model.features}
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
@@ -604,7 +603,7 @@ def load(
     manifest: Manifest,
     y: Tensor,
     classes: tuple[str, ...],
-    space: Space | None = None,
+    space: Space = MEMORY,
     sources: ViewSources | None = None,
 ) -> OpenSetModel | None:
     """The model that was kept for these labels, or None if there is none or the labels have changed."""
@@ -618,7 +617,7 @@ def load(
         if not torch.equal(parts["y"], y):
             return None
         check_finite(parts)
-        if space is not None:
+        if space.on_disk:
             parts |= {name: space.open(name) for name in ("x", "log_known", "predictions", "features")}
         if sources is None:
             means = tuple(parts[f"mean_{i}"] for i in range(sum(name.startswith("mean_") for name in parts)))
@@ -637,7 +636,7 @@ def load(
                 fold = replace(known, weights=parts["fold.weights"], hops=parts["fold.hops"])
             moments_then = _moments(parts, "reference")
             reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
-        x = parts["x"].float() if space is None else parts["x"]
+        x = parts["x"] if space.on_disk else parts["x"].float()
         made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
         learned_of = moments, document.simulated, reference, pipeline
         return OpenSetModel(classes, *made, *learned_of, use=document.edges, chosen=document.chosen)

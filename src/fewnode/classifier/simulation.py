@@ -307,8 +307,7 @@ def _simulation(
     position[columns] = torch.arange(len(columns), device=y.device)
     left = position[left]
     moments, refitted = Moments.of(x, left, ranks), model.refit(x, left, ranks, hops, edges.space)
-    if edges.space is not None:
-        edges.space.release()
+    edges.space.release()
     nodes, weight = _sample(y, ranks, blanked, hidden, random)
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
     logits, alone = refitted.logits(x, edges, left, nodes, hops)

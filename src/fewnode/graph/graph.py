@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import tables
 from ..files import PathLike, read_npz, reading, write_npz
-from ..store import Space
+from ..store import MEMORY, Space
 from . import arrays, convert
 from .arrays import CacheKey, EdgeTypes, GraphCache
 
@@ -62,7 +62,7 @@ class Graph:
     weights: Tensor | None = None
     edge_types: EdgeTypes | None = None
     blocks: Mapping[str, int] = field(default_factory=dict)
-    space: Space | None = None
+    space: Space = MEMORY
     cache: GraphCache = field(default_factory=GraphCache)
 
     @property

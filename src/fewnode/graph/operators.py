@@ -35,7 +35,7 @@ class Operator:
     left: Tensor | None = None
     right: Tensor | None = None
     loops: bool = False
-    space: Space | None = None
+    space: Space = MEMORY
     width: int | None = None  # columns, if they are not as many as rows
     symmetric: bool = True  # whether A is
 
@@ -97,12 +97,12 @@ class Operator:
             for _ in range(steps):
                 z = (1 - restart) * (self @ z) + restart * h
             return z
-        if isinstance(h, Tensor) and h.is_cpu and self.space is None and h.shape[1] > 64:
+        if isinstance(h, Tensor) and h.is_cpu and not self.space.on_disk and h.shape[1] > 64:
             # 64 columns at a time: their rows stay in the processor's cache for longer.
             return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
         given: RowsOf = h if callable(h) else h.__getitem__
         z, out = (matrix(self.shape[0], (some := given(slice(0, 1))).shape[1], some) for _ in range(2))
-        for rows in (self.space or MEMORY).rows(len(z), 8 * z.shape[1]):
+        for rows in self.space.rows(len(z), 8 * z.shape[1]):
             z[rows] = given(rows)
         if steps and self.right is not None:
             z *= self.right[:, None]
@@ -120,7 +120,7 @@ class Operator:
         A row of A z is a sum of rows of ``z``, which is what ``embedding_bag`` makes: faster than the product with a
         sparse matrix, and any rows by themselves, so that the rest is done while they are in the processor's cache.
         """
-        for chunk in (self.space or MEMORY).rows(len(out), 16 * z.shape[1]):
+        for chunk in self.space.rows(len(out), 16 * z.shape[1]):
             ends = self.indptr[chunk.start : chunk.stop + 1].long()
             for rows in pieces(chunk, z.shape[1]):
                 at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
@@ -263,17 +263,17 @@ def row_bytes(x: Tensor) -> int:
     return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
 
 
-def column_means(x: Tensor, space: Space | None) -> Tensor:
+def column_means(x: Tensor, space: Space) -> Tensor:
     """The mean of each column of dense features."""
     return column_spread(x, space)[1].float()
 
 
-def column_spread(x: Tensor, space: Space | None) -> tuple[Tensor, Tensor]:
+def column_spread(x: Tensor, space: Space) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean of each column of dense features, in double precision."""
     means, count = x.new_zeros(x.shape[1], dtype=torch.float64), 0
     squares = torch.zeros_like(means)
     # Moments of chunks joined: no small difference of large numbers.
-    for rows in (space or MEMORY).rows(len(x), 3 * row_bytes(x)):
+    for rows in space.rows(len(x), 3 * row_bytes(x)):
         part = x[rows].double()
         mean, both = part.mean(0), count + len(part)
         squares += (part - mean).square().sum(0) + (mean - means).square() * (count * len(part) / both)

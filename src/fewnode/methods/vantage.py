@@ -19,7 +19,6 @@ from ..nn.class_shape import LDAView, Whitening, few_shot_accuracy, sample_per_c
 from ..nn.heads import class_means, one_hot
 from ..nn.landmarks import walk_view
 from ..nn.views import NEAR, WORDS, Views
-from ..store import MEMORY
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
@@ -135,7 +134,7 @@ class Vantage(Method):
         if self.lda is not None:
             words = [views[view] for view in self.whitened]
             self.lda.fit(words, graph.y, self.whitening.base, self.whitening.fold_of_class)
-        (graph.space or MEMORY).release()
+        graph.space.release()
 
     @torch.no_grad()
     def _share_blocks(self, views: list[Tensor], y: Tensor) -> None:
@@ -160,7 +159,7 @@ class Vantage(Method):
         scores = []
         for at in range(0, len(tasks), 64):  # at a time: a node is eleven views wide
             scores.append(self._score(graph, state, tasks[at : at + 64]))
-            (graph.space or MEMORY).release()
+            graph.space.release()
         return torch.cat(scores)
 
     def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
@@ -179,7 +178,7 @@ class Vantage(Method):
         speed."""
         fold = self.whitening.fold_of_class[graph.y]
         among, across = self._products(self.views.split(graph), tasks, fold)
-        (graph.space or MEMORY).release()
+        graph.space.release()
         plain = len(self.used)
         loss = cross_entropy(self._gated(among[:plain], across[:plain], tasks), tasks)
         if self.whitened:

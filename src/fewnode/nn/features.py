@@ -21,7 +21,7 @@ from ..graph.arrays import (
     to_tensor,
 )
 from ..graph.operators import column_means, columns_of, feature_rows, gram_product, row_bytes
-from ..store import MEMORY, Space, chunks
+from ..store import Space, chunks
 
 Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some columns
 
@@ -61,11 +61,10 @@ class ReducedFeatures(nn.Module):
 
     def _fitted(self, graph: Graph) -> "ReducedFeatures":
         fitted = ReducedFeatures(len(self.idf), self.rank, self.blocks).to(graph.device)
-        space = graph.space or Space()
         # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
         made_from = f"{graph.fingerprint} {self.basis.shape} {self.blocks}"
         name = f"features-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
-        packed = space.kept(name, lambda: fitted._learn(graph, space)._packed())
+        packed = graph.space.within(name).kept("learned", lambda: fitted._learn(graph)._packed())
         parts = packed.split([part.numel() for part in self.state_dict().values()])
         for own, part in zip(fitted.state_dict().values(), parts, strict=True):
             own.copy_(part.view_as(own))
@@ -74,8 +73,8 @@ class ReducedFeatures(nn.Module):
     def _packed(self) -> Tensor:
         return torch.cat([part.flatten() for part in self.state_dict().values()])
 
-    def _learn(self, graph: Graph, space: Space) -> "ReducedFeatures":
-        x, names = graph.x, graph.feature_names
+    def _learn(self, graph: Graph) -> "ReducedFeatures":
+        x, names, space = graph.x, graph.feature_names, graph.space
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
@@ -130,7 +129,7 @@ class ReducedFeatures(nn.Module):
     def _beyond(self, graph: Graph) -> Tensor:
         found = []
         for block, (columns, place) in enumerate(self._places()):
-            gram = self._gram(graph.x, columns, graph.space or MEMORY)
+            gram = self._gram(graph.x, columns, graph.space)
             for rank in (8, self.ranks[block]):  # mostly there are few or none, which is found out cheaply
                 values, directions = leftover(gram, self.basis[columns, place], rank)
                 strong = values > 1.25 * self.weakest[block]
@@ -219,16 +218,16 @@ def weighted_features(graph: Graph, idf: Tensor) -> Tensor:
 
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
     """How much of each feature column, weighted as ``ReducedFeatures`` does, the rows of ``z [N, B]`` bring: [F, B]."""
-    if graph.space is None and graph.x.layout == torch.sparse_csr:
+    if not graph.space.on_disk and graph.x.layout == torch.sparse_csr:
         return columns_of(weighted_features(graph, idf), z)
     return feature_mass(graph.x, z, idf, centre, graph.space)
 
 
-def feature_mass(x: Tensor, z: Tensor, idf: Tensor, centre: Tensor, space: Space | None) -> Tensor:
+def feature_mass(x: Tensor, z: Tensor, idf: Tensor, centre: Tensor, space: Space) -> Tensor:
     """The same for features that are weighted once, a chunk of rows at a time."""
     sparse = x.layout == torch.sparse_csr
     total = z.new_zeros(x.shape[1], z.shape[1], dtype=torch.float64)
-    for rows in (space or MEMORY).rows(len(x), 2 * row_bytes(x)):
+    for rows in space.rows(len(x), 2 * row_bytes(x)):
         part = feature_rows(x, rows)
         total += columns_of(tfidf(part, idf) if sparse else part, z[rows])
     return (total if sparse else total - centre[:, None] * z.sum(0)).to(z.dtype)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import CacheKey, structural_bytes
 from ..graph.operators import arcs_of, mean_adjacency
-from ..store import Space, chunks
+from ..store import chunks
 from .views import FAR_STEPS, centred
 
 WALKS = ((12, 0.3), FAR_STEPS)  # steps and restart of near and of far walks
@@ -29,8 +29,8 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
     linear in the graph's size.
     """
-    name = f"walks_{rank}{'' if graph.weights is None else '_weighted'}"
-    return graph.cache.get(WALK_VIEW.of(rank), lambda: (graph.space or Space()).kept(name, lambda: _made(graph, rank)))
+    space = graph.space.within(f"walks-{rank}{'' if graph.weights is None else '-weighted'}")
+    return graph.cache.get(WALK_VIEW.of(rank), lambda: space.kept("view", lambda: _made(graph, rank)))
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:

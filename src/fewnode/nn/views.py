@@ -155,7 +155,7 @@ class Views(nn.Module):
             return feature_mass(x, _usual(full, smooth, mean), idf, centre, space).T
 
         directions, found = work.space.open("directions"), partial(work.space.kept, "columns", columns)
-        directions = directions.float() if space is None else directions
+        directions = directions if space.on_disk else directions.float()
         lengths = tuple(work.space.open(f"length_{name}") for name in names)
         sources = ViewSources(idf, centre, basis, directions, means, found, blocks, lengths)
         return [work.space.open(name) for name in names], sources
@@ -172,8 +172,6 @@ class Work:
     @classmethod
     def of(cls, graph: Graph, dtype: torch.dtype, *made_from: Tensor | str) -> "Work":
         """On disk, in a folder that belongs to what the views are made from: models that agree on that share them."""
-        if graph.space is None:
-            return cls(graph.num_nodes, Space(), dtype)
         sha = hashlib.sha256(graph.fingerprint.encode())
         for part in made_from:
             sha.update(part.encode() if isinstance(part, str) else part.cpu().contiguous().numpy().data)
@@ -204,7 +202,7 @@ class Work:
     def keep(self, name: str, width: int, dtype: torch.dtype, make: Callable[[slice], Tensor], room: int) -> None:
         """An array ``[n, width]`` that stays, made by chunks of rows, each of which takes ``room`` numbers to make."""
         found = self.space.by_rows(name, (self.n, width), dtype, make, room)
-        if self.space.folder is None:
+        if not self.space.on_disk:
             self.space.write(name, found)
 
     def moved(self, target: Columns, source: Columns, move: "Move", turn: Tensor | None = None) -> Columns:

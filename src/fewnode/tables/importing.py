@@ -265,7 +265,6 @@ def write_arcs(
         if weighted:
             files.append("weights", np.asarray(part["w"], np.float32))
     files.close()
-    write_name_index(work)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     np.save(folder / "indptr.npy", indptr.astype(np.int32 if max(total, n) < 2**31 else np.int64))
     return {"self_loops": loops, "duplicates": repeated}
