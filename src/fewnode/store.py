@@ -143,6 +143,14 @@ def methods_in_one_thread(cls: type[Result]) -> type[Result]:
 # Files of arrays
 
 
+def digest(*parts: Tensor | str) -> str:
+    """SHA-256 of tensors and texts."""
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(part.encode() if isinstance(part, str) else part.cpu().contiguous().numpy().data)
+    return sha.hexdigest()
+
+
 def matrix(rows: int, width: int, like: Tensor | None = None) -> Tensor:
     """An empty matrix in single precision, or of the type of another. On large pages where the system has them: rows of
     a neighbour are anywhere in it, and with small pages finding out where takes as long as reading them."""
@@ -438,9 +446,12 @@ class Space:
             self.write(name, make())
         return self.open(name)
 
-    def within(self, name: str) -> "Space":
-        """A folder inside this one."""
-        return Space() if self.folder is None else replace(self, folder=self.folder / name)
+    def within(self, name: str, *made_from: Tensor | str) -> "Space":
+        """A folder inside this one, which belongs to what its arrays are made from, if that is given: models that agree
+        on that share them."""
+        if self.folder is None:
+            return Space()
+        return replace(self, folder=self.folder / (f"{name}-{digest(*made_from)[:16]}" if made_from else name))
 
     def path(self, name: str) -> Path:
         assert self.folder is not None

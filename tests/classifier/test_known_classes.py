@@ -51,7 +51,7 @@ def test_the_order_of_the_rows_does_not_show_in_the_answers():
 def test_propagated_labels_are_class_shares_and_the_prior_where_none_arrive():
     graph = Graph.from_edges([[0, 1], [1, 2]], None, [0, -1, 1, -1])  # 3 is alone
     y = graph.y
-    propagation = LabelPropagation.of(torch.zeros(4, 1), torch.zeros(2, 2), normalized_adjacency(graph), y, None)
+    propagation = LabelPropagation.of(torch.zeros(4, 1), torch.zeros(2, 2), normalized_adjacency(graph), y)
     _, *found = propagation.terms(slice(0, 2))
     assert all(torch.allclose(part.exp().sum(1), torch.ones(4), atol=1e-5) for part in found)
     labels_far, labels_near = found[:2]

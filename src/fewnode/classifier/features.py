@@ -64,13 +64,11 @@ class FeatureSchema:
         if graph.features.layout == torch.sparse_csr:
             raise InputError("this graph's features are sparse, but the model was fitted on dense columns")
         centre, scale = (torch.tensor(part, device=graph.device) for part in (self.centre, self.scale))
+        x = standardised(graph.features, centre, scale, graph.space)
+        own = graph.with_features(x, graph.feature_names, graph.blocks)
         if graph.space.on_disk:
-            own = graph.with_features(
-                standardised(graph.features, centre, scale, graph.space), graph.feature_names, graph.blocks
-            )
             own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
-            return own
-        return graph.with_features((graph.features - centre).div_(scale), graph.feature_names, graph.blocks)
+        return own
 
     def _check_structure(self, graph: Graph) -> None:
         if graph.fingerprint == self.fingerprint:

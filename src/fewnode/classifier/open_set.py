@@ -1,6 +1,5 @@
 """Open-set classification: is a node of a known class, of one of a few new ones, or of none of these?"""
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -526,12 +525,8 @@ def views_of(model: Method, graph: Graph) -> Views:
 
 def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...]) -> Space:
     """Where the open-set model of these views and labels is kept: in the store of the graph, if it is on disk."""
-    if not graph.space.on_disk:
-        return Space()
-    sha = hashlib.sha256(f"{graph.fingerprint} {views.rank} {classes}".encode())
-    for part in (views.features.basis, views.features.idf, y):
-        sha.update(part.contiguous().numpy().data)
-    return graph.space.within(f"open-set-{sha.hexdigest()[:16]}")
+    settings = f"{graph.fingerprint} {views.rank} {classes}"
+    return graph.space.within("open-set", settings, views.features.basis, views.features.idf, y)
 
 
 @torch.no_grad()

@@ -1,6 +1,5 @@
 """The hot kernels: products with gradients, neighbour gathers, smoothing, passes over features; never N x N dense."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -283,9 +282,9 @@ def column_spread(x: Tensor, space: Space) -> tuple[Tensor, Tensor]:
 
 
 def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tensor:
-    """``(x - centre) / scale`` on disk, under a name of its own."""
-    name = f"features-{hashlib.sha256(torch.cat([centre, scale]).numpy().tobytes()).hexdigest()[:16]}"
-    return space.by_rows(name, (len(x), x.shape[1]), torch.float32, lambda rows: (x[rows] - centre).div_(scale))
+    """``(x - centre) / scale``, in the ``space``."""
+    own = space.within("standardised", centre, scale)
+    return own.by_rows("x", (len(x), x.shape[1]), torch.float32, lambda rows: (x[rows] - centre).div_(scale))
 
 
 def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -1,6 +1,5 @@
 """Features made ready without labels: words weighted by rarity, then a truncated SVD."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 
@@ -62,9 +61,8 @@ class ReducedFeatures(nn.Module):
     def _fitted(self, graph: Graph) -> "ReducedFeatures":
         fitted = ReducedFeatures(len(self.idf), self.rank, self.blocks).to(graph.device)
         # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
-        made_from = f"{graph.fingerprint} {self.basis.shape} {self.blocks}"
-        name = f"features-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
-        packed = graph.space.within(name).kept("learned", lambda: fitted._learn(graph)._packed())
+        space = graph.space.within("reduction", graph.fingerprint, f"{self.basis.shape} {self.blocks}")
+        packed = space.kept("learned", lambda: fitted._learn(graph)._packed())
         parts = packed.split([part.numel() for part in self.state_dict().values()])
         for own, part in zip(fitted.state_dict().values(), parts, strict=True):
             own.copy_(part.view_as(own))

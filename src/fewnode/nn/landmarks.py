@@ -29,7 +29,7 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
     linear in the graph's size.
     """
-    space = graph.space.within(f"walks-{rank}{'' if graph.weights is None else '-weighted'}")
+    space = graph.space.within("walks", f"{rank} {graph.weights is None}")
     return graph.cache.get(WALK_VIEW.of(rank), lambda: space.kept("view", lambda: _made(graph, rank)))
 
 

@@ -6,7 +6,6 @@ else. A graph in memory has one block. Of a graph on disk, what is finished is a
 the blocks it has, and blocks can be made side by side, elsewhere, and again if they were lost.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -128,7 +127,8 @@ class Views(nn.Module):
         width = (len(WORDS) * n_blocks + 2) * self.rank + 2 * len(self.use.types)
         half = 4 * width * n > HALF_FROM
         settings = f"{VIEWS} {NEAR_STEPS} {FAR_STEPS} {half} {graph.weights is None} {features.blocks} lengths"
-        work = Work.of(graph, torch.half if half else torch.float32, basis, features.idf, features.centre, settings)
+        made_from = graph.fingerprint, basis, features.idf, features.centre, settings
+        work = Work(n, graph.space.within("views", *made_from), torch.half if half else torch.float32)
         smooth, mean = normalized_adjacency(graph), mean_adjacency(graph)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
             words = work.columns("words", basis.shape[1])
@@ -169,14 +169,6 @@ class Work:
     space: Space
     dtype: torch.dtype
 
-    @classmethod
-    def of(cls, graph: Graph, dtype: torch.dtype, *made_from: Tensor | str) -> "Work":
-        """On disk, in a folder that belongs to what the views are made from: models that agree on that share them."""
-        sha = hashlib.sha256(graph.fingerprint.encode())
-        for part in made_from:
-            sha.update(part.encode() if isinstance(part, str) else part.cpu().contiguous().numpy().data)
-        return cls(graph.num_nodes, graph.space.within(f"views-{sha.hexdigest()[:16]}"), dtype)
-
     def columns(self, name: str, width: int) -> Columns:
         """Columns that only the making needs."""
         return Columns(self.space.within("raw"), name, self.n, self.space.columns(self.n, width, COPIES))
@@ -199,9 +191,9 @@ class Work:
         if made is not source:
             made.drop()
 
-    def keep(self, name: str, width: int, dtype: torch.dtype, make: Callable[[slice], Tensor], room: int) -> None:
-        """An array ``[n, width]`` that stays, made by chunks of rows, each of which takes ``room`` numbers to make."""
-        found = self.space.by_rows(name, (self.n, width), dtype, make, room)
+    def keep(self, name: str, width: int, dtype: torch.dtype, make: Callable[[slice], Tensor], each: int) -> None:
+        """An array ``[n, width]`` that stays, made by chunks of rows; a row takes ``each`` numbers to make."""
+        found = self.space.by_rows(name, (self.n, width), dtype, make, each)
         if not self.space.on_disk:
             self.space.write(name, found)
 

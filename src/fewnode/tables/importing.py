@@ -69,31 +69,30 @@ def import_tables(
     with _work_folder(target) as work:
         given = [path for path in (edges, nodes, features) if path is not None]
         needed = sum(map(_disk, given))
-        with full_disk(work, target):
-            steps = _Steps.of(
-                work,
-                repr((given, decimal, multi_label, max_classes, text_encoder, sorted(columns.items()), _stats(given))),
-            )
-            check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
-            with _database(work, memory) as database:
-                node_table = steps.read("nodes", nodes, database, progress)
-                if memory < (least := (600 << 20) + 56 * len(node_table)):
-                    raise InputError(
-                        f"memory= {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
-                        f"{format_bytes(least)} or more"
-                    )
-                edge_table = steps.read("edges", edges, database, progress)
-                schema = Schema.of([edge_table], node_table, columns, decimal, separate=array is not None)
-                _check_features(schema, array)
-                numbered = schema.number_nodes()
-                how = array, multi_label, max_classes, text_encoder, batch, progress
-                facts = steps.done("arrays", lambda: _write_nodes(work, schema, numbered, *how))
-                schema.check_ends(numbered)
-                progress("sorting edges", 0.0)
-                (query,) = schema.edges_sql(numbered)
-                database.execute(f"create or replace table ends as select s, t, w from ({query})")
-                weighted = any(role.use == "weight" for role in schema.edges[0])
-                facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
+        steps = _Steps.of(
+            work,
+            repr((given, decimal, multi_label, max_classes, text_encoder, sorted(columns.items()), _stats(given))),
+        )
+        check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
+        with _database(work, memory) as database:
+            node_table = steps.read("nodes", nodes, database, progress)
+            if memory < (least := (600 << 20) + 56 * len(node_table)):
+                raise InputError(
+                    f"memory= {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
+                    f"{format_bytes(least)} or more"
+                )
+            edge_table = steps.read("edges", edges, database, progress)
+            schema = Schema.of([edge_table], node_table, columns, decimal, separate=array is not None)
+            _check_features(schema, array)
+            numbered = schema.number_nodes()
+            how = array, multi_label, max_classes, text_encoder, batch, progress
+            facts = steps.done("arrays", lambda: _write_nodes(work, schema, numbered, *how))
+            schema.check_ends(numbered)
+            progress("sorting edges", 0.0)
+            (query,) = schema.edges_sql(numbered)
+            database.execute(f"create or replace table ends as select s, t, w from ({query})")
+            weighted = any(role.use == "weight" for role in schema.edges[0])
+            facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
         notes = [*schema.notes(numbered), *_taken(schema), *facts["notes"], *([UNTYPED] if typed else [])]
         progress("hashing", 0.0)
         _clear(work, but=".npy")
@@ -116,8 +115,9 @@ def _work_folder(target: Path) -> Iterator[Path]:
         if not lock(file.fileno()):
             raise InputError(f"another program is importing into {target}; wait for it")
         try:
-            yield work
-        except InputError:  # the tables must change, or the request; nothing half-built is of use then
+            with full_disk(work, target):
+                yield work
+        except (InputError, OSError):  # tables, request or disk must change; what is half-built is of no use then
             remove_work(work)
             raise
 
