@@ -82,7 +82,7 @@ def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_a
     def accuracy(answer: torch.Tensor) -> float:
         return float((answer.argmax(1) == planted.truth)[blanked].float().mean())
 
-    propagation = LabelPropagation.of(planted.model.x, model.weights, edges, y, None)
+    propagation = LabelPropagation.of(planted.model.x, model.weights, edges, y)
     _, far, near, *_ = propagation.terms(slice(0, 9))
     assert accuracy(logits) > 0.95 and accuracy(logits) >= max(accuracy(far), accuracy(near))
 
@@ -104,7 +104,7 @@ def test_blocks_of_classes_and_some_nodes_give_the_same(planted):
     whole, _ = model.logits(x, edges, y)
     nodes = torch.tensor([5, 400, 7])
     torch.testing.assert_close(model.logits(x, edges, y, nodes)[0], whole[nodes])
-    propagation = LabelPropagation.of(x, model.weights, edges, y, None)
+    propagation = LabelPropagation.of(x, model.weights, edges, y)
     blocks = [propagation.mixed(model.mix, slice(*ends)) for ends in ((0, 4), (4, 5), (5, 9))]
     torch.testing.assert_close(torch.cat(blocks, 1), whole)
 
