@@ -527,7 +527,7 @@ class Space:
         return None
 
     def release(self) -> None:
-        """Let go of the pages that were looked at: they stay in the system's cache as long as it has room for them."""
+        """Let go of the pages that were looked at: they stay in the system's cache as long as that is free."""
         self.maps[:] = [(one, inode) for one, inode in self.maps if one() is not None]
         for one, _ in self.maps:
             base = getattr(one(), "base", None)
@@ -712,7 +712,7 @@ class RayPieces:
 
     Args:
         address: of the cluster; None for one of this machine alone.
-        memory: bytes that a task may take; Ray puts no more of them on a machine than it has room for.
+        memory: bytes that a task may take; Ray puts no more of them on a machine than fit into its memory.
         needs: what else a task needs, ``{"cpu": 1}``.
     """
 
@@ -725,14 +725,14 @@ class RayPieces:
         cpus = max(self.needs["cpu"], 0.01)
         machines = [(node["Resources"].get("CPU", 0), int(node["Resources"].get("memory", 0))) for node in alive]
         # By default half of a machine's memory, divided among the tasks that its processors can do at once.
-        self.memory = memory or min(int(room / 2 / max(1, cores // cpus)) for cores, room in machines)
-        largest = max(room for _, room in machines)
+        self.memory = memory or min(int(size / 2 / max(1, cores // cpus)) for cores, size in machines)
+        largest = max(size for _, size in machines)
         if self.memory > largest:
             raise InputError(
                 f"memory= {self.memory >> 20}MB: no machine of the cluster has so much for a task, the largest has "
                 f"{largest >> 20}MB; give less"
             )
-        self.slots = max(1, sum(int(min(cores / cpus, room / self.memory)) for cores, room in machines))
+        self.slots = max(1, sum(int(min(cores / cpus, size / self.memory)) for cores, size in machines))
         self.task = self.ray.remote(_do).options(**task_options({**self.needs, "memory": self.memory}))
 
     def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:

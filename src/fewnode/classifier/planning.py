@@ -1,4 +1,4 @@
-"""What a graph larger than memory needs: memory, and room on disk."""
+"""What a graph larger than memory needs: bytes of memory and on disk."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,6 @@
 """A graph in a store on disk: written from one in memory, and opened again without reading it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -75,52 +76,45 @@ def open_store(
     return graph
 
 
+FLOATS = ("features", "x_values", "weights", "type_weight")
+
+
 def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space) -> None:
     """Refuse arrays that are not there, do not fit together or lead outside, before any kernel follows them."""
-    n, arcs, entries, typed, letters, titles = (
-        len(parts[name]) if name in parts and parts[name].ndim else 0
-        for name in ("y", "indices", "x_indices", "type_arc", "name_letters", "title_letters")
-    )
-    classes, width = 1 << 20 if facts.class_names is None else len(facts.class_names), facts.width or 0
-    # Of each array: its length, its least and its largest value. Pointers ascend from the least to the largest.
-    pointers = {
-        "indptr": (n + 1, 0, arcs),
-        "x_indptr": (n + 1, 0, entries),
-        "name_ends": (n + 1, 0, letters),
-        "title_ends": (n + 1, 0, titles),
-    }
-    numbers: dict[str, tuple[int, float, float]] = {
-        "features": (n, -3e38, 3e38),
-        "x_values": (entries, -3e38, 3e38),
-        "weights": (arcs, 1e-16, 1e30),
-        "type_weight": (typed, 1e-16, 1e30),
-    }
-    bounds: dict[str, tuple[int, float, float]] = {
+    size = Counter({name: len(part) for name, part in parts.items() if part.ndim})
+    n, arcs, entries, typed, width = size["y"], size["indices"], size["x_indices"], size["type_arc"], facts.width or 0
+    classes = 1 << 20 if facts.class_names is None else len(facts.class_names)
+    bounds: dict[str, tuple[int, float, float]] = {  # the length of each array, its least and its largest value
         "y": (n, -1, classes - 1),
         "unlisted": (n, 0, 1),
+        "indptr": (n + 1, 0, arcs),
         "indices": (arcs, 0, n - 1),
+        "weights": (arcs, 1e-16, 1e30),
+        "features": (n, -3e38, 3e38),
+        "x_indptr": (n + 1, 0, entries),
         "x_indices": (entries, 0, width - 1),
+        "x_values": (entries, -3e38, 3e38),
         "type_arc": (typed, 0, arcs - 1),
         "type_ids": (typed, 0, len(facts.edge_type_names) - 1),
-        "name_letters": (letters, 0, 255),
-        "title_letters": (titles, 0, 255),
+        "type_weight": (typed, 1e-16, 1e30),
+        "name_ends": (n + 1, 0, size["name_letters"]),
+        "name_letters": (size["name_letters"], 0, 255),
         "name_order": (n, 0, n - 1),
         "name_hashes": (n, 0, 2**63),
-        **numbers,
-        **pointers,
+        "title_ends": (n + 1, 0, size["title_letters"]),
+        "title_letters": (size["title_letters"], 0, 255),
     }
     needed = {"y", "indptr", "indices"} | ({"x_indptr", "x_indices", "x_values"} if facts.width is not None else set())
     needed |= {name.replace("_ends", "_letters") for name in parts if name.endswith("_ends")}
     wrong = sorted(needed - parts.keys()) + ["y"] * (n == 0) + ["x_indices"] * (not 0 <= width <= 1 << 24)
-    for name, (length, low, high) in bounds.items():
-        if (part := parts.get(name)) is None:
-            continue
-        kinds = (torch.float32,) if name in numbers else (torch.uint8, torch.int32, torch.int64)
+    for name in bounds.keys() & parts.keys():
+        part, (length, low, high) = parts[name], bounds[name]
+        kinds = (torch.float32,) if name in FLOATS else (torch.uint8, torch.int32, torch.int64)
         good = part.ndim == 1 + (name == "features") and part.dtype in kinds and len(part) == length
         for some in space.rows(length, 8 * max(part.numel() // max(n, 1), 1)) if good else ():
             least, most = part[some].aminmax() if part[some].numel() else (low, low)
             good = good and low <= float(least) <= float(most) <= high  # not of NaN
-        if good and name in pointers:
+        if good and name.endswith(("indptr", "_ends")):
             good = int(part[0]) == 0 and int(part[-1]) == high and bool((part[1:] >= part[:-1]).all())
         wrong += [] if good else [name]
     if wrong:

@@ -40,7 +40,7 @@ class SparseRows(NamedTuple):
         return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
 
     def csr(self, columns: int) -> Tensor:
-        """The same as a CSR tensor [size, columns]: slower to make, but products need no room for every entry."""
+        """The same as a CSR tensor [size, columns]: slower to make, but products take no memory for every entry."""
         indptr = F.pad(torch.bincount(self.owner, minlength=self.size).cumsum(0), (1, 0))
         return csr_tensor(indptr, self.column, self.share, (self.size, columns))
 

@@ -11,9 +11,6 @@ from ..store import chunks
 from .views import FAR_STEPS, centred
 
 WALKS = ((12, 0.3), FAR_STEPS)  # steps and restart of near and of far walks
-MOST, FEWEST = 1024, 128  # landmarks
-CELLS = 1 << 26  # nodes times landmarks: in a larger graph there are fewer of these
-AT_ONCE = 64  # landmarks that are looked for together
 
 WALK_VIEW = CacheKey[Tensor]("view of walks")
 
@@ -39,8 +36,9 @@ def wordless_bytes(nodes: int, arcs: int) -> int:
     return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512))
 
 
-def _count(nodes: int) -> int:
-    return min(MOST, max(FEWEST, CELLS // max(nodes, 1)))
+def _count(nodes: int, most: int = 1024, fewest: int = 128, cells: int = 1 << 26) -> int:
+    """How many landmarks there are: at most ``cells`` nodes times landmarks, so that a larger graph has fewer."""
+    return min(most, max(fewest, cells // max(nodes, 1)))
 
 
 def _made(graph: Graph, rank: int) -> Tensor:
@@ -72,14 +70,14 @@ def landmarks(graph: Graph) -> Tensor:
     return able[drawn[: _count(graph.num_nodes)]]
 
 
-def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float) -> Tensor:
+def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float, at_once: int = 64) -> Tensor:
     """How much likelier a walk that restarts at each node is at each of ``places [L]``, at least one step later, than a
-    walk that has forgotten where it began: ``[N, L]``."""
+    walk that has forgotten where it began: ``[N, L]``. ``at_once`` places are looked for together."""
     walk, mass = mean_adjacency(graph), arcs_of(graph).totals()
     ratios = mass.new_empty(graph.num_nodes, len(places))
-    for at in range(0, len(places), AT_ONCE):
-        some = places[at : at + AT_ONCE]
+    for at in range(0, len(places), at_once):
+        some = places[at : at + at_once]
         there = ratios.new_zeros(graph.num_nodes, len(some))
         there[some, torch.arange(len(some), device=some.device)] = 1
-        ratios[:, at : at + AT_ONCE] = walk @ walk.smooth(there, steps, restart) / mass[some]
+        ratios[:, at : at + at_once] = walk @ walk.smooth(there, steps, restart) / mass[some]
     return ratios.mul_(mass.sum())

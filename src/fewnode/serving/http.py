@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import hmac
 import multiprocessing
 import os
@@ -369,6 +370,7 @@ def serve(
     if not is_loopback(host):
         say("note: this is plain HTTP: put a reverse proxy with TLS before it, or others can read requests and token")
     torch.set_num_threads(1)  # requests are answered side by side; and a thread pool would not survive a fork
+    _share_heap()
     service, limits = Service(folder, say), limits or Limits()
     listening = listening_at(host, port)
     where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -380,6 +382,13 @@ def serve(
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
             values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]  # was chosen on import
             _supervise(workers, (service, limits, token, listening), say)
+
+
+def _share_heap(arenas: int = 2, mapped_from: int = 2 << 20, kept: int = 8 << 20) -> None:
+    """Bound what the allocator keeps of the memory that requests free: glibc's keeps a heap for each thread."""
+    with suppress(OSError, AttributeError):  # other systems than Linux
+        for option, value in {-8: arenas, -3: mapped_from, -1: kept}.items():  # ARENA_MAX, MMAP_ and TRIM_THRESHOLD
+            ctypes.CDLL(None).mallopt(option, value)
 
 
 def _token(file: PathLike) -> str:
@@ -428,6 +437,7 @@ def _supervise(n: int, given: tuple[Any, ...], say: Say) -> None:
     them and has no other thread."""
     given[0].load()
     _import_encoders()
+    gc.freeze()  # or the first collection of a worker would write to, and so copy, the pages of every object
     context = multiprocessing.get_context("fork")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     workers: list[Any] = []

@@ -17,7 +17,6 @@ from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, draw_tasks
 
 CELLS = 40_000_000  # numbers a batch of query embeddings may hold: tasks are scored in as few batches as that allows
-ROWS = 1 << 17  # nodes and neighbours that a batch of single nodes may touch
 OVERHEAD = 4  # what a node counts beside its neighbours, so that isolated nodes come in batches too
 
 NodeProgress = Callable[[int, int], None]  # told how many nodes are done, and of how many
@@ -77,9 +76,10 @@ def accuracies(scores: Tensor, tasks: Tasks) -> Tensor:
     return (scores.argmax(-1).cpu() == tasks.query_y.cpu()).double().mean(1)
 
 
-def batches(load: Tensor, room: int = ROWS) -> list[tuple[int, int]]:
-    """Ranges that cover all items in order, each with a load of about ``room`` or of a single larger item."""
-    number = (load.cumsum(0) - load) // room
+def batches(load: Tensor, most: int = 1 << 17) -> list[tuple[int, int]]:
+    """Ranges that cover all items in order, each with a load of about ``most`` (nodes and neighbours) or of a single
+    larger item."""
+    number = (load.cumsum(0) - load) // most
     starts = (number.diff(prepend=number[:1] - 1) != 0).nonzero().flatten().tolist()
     return list(zip(starts, [*starts[1:], len(load)], strict=True))
 
