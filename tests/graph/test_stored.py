@@ -85,7 +85,7 @@ def test_a_store_of_another_format_is_refused(tmp_path):
     from fewnode.files import Manifest
 
     Manifest.write(path.parent)
-    with pytest.raises(InputError, match="is a store of format 7, this version reads 1"):
+    with pytest.raises(InputError, match=f"is a store of format 7, this version reads {spaces.FORMAT}"):
         open_store(tmp_path / "g.store")
 
 
