@@ -552,7 +552,7 @@ def check_memory(graph: Graph) -> None:
     """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
     # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
     needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
-    if graph.space is not None and not graph.space.fits(needed, graph.num_nodes):
+    if not graph.space.fits(needed, graph.num_nodes):
         raise InputError(
             f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give memory= "
             f"{format_bytes(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a "

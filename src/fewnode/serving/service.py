@@ -56,7 +56,7 @@ class Service:
             classifier = load_attached(self.folder, say=self.say)
             assert classifier.graph is not None
             check_memory(classifier.graph)
-            if classifier.graph.space is None and bool((classifier.graph.y >= 0).any()):
+            if not classifier.graph.space.on_disk and bool((classifier.graph.y >= 0).any()):
                 classifier.open_set_model(inductive=True)  # else the first request would wait for it
             with self._lock:
                 mark = self._mark()
