@@ -232,6 +232,7 @@ def _write_nodes(
         elif x is not None:
             files.append("features", x)
     files.close()
+    write_name_index(work)
     found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes + told}
     return found | {"encoder": asdict(encoder), "columns": schema.columns()}
 
