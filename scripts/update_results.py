@@ -21,20 +21,18 @@ from fewnode.files import atomic_write
 from fewnode.report.figures import draw_shots
 from fewnode.report.page import all_tables, svg
 from fewnode.report.results import Cell, by_problem, dataset_title, gather, title
-from fewnode.report.tables import ResultTable
+from fewnode.report.tables import ResultTable, best_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md", "docs/tent.md")
 FIGURE = "docs/figures/shots.svg"
-GRIDS = ("standard", "paper_table", "ablation", "support_size", "query_size", "shots")
+GRIDS = ("standard", "paper_table", "tent", "ablation", "support_size", "query_size", "shots")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NOTHING = "No rows are stored yet.\n"
 TASKS = "5-way 5-shot"
-# What README compares, and the columns in the table of gains.
-COMPARED = {"vantage": 2, "residual TENT": 5, "best other trained": 6, "best training-free": 3}
 TWIN = "wordnet30"  # WordNet a second time
 NOT_BUILT = ("nell_partial", "wordnet30_lexnames")  # nothing here builds these: README leaves them out
-READING = f"{TASKS} accuracy in percent on 500 tasks of novel classes, mean over three or more training seeds."
+READING = f"{TASKS} accuracy in percent on 500 tasks of novel classes, mean over training seeds."
 
 
 def stored_rows(folder: Path) -> list[results.Row]:
@@ -52,7 +50,7 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
     tables["published"] = [table for table in tables["published"] if "not run here" not in table.note]
     chapters = {name: (lambda group=group: _chapter(group)) for name, group in tables.items()}
     more = {
-        "": lambda: _summary(tables["gains"]),
+        "": lambda: _summary(cells),
         "findings": lambda: _findings(cells),
         "missing": lambda: _missing(cells, rows),
         "means": lambda: _means(cells),
@@ -126,24 +124,28 @@ def _chapter(tables: list[ResultTable]) -> str:
     return "\n".join(texts + ([f"{tables[0].note}\n"] if shared else [])) or NOTHING
 
 
-def _summary(gains: list[ResultTable]) -> str:
-    """One line for each real data set: the default method, the residual TENT, the best other trained method and the
+def _summary(cells: list[Cell]) -> str:
+    """One line for each real data set: the default method, the forms of TENT, the best other trained method and the
     best training-free baseline."""
-    absent = {dataset_title(name) for name in NOT_BUILT}
-    rows = [row for table in gains for row in table.rows if row[1] == TASKS and not row[0].startswith("planted")]
-    rows = [row for row in rows if row[0] not in absent]
-    if not rows:
+    main = [cell for cell in cells if cell.kind == "main" and cell.problem.setting == TASKS]
+    named = {"vantage": ("vantage", {}), "TENT": ("tent", {}), "TENT, printed": ("tent", {"preset": "paper"})}
+    named["residual TENT"] = ("tent_residual", {})
+    lines = []
+    for problem, part in sorted(by_problem(main).items(), key=lambda item: dataset_title(item[0].dataset)):
+        if problem.dataset.startswith("planted") or problem.dataset in NOT_BUILT:
+            continue
+        plain = {(cell.method, str(cell.options)): cell for cell in part}
+        shown = [plain.get((method, str(options))) for method, options in named.values()]
+        trained = [cell for cell in part if not cell.training_free]
+        other = best_of(cell for cell in trained if cell.method != "vantage" and not cell.method.startswith("tent"))
+        baseline = best_of(cell for cell in part if cell.training_free)
+        texts = ["–" if cell is None else f"{100 * cell.accuracy:.1f}" for cell in (*shown, other, baseline)]
+        texts[-2] += f" {other.title}" if other else ""
+        lines.append([dataset_title(problem.dataset), *texts])
+    if not lines:
         return NOTHING
-    heads = ["data set", *COMPARED]
-    lines = [[row[0], *(_short(row[column]) for column in COMPARED.values())] for row in rows]
+    heads = ["data set", *named, "best other trained", "best training-free"]
     return f"{ResultTable('summary', '', heads, lines, '').markdown()}\n{READING}\n"
-
-
-def _short(cell: str) -> str:
-    """A cell's accuracy, and the method's name where there is one."""
-    accuracy, _, rest = cell.partition(" ± ")
-    name = " ".join(word for word in rest.split()[1:] if not word.startswith("("))
-    return f"{accuracy} {name}".strip()
 
 
 def _means(cells: list[Cell]) -> str:

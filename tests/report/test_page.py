@@ -24,7 +24,7 @@ from report.made_up import failed, few, row
 def test_what_rows_say_never_becomes_markup(rows):
     bad = '"><script>alert(1)</script>'
     table = ResultTable(bad, bad, [bad, "2"], [[bad, bad], ["x", "1 ± 2"]], bad, frozenset({(1, 1)}))
-    text = page([*rows, failed(Run(bad, "pn"))], gather(rows), {}, {"gains": [table]})
+    text = page([*rows, failed(Run(bad, "pn"))], gather(rows), {}, {"ablation": [table]})
     assert "<script" not in text and text.count("&gt;&lt;script&gt;alert(1)") == 7
     assert "pn on &#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;, 5w5s, seed 0" in text
     assert '<td class="strong">1 ± 2</td>' in text and text.count('class="strong"') == 1

@@ -31,7 +31,6 @@ class Chapter:
 
 CHAPTERS = {
     "leaderboard": Chapter("Leaderboard", tables.leaderboards, "Accuracy of every method", figures.draw_accuracy),
-    "gains": Chapter("Gain of the default method", tables.gains),
     "published": Chapter("Beside the published numbers", tables.side_by_side),
     "ablation": Chapter("Ablation", tables.ablations),
     "sensitivity": Chapter("Sensitivity", tables.sensitivities),

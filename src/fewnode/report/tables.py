@@ -5,7 +5,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -15,8 +15,6 @@ from ..experiments.rows import SIZES
 from ..files import guarded
 from .results import SETTINGS, TEST, Cell, Problem, below, by_problem, dataset_title, p_of_cells, read_names, title
 from .templating import render
-
-DEFAULT = "vantage"  # the method that is used where none is named
 
 
 @dataclass(frozen=True)
@@ -122,29 +120,6 @@ def verdicts(cells: Sequence[Cell]) -> tuple[dict[str, str], list[str]]:
             like = cell is not best and cell not in worse and cell.comparable(best)
             texts[cell.title] = f"{cell}{' ≈' * like}{' ↓' * (cell in beaten and not cell.training_free)}"
     return texts, winners
-
-
-def gains(cells: Sequence[Cell]) -> list[ResultTable]:
-    """The default method against the best training-free baseline, the residual TENT and the best other method of each
-    problem, and its loss when it is trained without the nodes of novel classes."""
-    main = by_problem(cell for cell in _main(cells) if cell.problem.n_query == 10)
-    plain = {(cell.method, cell.problem): cell for cell in cells if not cell.options}
-    rows, by_shots = [], defaultdict(list)
-    for problem in sorted(main, key=lambda p: (dataset_title(p.dataset), p.shape)):
-        baseline, full = best_of(cell for cell in main[problem] if cell.training_free), plain.get((DEFAULT, problem))
-        if problem.inductive or baseline is None or full is None:
-            continue
-        tent, unseen = plain.get(("tent_residual", problem)), plain.get((DEFAULT, replace(problem, inductive=True)))
-        trained = (cell for cell in main[problem] if not cell.training_free)
-        other = best_of(cell for cell in trained if cell.method != DEFAULT and not cell.method.startswith("tent"))
-        gain = 100 * (full.accuracy - baseline.accuracy)
-        by_shots[problem.k_shot].append(gain)
-        beside = f"{other} {other.title}" if other else "–"
-        apart = f"{unseen}, {100 * (unseen.accuracy - full.accuracy):+.1f}" if unseen else "–"
-        numbers = [str(full), str(baseline), f"{gain:+.1f}", str(tent or "–"), beside, apart]
-        rows.append([dataset_title(problem.dataset), problem.setting, *numbers])
-    means = ", ".join(f"{np.mean(by_shots[k]):+.1f} at {k} shot{'s' * (k > 1)}" for k in sorted(by_shots))
-    return _table("gains", rows, means=means)
 
 
 def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
