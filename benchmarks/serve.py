@@ -2,10 +2,12 @@
 
 `python benchmarks/serve.py speed MODEL ...` measures start, latency at 50 requests a second, throughput and memory of
 a model that `fewnode fit` wrote; `python benchmarks/serve.py storm MODEL` sends 10,000 requests of which 5 % are
-malformed, kills the service 20 times and replaces its model 3 times. Everything goes over HTTP on the loopback device.
+malformed, kills the service 20 times and replaces its model 3 times by others that were fitted to a part of its labels:
+every answer must be that of the model it names. Everything goes over HTTP on the loopback device.
 Rows are added to benchmarks/rows/serve.jsonl; `--table` prints them.
 """
 
+import hashlib
 import http.client
 import json
 import os
@@ -24,6 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
+from fewnode.files import NAME, whole_folder
 
 ROWS = Path(__file__).parent / "rows" / "serve.jsonl"
 FLASK = """
@@ -228,29 +232,59 @@ def workers(folder: str) -> None:
 # --- kills, replaced models and malformed requests
 
 
+def others(folder: str, n: int) -> list[Path]:
+    """Models of the same graph that were fitted to nine tenths of the labels, each to others; kept beside the model."""
+    from fewnode import FewShotClassifier
+
+    made = []
+    for seed in range(1, n + 1):
+        made.append(Path(f"{folder}.storm{seed}"))
+        if not made[-1].exists():
+            model = FewShotClassifier.load(folder)
+            left = np.random.default_rng(seed).random(model.graph.num_nodes) < 0.9
+            y = np.where(left, model.graph.y.numpy(), -1)
+            given = {name: value for name, value in model.get_params().items() if name != "text_encoder"}
+            fresh = FewShotClassifier(**given | {"seed": seed})
+            fresh.fit(model.graph.with_labels(model.graph.y.new_tensor(y)), source=model.source).save(made[-1])
+    return made
+
+
+def replace(model: Path, work: Path) -> None:
+    """Put a model into the place of another as `fewnode fit --force` does."""
+    with whole_folder(work) as fresh:
+        for file in model.iterdir():
+            if file.name != NAME and not file.name.startswith("labels"):
+                shutil.copy2(file, fresh / file.name)
+
+
 def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) -> None:
-    """Every answer is compared with what Python predicts with the same model and classes."""
+    """Every answer is compared with what Python predicts with the model that it names, and the same classes."""
     from fewnode import FewShotClassifier
 
     work = Path(tempfile.mkdtemp()) / "model"
     shutil.copytree(folder, work, ignore=shutil.ignore_patterns("labels*"))
     names, draw, port = node_names(folder), random.Random(1), free_port()
-    classifier = FewShotClassifier.load(folder)
-    free = [names[i] for i in classifier.unlabelled().tolist()]
-    wanted: dict[tuple[str, ...], dict[str, str]] = {}  # classes that there are -> node -> label
+    replacing = others(folder, swaps)
+    models = {
+        hashlib.sha256((Path(one) / NAME).read_bytes()).hexdigest()[:12]: FewShotClassifier.load(one)
+        for one in (folder, *replacing)
+    }
+    free = set.intersection(*({names[i] for i in one.unlabelled().tolist()} for one in models.values()))
+    free = [name for name in names if name in free]
+    wanted: dict[tuple[str, ...], dict[str, str]] = {}  # model and classes that there are -> node -> label
     classes: dict[str, list[str]] = {}
     pool = draw.sample(names, min(300, len(names)))
 
-    def labels() -> dict[str, str]:
-        key = tuple(f"{name}: {nodes}" for name, nodes in classes.items())
+    def labels(model: str) -> dict[str, str]:
+        key = (model, *(f"{name}: {nodes}" for name, nodes in classes.items()))
         if key not in wanted:
-            wanted[key] = dict(zip(pool, classifier.adapt(classes).predict(pool), strict=True))
+            wanted[key] = dict(zip(pool, models[model].adapt(classes).predict(pool), strict=True))
         return wanted[key]
 
     count = dict.fromkeys(("ok", "malformed", "retried", "wrong", "lost", "error_500", "refused"), 0)
     kill_at = set(draw.sample(range(100, requests - 100), kills))
     swap_at = set(draw.sample(range(100, requests - 100), swaps))
-    models, processes = set(), []
+    answered, processes = dict.fromkeys(models, 0), []
 
     def start() -> None:
         words = [sys.executable, "-m", "fewnode", "serve", str(work), "--port", str(port)]
@@ -282,6 +316,7 @@ def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) 
 
     broken = [b"{", b'{"nodes": [[1]]}', b'{"nodes": ["nobody at all"]}', b"\xff\xfe", b'{"knots": 1}', b"[" * 5000,
               b'{"new_nodes": [{}]}', b'{"nodes": [], "threshold": "x"}', b'{"nodes": ["\\ud800"]}']  # fmt: skip
+    first_labels = {model: labels(model) for model in models}  # without classes: how far the models differ
     started = time.perf_counter()
     start()
     client = Client(port)
@@ -289,11 +324,9 @@ def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) 
     try:
         for i in range(requests):
             thread = killed_meanwhile(draw.random() / 50) if i in kill_at else None
-            if i in swap_at:  # another model: the weights of the same graph, saved again
+            if i in swap_at:
+                replace(replacing[swapped], work)
                 swapped += 1
-                again = FewShotClassifier.load(folder)
-                again.notes.append(f"saved {swapped} times")
-                again.save(work, force=True)
             chance = draw.random()
             if chance < 0.05:
                 status, answer = ask("POST", "/v1/predict", raw=draw.choice(broken))
@@ -320,9 +353,9 @@ def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) 
             else:
                 nodes = draw.sample(pool, draw.randint(1, 20))
                 status, answer = ask("POST", "/v1/predict", {"nodes": nodes})
-                right = labels()
                 if status == 200:
-                    models.add(answer["model"])
+                    right = labels(answer["model"])
+                    answered[answer["model"]] += 1
                     got = [row["label"] for row in answer["predictions"]]
                     count["wrong"] += got != [right[node] for node in nodes]
                     count["ok"] += 1
@@ -332,7 +365,8 @@ def storm(folder: str, requests: int = 10_000, kills: int = 20, swaps: int = 3) 
     finally:
         processes[-1].kill()
     row = {"what": "storm", "nodes": len(names), "requests": requests, **count, "kills": kills}
-    row |= {"starts": len(processes), "swaps": swapped, "models_after_the_first": len(models) - 1}
+    row |= {"starts": len(processes), "swaps": swapped, "answers_by_model": list(answered.values())}
+    row["nodes_that_differ"] = len({node for node in pool if len({one[node] for one in first_labels.values()}) > 1})
     write(row | {"seconds": round(time.perf_counter() - started)})
 
 

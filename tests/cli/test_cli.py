@@ -33,7 +33,7 @@ def small_graph() -> tuple[Graph, ClassSplit]:
 @pytest.fixture
 def data(monkeypatch):
     """Whatever data set is asked for, the small graph is it."""
-    monkeypatch.setattr(loading, "open_dataset", lambda name, *_: small_graph())
+    monkeypatch.setattr(loading, "open_dataset", lambda name, *_, **__: small_graph())
 
 
 def train(folder: Path, *more: str, method: str = "vantage") -> list[str]:
@@ -166,7 +166,7 @@ def test_nothing_at_all_is_answered_with_the_help(run, capsys):
     ],
 )
 def test_exit_codes(run, monkeypatch, error, code, word):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(loading, "open_dataset", fail)
@@ -197,7 +197,7 @@ def test_ctrl_c_keeps_the_best_and_what_resume_needs(tmp_path):
         "import test_cli\nfrom fewnode import cli\nfrom fewnode.cli.output import Bar\n"
         "from fewnode.datasets import loading\n"
         "Bar.pause = 0\n"
-        "loading.open_dataset = lambda *_: test_cli.small_graph()\nsys.exit(cli.main(sys.argv[1:]))\n"
+        "loading.open_dataset = lambda *_, **__: test_cli.small_graph()\nsys.exit(cli.main(sys.argv[1:]))\n"
     )
     options = train(
         tmp_path / "model", "--set", "steps=100000", "--set", "patience=100000", "--set", "check_every=2", "--json"
@@ -231,3 +231,14 @@ def test_the_page_lists_every_command_once():
     listed = re.findall(r"^\| `fewnode ([\w-]+)", page, re.MULTILINE)
     commands = next(action for action in cli.build_parser()._actions if action.dest == "==SUPPRESS==" or action.choices)
     assert sorted(listed) == sorted(commands.choices)
+
+
+def test_every_help_fits_80_columns_and_says_what_is_needed(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = re.findall(r"^    (\S+)  ", cli.build_parser().format_help(), re.M)
+    assert len(commands) > 15
+    for name in commands:
+        with pytest.raises(SystemExit):
+            cli.main([name, "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith(f"usage: fewnode {name} [options]") and max(map(len, lines)) <= 80, name

@@ -18,20 +18,29 @@ def add_commands(commands: Any) -> None:
     """Declare every command; ``args.run`` will name its function."""
     declared = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
     for name, facts in declared["command"].items():
-        parser = commands.add_parser(name, help=facts["help"], description=facts.get("description"))
+        about = facts["help"][:1].upper() + facts["help"][1:] + "."
+        parser = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
         parser.set_defaults(run=facts["run"])
-        _add_arguments(parser, facts["arguments"], declared["group"])
+        _add_arguments(parser, facts["arguments"], declared)
+        needed = (one for one in parser._actions if one.required)  # the rest is listed below the usage
+        parser.usage = " ".join(["fewnode", name, "[options]", *map(_usage, needed)])
 
 
-def _add_arguments(parser: Any, arguments: list[Any], groups: dict[str, Any]) -> None:
+def _usage(needed: argparse.Action) -> str:
+    value = needed.metavar or (f"{{{','.join(needed.choices)}}}" if needed.choices else needed.dest)
+    return " ".join([*needed.option_strings, str(value)])
+
+
+def _add_arguments(parser: Any, arguments: list[Any], declared: dict[str, Any]) -> None:
     for one in arguments:
         if isinstance(one, str):
-            _add_arguments(parser, groups[one], groups)
+            title = declared["title"].get(one)
+            _add_arguments(parser.add_argument_group(title) if title else parser, declared["group"][one], declared)
         elif isinstance(one[0], list):
-            _add_arguments(parser.add_mutually_exclusive_group(), one, groups)
+            _add_arguments(parser.add_mutually_exclusive_group(), one, declared)
         else:
-            declared, told, *more = one
-            name, _, metavar = declared.partition(" ")
+            named, told, *more = one
+            name, _, metavar = named.partition(" ")
             settings: dict[str, Any] = {"help": told or None, **(more[0] if more else {})}
             if metavar:
                 kind = settings.get("type", type(settings.get("default")).__name__)
