@@ -110,7 +110,7 @@ def test_frames_that_cannot_be_used_are_named(frame):
     with pytest.raises(InputError, match="x= belongs to arrays"):
         model.fit(edges, x=np.ones((3, 1)))
     with pytest.raises(InputError, match="nodes is a list"):
-        model.fit(edges, nodes=["a"])
+        model.fit(edges, nodes=[1])
     with pytest.raises(InputError, match="unknown option 'weigth_column'"):
         model.fit(edges, weigth_column="w")
     with pytest.raises(

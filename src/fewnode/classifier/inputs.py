@@ -36,7 +36,8 @@ NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 
 @dataclass(frozen=True)
 class TableSource:
-    """Paths of the tables of a graph and what their columns are, as ``tables.read_graph`` takes them.
+    """The tables of a graph (paths, or tables in memory) and what their columns are, as ``tables.read_graph`` takes
+    them.
 
     ``options`` are its other options. ``encoder`` is what ``infer`` fitted to the columns, ``roles`` and ``notes`` say
     what it found; ``table`` is the table of nodes, or the copy of it that a model keeps.
@@ -44,7 +45,7 @@ class TableSource:
 
     edges: Names = None
     nodes: Names = None
-    features: Names = None
+    features: str | None = None
     columns: dict[str, Any] = field(default_factory=dict)
     labels: Names = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -56,19 +57,20 @@ class TableSource:
     @classmethod
     def of(
         cls,
-        edges: Files | None = None,
-        nodes: Files | None = None,
+        edges: Any = None,
+        nodes: Any = None,
         features: PathLike | None = None,
         *,
-        labels: Files | None = None,
+        labels: Any = None,
         **options: Any,
     ) -> "TableSource":
-        """The tables in these files; the options are those of ``tables.read_graph``."""
+        """The tables in these files or DataFrames; the options are those of ``tables.read_graph``."""
         columns = {name: options.pop(name) for name in list(options) if name.endswith("_column")}
-        return cls(_absolute(edges), _absolute(nodes), _absolute(features), columns, _absolute(labels), options)
+        given = {"edges": edges, "nodes": nodes, "features": features, "labels": labels}
+        return cls(**{what: _table(value, what) for what, value in given.items()}, columns=columns, options=options)
 
-    def elsewhere(self, edges: Files, nodes: Files | None = None, features: PathLike | None = None) -> "TableSource":
-        """The same columns in other files; those not given are none."""
+    def elsewhere(self, edges: Any, nodes: Any = None, features: PathLike | None = None) -> "TableSource":
+        """The same columns in other tables; those not given are none."""
         there = TableSource.of(edges, nodes, features)
         return replace(self, edges=there.edges, nodes=there.nodes, features=there.features, labels=None)
 
@@ -78,7 +80,7 @@ class TableSource:
         return isinstance(self.edges, str) and is_store(self.edges)
 
     def infer(self, memory: int | None = None, engine: Engine | None = None) -> tuple[Graph, "TableSource"]:
-        """The graph in the files, and the source with all that was learned of them.
+        """The graph in the tables, and the source with all that was learned of them.
 
         A store stays on disk: ``memory`` bounds what the work on it takes, ``engine`` does that work.
         """
@@ -87,35 +89,21 @@ class TableSource:
                 raise InputError(f"{self.edges} is a store, which holds nodes and features too: give edges= alone")
             if self.encoder is None and (told := [*self.columns, *self.options]):
                 raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
-            graph = open_store(str(self.edges), memory, engine=engine)
-            facts = Store(str(self.edges)).facts
+            graph, facts = open_store(str(self.edges), memory, engine=engine), Store(str(self.edges)).facts
             return graph, replace(
                 self, encoder=convert(facts.encoder, tables.TableEncoder, "store"), columns=facts.columns
             )
         for what, given in (("memory= bounds", memory), ("engine= does", engine)):
             if given is not None:
                 raise InputError(f"{what} the work on a store; make one of the tables with `fewnode import`")
-        found = self.read_tables(self.edges, self.nodes, features=self.features, labels=self.labels)
-        return Graph.from_edges(**canonical(found.arguments)), self.learned(found)
-
-    def read_tables(self, edges: Any, nodes: Any, **files: Any) -> tables.GraphTables:
-        """What such tables hold, read with the columns and options of the source."""
+        options: dict[str, Any] = {"text_encoder": "auto", **self.options, **self.columns, "encoder": self.encoder}
         try:
-            options = {"text_encoder": "auto", **self.options}
-            return tables.read_graph(edges, nodes, **files, **self.columns, **options, encoder=self.encoder)
+            found = tables.read_graph(self.edges, self.nodes, self.features, labels=self.labels, **options)
         except TypeError as error:  # a misspelt option
             raise InputError(str(error)) from error
-
-    def learned(self, found: tables.GraphTables) -> "TableSource":
-        """The source with all that was learned of its tables."""
-        roles = [asdict(role) for role in found.roles]
-        learned: dict[str, Any] = {
-            "columns": found.columns,
-            "encoder": found.encoder,
-            "notes": found.notes,
-            "table": found.table,
-        }
-        return replace(self, **learned, roles=roles)
+        learned: dict[str, Any] = {name: getattr(found, name) for name in ("columns", "encoder", "notes", "table")}
+        learned["roles"] = [asdict(role) for role in found.roles]
+        return Graph.from_edges(**canonical(found.arguments)), replace(self, **learned)
 
     def kept(self) -> "TableSource":
         """What a model keeps of it: not where the tables were, unless they are a store."""
@@ -134,11 +122,12 @@ class TableSource:
         return {name: [values[i] for i in order] for name, values in texts.items()}
 
 
-def _absolute(paths: Files | None) -> Names:
-    if paths is None:
-        return None
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    meant = [one for path in given for one in ([path] if "://" in str(path) else tables.several(path))]
+def _table(given: Any, what: str) -> Any:
+    """A DataFrame as a table; absolute paths of files."""
+    if given is None or is_frame(given):
+        return given if given is None else table_of(given, what)
+    several = [given] if isinstance(given, str | os.PathLike) else given
+    meant = [one for path in several for one in ([path] if "://" in str(path) else tables.several(path))]
     found = [str(one) if is_query(one) else absolute(one) for one in meant]
     return found[0] if len(found) == 1 else found
 
@@ -157,20 +146,16 @@ def graph_of(
     if (given is None) == (edges is None):
         raise InputError("give either a graph or edges=, not both or none")
     given = edges if given is None else given
-    if _are_files(edges) and (nodes is None or _are_files(nodes)) and not known.keys() & {"x", "y"}:
-        features, how = known.pop("features", None), known
-        if source is None:
-            return TableSource.of(edges, nodes, features, **(columns or {})).infer(**how)
-        return source.elsewhere(edges, nodes, features).infer(**how)
-    if not is_frame(given):
+    if not (is_frame(given) or (_are_files(edges) and not known.keys() & {"x", "y"})):
         return Graph.of(given, nodes, **known, **(columns or {})), None
-    if known:
-        raise InputError(f"{next(iter(known))}= belongs to arrays; beside a DataFrame of edges give nodes=")
-    if nodes is not None and not is_frame(nodes):
-        raise InputError(f"nodes is a {type(nodes).__name__}; beside a DataFrame of edges it is a DataFrame too")
-    source = source or TableSource.of(**(columns or {}))
-    found = source.read_tables(table_of(given, "edges"), None if nodes is None else table_of(nodes, "nodes"))
-    return Graph.from_edges(**canonical(found.arguments)), source.learned(found)
+    if wrong := known.keys() & {"x", "y"}:
+        raise InputError(f"{min(wrong)}= belongs to arrays; beside a table of edges give nodes=")
+    if nodes is not None and not is_frame(nodes) and not _are_files(nodes):
+        raise InputError(f"nodes is a {type(nodes).__name__}; beside a table of edges it is a file or a DataFrame")
+    features = known.pop("features", None)
+    if source is None:
+        return TableSource.of(given, nodes, features, **(columns or {})).infer(**known)
+    return source.elsewhere(given, nodes, features).infer(**known)
 
 
 def _are_files(given: Any) -> bool:
