@@ -197,9 +197,9 @@ def test_rows_without_edges_are_those_of_the_graph_that_lacks_them(kind):
         rows = local.rows(local.surroundings(cuts))
         for i, cut in enumerate(cuts):
             x, log_known, features = rows_in_full(graph, without(graph, node, cut) if cut else graph, model, node)
-            torch.testing.assert_close(rows[0][i], x, atol=1e-5, rtol=1e-5)
-            torch.testing.assert_close(rows[1][i], log_known, atol=2e-5, rtol=1e-5)
-            torch.testing.assert_close(rows[2][i], features, atol=2e-5, rtol=1e-4)
+            torch.testing.assert_close(rows.x[i], x, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(rows.log_known[i], log_known, atol=2e-5, rtol=1e-5)
+            torch.testing.assert_close(rows.features[i], features, atol=2e-5, rtol=1e-4)
 
 
 def test_nothing_cut_gives_the_rows_the_model_has_up_to_the_precision_they_are_kept_in():
@@ -207,8 +207,8 @@ def test_nothing_cut_gives_the_rows_the_model_has_up_to_the_precision_they_are_k
     model = model_of(graph)
     local = explainer(graph, model, 7)
     rows = local.rows(local.surroundings([[]]))
-    torch.testing.assert_close(rows[0][0], model.x[7], atol=3e-3, rtol=1e-3)
-    torch.testing.assert_close(rows[1][0], model.log_known[7], atol=3e-3, rtol=1e-3)
+    torch.testing.assert_close(rows.x[0], model.x[7], atol=3e-3, rtol=1e-3)
+    torch.testing.assert_close(rows.log_known[0], model.log_known[7], atol=3e-3, rtol=1e-3)
 
 
 def test_walks_keep_what_a_step_does_on_an_isolated_node():
@@ -299,7 +299,7 @@ def test_influence_of_an_edge_is_the_margin_with_the_rows_made_again(adapted):
     for cut in ([], [other]):
         rows = local.rows(local.surroundings([cut]))
         x, log_known, features = model.x.clone(), model.log_known.clone(), model.features.clone()
-        x[70], log_known[70], features[70] = (part[0] for part in rows)
+        x[70], log_known[70], features[70] = (part[0] for part in (rows.x, rows.log_known, rows.features))
         task = replace(adapted.question, model=replace(model, x=x, log_known=log_known, features=features))
         p = dict(zip(task.classes, task.probabilities(torch.tensor([70]))[0].tolist(), strict=True))
         margins.append(p[found.label] - p[next(iter(found.margins))])

@@ -16,9 +16,8 @@ from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS
 from ..training import evaluate as inference
 from .calibration import ClosedSetTask
 from .inputs import class_name, node_name, node_title
-from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares
-from .novelty import node_features
-from .open_set import MEANING, OpenSetTask, meaning_columns
+from .known_classes import PROPAGATION, HopFeatures, linear
+from .open_set import MEANING, OpenSetModel, OpenSetTask, meaning_columns
 
 
 @dataclass(frozen=True)
@@ -387,24 +386,19 @@ class OpenSetExplainer(Explainer):
         )
 
     @torch.no_grad()
-    def rows(self, around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
-        """Coordinates, log probabilities of the known classes, and novelty features of the node there, ``[B, ...]``."""
-        known, model = self.pipeline.known, self.model
-        raw = [*around.words, *around.links]
-        x = self.pipeline.pca.transform(self.pipeline.sources.centred(raw))
-        alone = linear(x, known.weights) + around.hops
-        own = alone.softmax(1) - model.predictions[self.at].float()  # its own prediction has changed
+    def rows(self, around: Surroundings) -> OpenSetModel:
+        """The open-set model with the rows of the node there, ``[B, ...]``, in place of those of the graph."""
+        x = self.pipeline.pca.transform(self.pipeline.sources.centred([*around.words, *around.links]))
+        alone = linear(x, self.pipeline.known.weights) + around.hops
+        own = alone.softmax(1) - self.model.predictions[self.at].float()  # its own prediction has changed
         labels = around.labels.clone()
         labels[2:] += around.own[:, :, None] * own
-        shares = log_shares(labels, labels.sum(2, keepdim=True), class_prior(model.y, alone.shape[1]))
-        logits = torch.einsum("t,tbc->bc", known.mix, torch.cat([alone[None], shares]))
-        return x, logits.log_softmax(1), node_features(x, model.moments, logits, alone, *around.masses)
+        return self.model.with_rows(x, alone, labels, *around.masses)
 
     def predicted(self, around: Surroundings) -> Tensor:
         """Probabilities ``[B, classes]`` of the node there."""
-        x, log_known, features = self.rows(around)
-        model = replace(self.model, x=x, log_known=log_known, features=features)
-        return replace(self.task, model=model).probabilities(torch.arange(len(x), device=x.device))
+        rows = torch.arange(around.words.shape[1], device=self.at.device)
+        return replace(self.task, model=self.rows(around)).probabilities(rows)
 
     def _columns(self) -> tuple[tuple[Column, ...], dict[int, Effect], Callable[[Sequence[Sequence[int]]], Tensor]]:
         """The eight columns that speak most for the chosen class and the eight most against, among the 128 of which the

@@ -24,8 +24,7 @@ from ..tables.read import cells_of, is_frame, table_of
 from ..tables.schema import known_roles
 from .features import FeatureSchema, arranged
 from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
-from .known_classes import PROPAGATION, HopFeatures, class_prior, linear, log_shares, one_hot
-from .novelty import node_features
+from .known_classes import PROPAGATION, HopFeatures, linear, one_hot
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Predictions
 
@@ -163,13 +162,8 @@ class NewNodes:
             around.smoothed(torch.cat(given, 1), old[name], restart)
             for name, (restart, _) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True)
         )
-        logits, prior = known.mix[0] * alone, class_prior(model.y, n)
-        masses = near[:, :n].sum(1), near[:, -1]
-        parts = [part[:, at : at + n] for at in (0, n) for part in (far, near)]
-        for weight, part in zip(known.mix[1:], parts, strict=True):
-            logits = logits + weight * log_shares(part.clone(), part.sum(1, keepdim=True), prior)
-        features = node_features(x, model.moments, logits, alone, *masses)
-        return replace(model, x=x, y=self.y, log_known=logits.log_softmax(1), features=features)
+        labels = torch.stack([part[:, at : at + n] for at in (0, n) for part in (far, near)])
+        return replace(model.with_rows(x, alone, labels, near[:, :n].sum(1), near[:, -1]), y=self.y)
 
     def _hop_logits(
         self, features: HopFeatures, weights: Tensor, around: "Neighbourhood", old: dict[str, Tensor]

@@ -23,7 +23,16 @@ from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
 from ..store import MEMORY, Columns, Space, one_thread, rows_at
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
-from .known_classes import PROPAGATION, HopFeatures, KnownClassModel, ViewPCA, one_hot, shuffled
+from .known_classes import (
+    PROPAGATION,
+    HopFeatures,
+    KnownClassModel,
+    ViewPCA,
+    class_prior,
+    log_shares,
+    one_hot,
+    shuffled,
+)
 from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
 from .simulation import Counts, Estimate, Expectation, Progress, Simulated, collapsed, estimate, expectation, simulate
@@ -287,6 +296,16 @@ class OpenSetModel:
         seen, known = self.use.seen(graph), self.pipeline.known
         hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
         return self.x, normalized_adjacency(seen), self.y, self.ranks, known, hops
+
+    def with_rows(self, x: Tensor, alone: Tensor, labels: Tensor, labelled: Tensor, mass: Tensor) -> "OpenSetModel":
+        """The model with other rows than those of the graph: of nodes with the coordinates ``x [B, d]``, the logits
+        ``alone [B, C]`` of the regressions, and what reaches them of ``labels [4, B, C]`` (of labels, then of
+        predictions, each far and near), of ``labelled [B]`` nodes and of the ``mass [B]`` of all."""
+        assert self.pipeline is not None
+        shares = log_shares(labels, labels.sum(2, keepdim=True), class_prior(self.y, alone.shape[1]))
+        logits = torch.einsum("t,tbc->bc", self.pipeline.known.mix, torch.cat([alone[None], shares]))
+        features = novelty.node_features(x, self.moments, logits, alone, labelled, mass)
+        return replace(self, x=x, log_known=logits.log_softmax(1), features=features)
 
     def propagated_predictions(self, walks: Tensor) -> Tensor:
         """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes."""
