@@ -1,13 +1,11 @@
 """Directions of new classes against plain ridge regression; weights of novelty features; shares of the groups."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from fewnode.classifier import novelty
-from fewnode.classifier.novelty import Episode, Moments, Priors, known_share
+from fewnode.classifier.novelty import DEFAULT, Clusters, Moments, Priors, known_share
 from fewnode.errors import InputError
 
 
@@ -56,38 +54,6 @@ def test_discriminants_are_those_of_linear_discriminant_analysis():
     length = (z @ metric * z).sum(1, keepdim=True)
     scores = z.float() @ found.discriminants[:-1] + found.discriminants[-1]
     assert torch.allclose(scores.double(), (length - distance) / 2, atol=1e-3)
-
-
-def simulated(n: int = 4_000) -> Episode:
-    """Features that matter and features that do not."""
-    random = torch.Generator().manual_seed(0)
-    truth = torch.multinomial(torch.tensor([0.8, 0.08, 0.07, 0.05]), n, replacement=True, generator=random)
-    nodes, classes = torch.randn(n, 6, generator=random), torch.randn(n, 2, 4, generator=random)
-    classes[:, 0, 0] += 3.0 * (truth == 1)
-    classes[:, 1, 0] += 3.0 * (truth == 2)
-    nodes[:, 1] -= 2.0 * (truth == 3)
-    known, held = torch.ones(n, 1), truth == 0
-    y = torch.where(held, 0, -1)
-    return Episode(nodes, classes, truth, torch.ones(n), known, y, nodes[held], classes[held], [], torch.ones(1), 0)
-
-
-def test_what_matters_is_learned_and_the_rest_is_not():
-    one = simulated()
-    found = novelty.learn([one] * 20)
-    ridge, *rest = found.new[4:8]
-    assert 2 < ridge < 4 and max(map(abs, rest)) < 0.3 and -3 < found.other[1] < -1
-    p = found.utilities(one.nodes, one.classes).softmax(1)
-    assert p.mean(0).tolist() == pytest.approx(
-        (torch.bincount(one.truth, minlength=4) / len(one.truth)).tolist(), abs=0.01
-    )
-    assert found.shares == pytest.approx((0.8, 0.075, 0.05), abs=0.02)
-
-
-def test_weights_do_not_depend_on_the_units_of_the_features():
-    one = simulated()
-    other = replace(one, classes=10 * one.classes + 3)
-    a, b = (novelty.learn([e]).utilities(e.nodes, e.classes) for e in (one, other))
-    assert torch.allclose(a, b, atol=0.05)
 
 
 def log_odds(shares: list[float], n: int = 20_000) -> torch.Tensor:
@@ -191,3 +157,52 @@ def test_an_example_left_out_is_scored_by_the_others():
     own = novelty.class_features((x[2:3] - moments.mean) @ direction.weights, nodes[2:3], [direction])
     assert found.shape == (5, 4) and torch.allclose(found[2:3], own, atol=1e-5)
     assert len(novelty.left_out_features(x[:1], nodes[:1], moments)) == 0
+
+
+def pool(n: int = 400) -> tuple[torch.Tensor, Moments, torch.Tensor, torch.Tensor]:
+    """Coordinates of known nodes and, behind them, of two classes, of which the second was named; and the odds."""
+    random = torch.Generator().manual_seed(0)
+    centre = 4 * torch.eye(8)
+    y = torch.arange(4).repeat_interleave(n // 4)
+    x = centre[y] + torch.randn(n, 8, generator=random)
+    new = torch.cat([centre[part] + torch.randn(60, 8, generator=random) for part in (5, 6)])
+    moments = Moments.of(x, y, torch.arange(n))
+    group = torch.cat([torch.zeros(n, dtype=torch.long), torch.full((60,), 2), torch.full((60,), 1)])
+    utilities = torch.tensor([[0.0, -5.0, -2.0], [0.0, 4.0, 1.0], [0.0, 0.0, 2.0]])[group]
+    return torch.cat([x, new]), moments, utilities, group
+
+
+def test_clusters_are_those_of_nodes_that_nobody_named():
+    x, moments, utilities, group = pool()
+    found = Clusters.find(x, utilities, utilities.softmax(1), moments, most=2)
+    assert found is not None and len(found.directions) == 2
+    unnamed = x[group == 2].mean(0) - moments.mean
+    for direction in found.directions:  # of cores that are members, so that their mean points to that of the class
+        metric = torch.linalg.inv(moments.inverse_within) @ direction.weights[:, 1]
+        assert float(torch.cosine_similarity(metric, unnamed, dim=0)) > 0.8
+    assert found.named.tolist() == pytest.approx([-2.0, -2.0])
+    none = torch.tensor([[0.98, 0.01, 0.01]]).expand(len(x), 3)
+    assert Clusters.find(x, utilities, none, moments) is None
+
+
+def test_clusters_raise_other_at_their_members_only():
+    x, moments, utilities, group = pool()
+    clusters = Clusters.find(x, utilities, utilities.softmax(1), moments, most=2)
+    nodes = torch.zeros(len(x), 6)
+    nodes[:, 4:] = 1
+    model = novelty.NoveltyModel((*[0.0] * 7, 10.0, -5.0), DEFAULT.other, (1.0, 0.0, 0.0))
+    before = model.utilities(nodes, torch.zeros(len(x), 1, 4))
+    after = model.with_clusters(before, clusters, x, nodes)
+    assert torch.equal(before[:, :-1], after[:, :-1]) and bool((after[:, -1] >= before[:, -1]).all())
+    raised = (after - before)[:, -1]
+    assert float(raised[group == 2].quantile(0.05)) > float(raised[group != 2].quantile(0.95))
+    assert model.with_clusters(before, None, x, nodes) is before
+    plain = novelty.NoveltyModel(model.new, model.other)
+    assert plain.with_clusters(before, clusters, x, nodes) is before  # nothing was learned of clusters
+
+
+def test_clusters_without_a_named_class_look_like_none():
+    x, moments, utilities, _ = pool()
+    utilities = utilities[:, [0, 2]]
+    found = Clusters.find(x, utilities, utilities.softmax(1), moments)
+    assert found is not None and bool((found.named == 0).all())

@@ -1,15 +1,24 @@
 """Simulated novel classes, and the accuracy to expect against the accuracy achieved."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 from msgspec import convert
 
-from fewnode.classifier import novelty, simulation
-from fewnode.classifier.novelty import DEFAULT, Episode, NoveltyModel
+from fewnode.classifier import simulation
+from fewnode.classifier.novelty import DEFAULT, Clusters, Moments
 from fewnode.classifier.open_set import OpenSetModel
-from fewnode.classifier.simulation import Counts, Estimate, Simulated, differences, estimate, expectation
+from fewnode.classifier.simulation import (
+    Counts,
+    Episode,
+    Estimate,
+    Simulated,
+    Simulation,
+    differences,
+    estimate,
+    expectation,
+)
 
 
 def calibrated(n: int = 50_000) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -101,29 +110,29 @@ def test_a_simulation_hides_classes_whole_and_blanks_some_of_the_others(planted)
 @pytest.fixture(scope="module")
 def learned_from(planted) -> list[list[Episode]]:
     """The episodes of every model that a fit learns from simulated novel classes."""
-    seen, learn = [], novelty.learn
+    seen, learn = [], simulation.learn
 
     def listened(episodes):
         seen.append(list(episodes))
         return learn(episodes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(novelty, "learn", listened)
+        patch.setattr(simulation, "learn", listened)
         OpenSetModel.fit(planted.graph, planted.views, planted.y, tuple("abcdefghi"))
     return seen
 
 
 def test_examples_are_not_among_the_nodes_that_are_asked_about(learned_from):
     for one in learned_from[-1]:
-        for number, (examples, _) in enumerate(one.examples, 1):
-            asked = one.nodes[one.truth == number]
+        for number, (_, examples, _) in enumerate(one.examples, 1):
+            asked = one.simulation.nodes[one.at][one.truth == number]
             assert len(asked) and not (asked[:, None] == examples[None]).all(-1).any()
 
 
 def test_a_simulation_is_measured_with_weights_that_did_not_learn_from_it(learned_from):
     """A gap measured on what was learned from would promise more than new classes get."""
-    numbers = {one.simulation for one in learned_from[-1]}
-    learned = [{one.simulation for one in episodes} for episodes in learned_from]
+    learned = [{id(one.simulation) for one in episodes} for episodes in learned_from]
+    numbers = set.union(*learned)
     assert len(numbers) == 3
     for number in numbers:
         assert learned.count(numbers - {number}) == learned.count(numbers)
@@ -151,11 +160,61 @@ def test_simulations_keep_the_truth_of_their_figures(planted):
     assert 0.5 < sum(found.truth["right"]) / found.episodes <= 1 and "band 9" in found.gaps
 
 
+def episode(n: int = 4_000) -> Episode:
+    """Features that matter and features that do not."""
+    random = torch.Generator().manual_seed(0)
+    truth = torch.multinomial(torch.tensor([0.8, 0.08, 0.07, 0.05]), n, replacement=True, generator=random)
+    nodes, classes = torch.randn(n, 6, generator=random), torch.randn(n, 2, 4, generator=random)
+    classes[:, 0, 0] += 3.0 * (truth == 1)
+    classes[:, 1, 0] += 3.0 * (truth == 2)
+    nodes[:, 1] -= 2.0 * (truth == 3)
+    one, held, x = torch.ones(n), truth == 0, torch.randn(n, 3, generator=random)
+    moments, y = Moments.of(x, truth, torch.arange(n)), torch.where(held, 0, -1)
+    whole = Simulation((1, 2, 3), x, truth, nodes, one, one[:, None], y, held, one[:1], moments)
+    return Episode(whole, torch.arange(n), classes, truth, [])
+
+
+def test_what_matters_is_learned_and_the_rest_is_not():
+    one = episode()
+    found = simulation.learn([one] * 20)
+    ridge, *rest = found.new[4:8]
+    assert 2 < ridge < 4 and max(map(abs, rest)) < 0.3 and -3 < found.other[1] < -1
+    p = one.utilities(found, one.at).softmax(1)
+    assert p.mean(0).tolist() == pytest.approx(
+        (torch.bincount(one.truth, minlength=4) / len(one.truth)).tolist(), abs=0.01
+    )
+
+
+def test_weights_do_not_depend_on_the_units_of_the_features():
+    one = episode()
+    other = replace(one, classes=10 * one.classes + 3)
+    a, b = (e.utilities(simulation.learn([e]), e.at) for e in (one, other))
+    assert torch.allclose(a, b, atol=0.05)
+
+
 def test_how_to_tell_other_is_learned_only_where_a_class_was_simulated_as_other():
-    taught = NoveltyModel((1.0,) * 9, (2.0,) * 5, (0.8, 0.1, 0.03))
-    blind = NoveltyModel((3.0,) * 9, (9.0,) * 5, (0.7, 0.2, 0.005))
-    three, ten = simulation._completed([Simulated(3, taught, {}, 5)], [Simulated(10, blind, {}, 4)])
-    assert three.novelty == taught and ten.shots == 10
-    assert ten.novelty == NoveltyModel((3.0,) * 9, (2.0,) * 5, (0.7, 0.2, 0.03))
-    (alone,) = simulation._completed([], [Simulated(10, blind, {}, 4)])
-    assert alone.novelty.other == DEFAULT.other and alone.novelty.new == blind.new
+    one = episode()
+    at = (one.truth < 3).nonzero().flatten()
+    blind = replace(one, at=at, truth=one.truth[at])
+    assert one.has_other and not blind.has_other
+    found = simulation.learn([blind])
+    assert found.other == DEFAULT.other and found.new != DEFAULT.new
+    assert simulation.learn([one]).other != DEFAULT.other
+
+
+def test_how_much_clusters_tell_is_learned():
+    """Clusters that are what nobody named raise other; those of known nodes do not."""
+    one = episode()
+    model = simulation.learn([one])
+    x = torch.where((one.truth == 3)[:, None], torch.tensor([6.0, 0.0, 0.0]), 0.0) + torch.randn(len(one.truth), 3)
+    moments = Moments.of(x[one.truth == 0], torch.zeros_like(one.truth[one.truth == 0]), torch.arange(len(x)))
+    whole = replace(one.simulation, x=x)
+    weights = []
+    for group in (3, 0):
+        clusters = Clusters((moments.direction(x[one.truth == group][:10]),), torch.zeros(1), moments.mean)
+        found = simulation.learn_clusters(model, [replace(one, simulation=whole, clusters=clusters)] * 5)
+        u = found.with_clusters(one.utilities(model, one.at), clusters, x, whole.nodes)
+        weights.append(float(u.softmax(1)[one.truth == 3, 3].mean()))
+    before = float(one.utilities(model, one.at).softmax(1)[one.truth == 3, 3].mean())
+    assert weights[0] > before + 0.1 and abs(weights[1] - before) < 0.1
+    assert simulation.learn_clusters(model, [one]) is model  # without clusters

@@ -4,23 +4,28 @@ A multinomial logit over a few features, whose weights are learned on simulated 
 
     u_known = 0
     u_k     = w . (node features, class features of k, 1)      for each new class k
-    u_other = w' . (node features, 1)
+    u_other = log(exp(w' . (node features, 1)) + exp(a u_c + b named_c + d))
     p       = softmax(u + offsets)
 
-The features are such that weights learned on one class transfer to another. ``offsets`` say how common the groups are,
+The features are such that weights learned on one class transfer to another. ``c`` is the cluster that the node is most
+like, of clusters that nobody has named: ``u_c`` is the utility that a new class would have whose examples are the core
+of the cluster, ``named_c`` says how much this core looks like a named class. ``offsets`` say how common the groups are,
 compared with the simulations.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph.operators import Operator, ppr_smooth
-from .known_classes import PROPAGATION, minimise, shuffled
+from .known_classes import PROPAGATION, shuffled
 
 SAMPLE = 50_000  # labelled nodes from which the moments are computed
 NODE_FEATURES = ("best", "energy", "labelled", "distance", "known", "length")
@@ -157,39 +162,6 @@ def left_out_features(x: Tensor, nodes: Tensor, moments: Moments, description: T
 # The model
 
 
-@dataclass(frozen=True)
-class Episode:
-    """Simulated novel classes: ``nodes [n, 6]`` and ``classes [n, n_new, 4]`` are the features of nodes.
-
-    ``truth [n]`` is 0 for known, 1.. for the new classes, ``n_new + 1`` for other; ``weight [n]`` says how many nodes
-    each stands for; ``known [n, C]`` are probabilities of the known classes, ``y [n]`` their true class. ``held_nodes``
-    and ``held_classes`` are the features of held-out nodes; ``examples`` those of the examples of each new class, each
-    left out in turn. ``labelled [C]`` nodes of each known class were left. Episodes of one ``simulation`` share the
-    classes that are hidden.
-    """
-
-    nodes: Tensor
-    classes: Tensor
-    truth: Tensor
-    weight: Tensor
-    known: Tensor
-    y: Tensor
-    held_nodes: Tensor
-    held_classes: Tensor
-    examples: list[tuple[Tensor, Tensor]]
-    labelled: Tensor
-    simulation: int
-
-    @property
-    def n_new(self) -> int:
-        return self.classes.shape[1]
-
-    def shares(self) -> Tensor:
-        """Of known nodes, of one new class, and of other."""
-        total = torch.bincount(self.truth, self.weight, minlength=self.n_new + 2) / self.weight.sum()
-        return torch.stack([total[0], total[1 : 1 + self.n_new].mean(), total[-1]])
-
-
 def utilities(nodes: Tensor, classes: Tensor, new: Tensor, other: Tensor) -> Tensor:
     """``[n, n_new + 2]``: 0 for known, then each new class, then other (see the top of this file)."""
     nodes = nodes[:, :N_NODE]
@@ -200,12 +172,12 @@ def utilities(nodes: Tensor, classes: Tensor, new: Tensor, other: Tensor) -> Ten
 
 @dataclass(frozen=True)
 class NoveltyModel:
-    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias), and the shares of
-    known nodes, of one new class and of other that they assume."""
+    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias), and the weights
+    ``(a, b, d)`` of clusters that are ``unnamed``; empty where nothing was learned of these."""
 
     new: tuple[float, ...]
     other: tuple[float, ...]
-    shares: tuple[float, float, float]
+    unnamed: tuple[float, ...] = ()
 
     @property
     def width(self) -> int:
@@ -216,58 +188,73 @@ class NoveltyModel:
         """``[n, n_new + 2]``: log odds of each new class and of other against known, which is 0."""
         return utilities(nodes, classes, nodes.new_tensor(self.new), nodes.new_tensor(self.other))
 
-    def margins(self, nodes: Tensor, classes: Tensor) -> Tensor:
-        """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other."""
-        u = self.utilities(nodes[: len(classes)], classes[:, None, : self.width])
+    def with_clusters(self, u: Tensor, clusters: "Clusters | None", x: Tensor, nodes: Tensor) -> Tensor:
+        """The utilities ``u [n, G]`` of nodes with coordinates ``x [n, d]`` and features ``nodes [n, 6]``, in which
+        clusters are part of other."""
+        if clusters is None or not self.unnamed:
+            return u
+        a, b, bias = self.unnamed
+        best, named = clusters.scores(self, x, nodes)
+        return torch.cat([u[:, :-1], torch.logaddexp(u[:, -1], a * best + b * named + bias)[:, None]], 1)
+
+    def margins(self, x: Tensor, nodes: Tensor, classes: Tensor, clusters: "Clusters | None") -> Tensor:
+        """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other; of no node where there
+        are no such features."""
+        x, nodes = x[: len(classes)], nodes[: len(classes)]
+        u = self.with_clusters(self.utilities(nodes, classes[:, None, : self.width]), clusters, x, nodes)
         return u[:, 1] - u[:, 2]
 
 
 # Mean of what was learned on four development graphs with three examples for each class: for graphs with fewer than
 # three labelled classes, on which no novel class can be simulated.
 DEFAULT = NoveltyModel(
-    (-1.412, 0.0, -0.332, 0.244, 0.199, 4.404, 0.012, 2.861, -7.189),
-    (-1.08, -0.493, -0.303, 0.339, -5.938),
-    (0.85, 0.1, 0.05),
+    (-1.412, 0.0, -0.332, 0.244, 0.199, 4.404, 0.012, 2.861, -7.189), (-1.08, -0.493, -0.303, 0.339, -5.938)
 )
 
 
-def learn(episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
-    """The weights of largest likelihood over all episodes, each of which counts the same.
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters of nodes that are probably of no class with labels or examples: each may be a class that nobody named.
 
-    ``penalty`` is that of the squared weights of standardised features; an episode counts as 300 nodes beside it.
+    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes; ``named [K]`` says how much a core
+    looks like the likest named class: its mean log odds against other.
     """
-    n_new = max(one.n_new for one in episodes)
-    nodes = torch.cat([one.nodes[:, :N_NODE] for one in episodes])
-    classes = torch.cat([F.pad(one.classes, (0, 0, 0, n_new - one.n_new)) for one in episodes])
-    n_own = torch.cat([torch.full_like(one.truth, one.n_new) for one in episodes])
-    truth = torch.cat([torch.where(one.truth > one.n_new, n_new + 1, one.truth) for one in episodes])
-    weight = torch.cat([one.weight / one.weight.sum() for one in episodes]) / len(episodes)
-    absent = torch.arange(n_new, device=n_own.device) >= n_own[:, None]
-    out_of_choice = F.pad(absent, (1, 1))
-    (node_std, node_mean), (class_std, class_mean) = (torch.std_mean(part, dim=0) for part in (nodes, classes[~absent]))
-    node_std, class_std = node_std.clamp(min=1e-4), class_std.clamp(min=1e-4)
-    nodes, classes = (nodes - node_mean) / node_std, (classes - class_mean) / class_std
-    width = N_NODE + classes.shape[2]
-    start = nodes.new_zeros(width + N_NODE + 2)
-    bias = torch.zeros_like(start, dtype=torch.bool)
-    bias[[width, -1]] = True
-    start[bias] = -2.0
 
-    def backward(p: Tensor) -> float:
-        logits = utilities(nodes, classes, *p.split([width + 1, N_NODE + 1]))
-        loss = (F.cross_entropy(logits.masked_fill(out_of_choice, -1e4), truth, reduction="none") * weight).sum()
-        loss = loss + penalty / (600 * len(episodes)) * p[~bias].square().sum()
-        loss.backward()
-        return float(loss.detach())
+    directions: tuple[Direction, ...]
+    named: Tensor
+    mean: Tensor
 
-    new, other = minimise(start, backward, steps=50).split([width + 1, N_NODE + 1])
-    new, other = new.clone(), other.clone()
-    new[:-1] /= torch.cat([node_std, class_std])
-    new[-1] -= new[:-1] @ torch.cat([node_mean, class_mean])
-    other[:-1] /= node_std
-    other[-1] -= other[:-1] @ node_mean
-    known, one, none = torch.stack([episode.shares() for episode in episodes]).mean(0).tolist()
-    return NoveltyModel(tuple(new.tolist()), tuple(other.tolist()), (known, one, max(none, 0.005)))
+    @classmethod
+    @torch.no_grad()
+    def find(
+        cls, x: Tensor, utilities: Tensor, groups: Tensor, moments: Moments, most: int = 8, core: int = 10
+    ) -> "Clusters | None":
+        """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]``,
+        ``utilities`` and probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
+        weight = (1 - groups[:, 0]) * (1 - groups[:, 1:-1].sum(1))
+        at = weight.argsort(descending=True, stable=True)[: min(2_000, int((weight > 0.3).sum()))]
+        if len(at) < 2 * core:
+            return None
+        metric = torch.linalg.cholesky(moments.inverse_within.double()).float()
+        z = ((x[at] - moments.mean) @ metric).cpu().numpy()
+        found = KMeans(min(most, len(at) // core), n_init=1, max_iter=20, random_state=0)
+        with threadpool_limits(1):  # sums of several threads are rounded differently
+            distance = found.fit_transform(z, sample_weight=weight[at].cpu().numpy())
+        inside = [np.flatnonzero(found.labels_ == c) for c in range(found.n_clusters)]
+        cores = [part[distance[part, c].argsort()[:core]] for c, part in enumerate(inside) if len(part) >= core]
+        nodes = [at[torch.as_tensor(part, device=at.device)] for part in cores]
+        if not nodes:
+            return None
+        odds = F.pad(utilities[:, 1:-1] - utilities[:, -1:], (0, int(utilities.shape[1] == 2)))
+        named = torch.stack([odds[part].mean(0).max() for part in nodes])
+        return cls(tuple(moments.direction(x[part]) for part in nodes), named, moments.mean)
+
+    def scores(self, model: NoveltyModel, x: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """``[n]``: utility of the cluster that a node is most like, and how much this one looks like a named class."""
+        weights = torch.cat([one.weights for one in self.directions], 1)
+        features = class_features(x @ weights - self.mean @ weights, nodes, self.directions)
+        best, at = model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1)
+        return best, self.named[at]
 
 
 # Shares of the groups

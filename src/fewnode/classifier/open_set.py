@@ -33,7 +33,7 @@ from .known_classes import (
     one_hot,
     shuffled,
 )
-from .novelty import NODE_FEATURES, Direction, Moments, NoveltyModel, Priors
+from .novelty import NODE_FEATURES, Clusters, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
 from .simulation import Counts, Estimate, Expectation, Progress, Simulated, collapsed, estimate, expectation, simulate
 
@@ -319,7 +319,8 @@ class OpenSetTask:
     Groups are: known (all together), each new class, other. Examples of no class (``others``) have a direction too, and
     a share before that of the rest of "other"; predictions have the sum of both. ``novelty`` are the models for the
     number of examples of each direction, and for the mean number. ``fixed`` shares are given by name; the others are
-    estimated on the nodes ``pool``, a sample of ``size``. ``descriptions`` are coordinates of what is said of a class.
+    estimated on the nodes ``pool``, a sample of ``size``. ``descriptions`` are coordinates of what is said of a class;
+    ``clusters`` of the pool may be classes that nobody named.
     """
 
     model: OpenSetModel
@@ -333,6 +334,7 @@ class OpenSetTask:
     size: int
     priors: Priors
     descriptions: dict[str, Tensor] = field(default_factory=dict)
+    clusters: Clusters | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -353,23 +355,34 @@ class OpenSetTask:
         shots = [len(nodes) for nodes in shown.values()]
         models = [self.model.nearest(len(at), name in self.descriptions).novelty for name, at in shown.items()]
         models.append(self.model.nearest(max(_mean(shots), 1.0)).novelty)
-        task = replace(self, examples=dict(examples), others=others, novelty=models)
+        task = replace(self, examples=dict(examples), others=others, novelty=models, clusters=None)
         task = replace(task, directions=task._directions(shown, self.model.moments))
         used = torch.cat([*examples.values(), others])
-        free = self.pool[~torch.isin(self.pool, used)]
-        groups = [None, *shown, self.other]
-        fixed = {i: self.fixed[n] / groups.count(n) for i, n in enumerate(groups) if n is not None and n in self.fixed}
-        labelled = torch.bincount(self.model.y[self.model.y >= 0], minlength=len(self.model.classes)).float()
-        priors = Priors.estimate(
-            task.utilities(free),
-            task._known(free),
-            labelled[task._kept()],
-            task._known_share(used),
-            fixed,
-            left_out=() if len(others) else task._left_out(),
-            at_random=[self.model.classes[i] not in self.model.chosen for i in task._kept()],
-        )
+        free, share = self.pool[~torch.isin(self.pool, used)], task._known_share(used)
+        utilities, priors = task._decided(free, share)
+        if not self.descriptions:  # clusters have none, so that their utilities would not be comparable
+            groups = (utilities + priors.offsets).softmax(1).float()
+            clusters = Clusters.find(self.model.x[free].float(), utilities, groups, self.model.moments)
+            task = replace(task, clusters=clusters)
+            priors = priors if clusters is None else task._decided(free, share)[1]
         return replace(task, priors=priors)
+
+    def _decided(self, free: Tensor, share: float | None) -> tuple[Tensor, Priors]:
+        """Log odds of the groups for the nodes ``free``, a ``share`` of which is known, and their priors."""
+        model, kept, groups = self.model, self._kept(), [None, *self.directions, self.other]
+        fixed = {i: self.fixed[n] / groups.count(n) for i, n in enumerate(groups) if n is not None and n in self.fixed}
+        labelled = torch.bincount(model.y[model.y >= 0], minlength=len(model.classes)).float()
+        utilities = self.utilities(free)
+        priors = Priors.estimate(
+            utilities,
+            self._known(free),
+            labelled[kept],
+            share,
+            fixed,
+            left_out=() if len(self.others) else self._left_out(),
+            at_random=[model.classes[i] not in model.chosen for i in kept],
+        )
+        return utilities, priors
 
     def _directions(self, shown: Mapping[str, Tensor], moments: Moments) -> dict[str, tuple[Direction, ...]]:
         """Those of each class, as many as its novelty model has weights for."""
@@ -397,7 +410,8 @@ class OpenSetTask:
         model, found = self.model, list[Tensor]()
         for (name, at), learned in zip(self.examples.items(), self.novelty, strict=False):
             x, nodes, description = model.x[at].float(), model.features[at], self.descriptions.get(name)
-            found.append(learned.margins(nodes, novelty.left_out_features(x, nodes, model.moments, description)))
+            own = novelty.left_out_features(x, nodes, model.moments, description)
+            found.append(learned.margins(x, nodes, own, self.clusters))
         return found
 
     def _kept(self) -> list[int]:
@@ -434,7 +448,8 @@ class OpenSetTask:
             columns.append(model.utilities(features, own[:, None])[:, 1])
         last = self.novelty[-1]
         other = last.utilities(features, features.new_zeros(len(features), 0, last.width))[:, -1]
-        return torch.stack([torch.zeros_like(other), *columns, other], 1)
+        found = torch.stack([torch.zeros_like(other), *columns, other], 1)
+        return last.with_clusters(found, self.clusters, x, features)
 
     @one_thread
     def probabilities(self, nodes: Tensor) -> Tensor:

@@ -11,21 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..graph.operators import Operator
 from . import novelty
-from .known_classes import HopFeatures, KnownClassModel, shuffled
-from .novelty import (
-    DEFAULT,
-    Episode,
-    Moments,
-    NoveltyModel,
-    Priors,
-    class_features,
-    left_out_features,
-    node_features,
-    propagated_mass,
-)
+from .known_classes import HopFeatures, KnownClassModel, minimise, shuffled
+from .novelty import DEFAULT, N_NODE, Clusters, Moments, NoveltyModel, Priors
 
 Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
 # right, known and other (F1): one number each; precision and recall: one for each new class; band 0..9: share of right
@@ -196,13 +187,14 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels; ``x`` is centred.
+    """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels: coordinates ``x`` and
+    classes ``y``.
 
-    ``nodes`` are their features, ``known [n, C]`` the probabilities of the known classes, ``position [n]`` which of
-    these is true; ``held [n]`` says which are held-out known nodes.
+    ``nodes`` are their features, ``weight`` says how many nodes each stands for, ``known [n, C]`` are the probabilities
+    of the known classes, of which ``labelled [C]`` nodes have labels, ``position [n]`` which of these is true; ``held
+    [n]`` says which are held-out known nodes.
     """
 
-    number: int
     hidden: tuple[int, ...]
     x: Tensor
     y: Tensor
@@ -213,6 +205,56 @@ class Simulation:
     held: Tensor
     labelled: Tensor
     moments: Moments
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Simulated novel classes in a ``simulation``, with the features ``classes [n, n_new, 4 D]`` of its nodes.
+
+    ``truth`` of the nodes ``at`` is 0 for known, 1.. for the new classes, ``n_new + 1`` for other. ``examples`` of each
+    new class are coordinates, node features, and class features, each left out in turn.
+    """
+
+    simulation: Simulation
+    at: Tensor
+    classes: Tensor
+    truth: Tensor
+    examples: list[tuple[Tensor, Tensor, Tensor]]
+    clusters: Clusters | None = None
+
+    @property
+    def n_new(self) -> int:
+        return self.classes.shape[1]
+
+    @property
+    def weight(self) -> Tensor:
+        return self.simulation.weight[self.at]
+
+    @property
+    def has_other(self) -> bool:
+        return bool((self.truth > self.n_new).any())
+
+    def utilities(self, model: NoveltyModel, at: Tensor) -> Tensor:
+        """Log odds ``[n, G]`` of some nodes, without clusters."""
+        return model.utilities(self.simulation.nodes[at], self.classes[at])
+
+    def decided(self, model: NoveltyModel) -> tuple[Tensor, Priors]:
+        """Log odds of the groups and their priors, as of a task."""
+        whole, utilities, weight = self.simulation, self.utilities(model, self.at), self.weight
+        pool = utilities[weight.cpu().multinomial(len(weight), True, generator=torch.Generator().manual_seed(0))]
+        held = self.utilities(model, whole.held)
+        share = novelty.known_share(held[:, 1:].logsumexp(1), pool[:, 1:].logsumexp(1))
+        utilities = model.with_clusters(utilities, self.clusters, whole.x[self.at], whole.nodes[self.at])
+        left_out = [model.margins(*part, self.clusters) for part in self.examples]
+        given = whole.known[self.at], whole.labelled, share
+        return utilities, Priors.estimate(utilities, *given, weight=weight, left_out=left_out)
+
+    def clustered(self, model: NoveltyModel) -> "Episode":
+        """With the clusters that nobody has named."""
+        utilities, priors = self.decided(model)
+        groups = (utilities + priors.offsets).softmax(1).float()
+        x, moments = self.simulation.x[self.at], self.simulation.moments
+        return replace(self, clusters=Clusters.find(x, utilities, groups, moments))
 
 
 def simulate(
@@ -234,35 +276,23 @@ def simulate(
     names: the classes are also simulated with these for a description, beside examples or without.
     """
     random = torch.Generator().manual_seed(seed)
-    plans = _hidden_classes(y, ranks, random)
-    simulations, groups = [], ([(shot, None) for shot in shots], [(shot, names) for shot in (0, *shots[:-2])])
+    plans, simulations, simulated = _hidden_classes(y, ranks, random), list[Simulation](), list[Simulated]()
     for number, hidden in enumerate(plans):
         progress("simulating novel classes", number / (len(plans) + len(shots)))
         part = min(max(unlabelled, 0.1), 0.4)
-        simulations.append(_simulation(number, x, edges, y, ranks, model, features, hidden, part, random))
-    simulated = list[Simulated]()
-    for group in groups[: 1 if names is None else 2]:
-        found, without_other = list[Simulated](), list[Simulated]()
-        for number, (shot, described) in enumerate(group):
-            progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(group)))
-            episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random, described)]
-            if episodes:
-                gaps, truth = _gaps(episodes)
-                one = Simulated(shot, novelty.learn(episodes), gaps, len(episodes), truth, described is not None)
-                with_other = any(bool((e.truth > e.n_new).any()) for e in episodes)
-                (found if with_other else without_other).append(one)
-        simulated += _completed(found, without_other) if not simulated or found or without_other else []
-    return simulated
-
-
-def _completed(found: list[Simulated], without_other: list[Simulated]) -> list[Simulated]:
-    """Where no class was left to be simulated as other, its weights come from the nearest number of examples."""
-    learned = found or [Simulated(3, DEFAULT, {}, 0)]
-    for one in without_other:
-        nearest = min(learned, key=lambda other: abs(other.shots - one.shots)).novelty
-        shares = (*one.novelty.shares[:2], nearest.shares[2])
-        found = [*found, replace(one, novelty=replace(one.novelty, other=nearest.other, shares=shares))]
-    return sorted(found, key=lambda one: one.shots) or learned
+        simulations.append(_simulation(x, edges, y, ranks, model, features, hidden, part, random))
+    ways = [(shot, None) for shot in shots] + [(shot, names) for shot in (0, *shots[:-2]) if names is not None]
+    for number, (shot, described) in enumerate(ways):
+        progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(ways)))
+        episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random, described)]
+        if episodes:
+            model_of = learn(episodes)
+            if described is None:
+                episodes = [one.clustered(model_of) for one in episodes]
+            gaps, truth = _gaps(episodes)
+            learned = learn_clusters(model_of, episodes)
+            simulated.append(Simulated(shot, learned, gaps, len(episodes), truth, described is not None))
+    return simulated or [Simulated(3, DEFAULT, {}, 0)]
 
 
 def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
@@ -284,7 +314,6 @@ def _hidden_classes(y: Tensor, ranks: Tensor, random: torch.Generator) -> list[l
 
 @torch.no_grad()
 def _simulation(
-    number: int,
     x: Tensor,
     edges: Operator,
     y: Tensor,
@@ -311,13 +340,13 @@ def _simulation(
     nodes, weight = _sample(y, ranks, blanked, hidden, random)
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
     logits, alone = refitted.logits(x, edges, left, nodes, hops)
-    masses = (propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(left)))
+    masses = (novelty.propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(left)))
     rows = x[nodes].float()
-    features = node_features(rows, moments, logits, alone, *masses)
+    features = novelty.node_features(rows, moments, logits, alone, *masses)
     is_held = torch.arange(len(nodes), device=y.device) >= len(nodes) - len(held)
-    sample = rows - moments.mean, y[nodes], features, weight, logits.softmax(1), position[y[nodes]], is_held
+    sample = rows, y[nodes], features, weight, logits.softmax(1), position[y[nodes]], is_held
     labelled = torch.bincount(left[left >= 0], minlength=len(columns)).float()
-    return Simulation(number, tuple(hidden), *sample, labelled, moments)
+    return Simulation(tuple(hidden), *sample, labelled, moments)
 
 
 def _sample(
@@ -332,14 +361,18 @@ def _sample(
 def _episodes(
     simulation: Simulation, shots: int, random: torch.Generator, names: Tensor | None = None
 ) -> Iterator[Episode]:
-    """Three rounds over the hidden classes, two new ones at a time, every other time with a third one as "other"; in
-    one round the examples of a class are alike, from one corner of it."""
+    """Three rounds over the hidden classes, two new ones at a time, every other time with the largest one that is left
+    as "other"; in one round the examples of a class are alike, from one corner of it."""
+    sizes = torch.bincount(simulation.y.clamp(min=0), simulation.weight)
     large = [c for c in simulation.hidden if int((simulation.y == c).sum()) >= shots + 4]
     for number in range(3):
         left = [large[i] for i in torch.randperm(len(large), generator=random).tolist()]
         while left:
-            n_other = int(len(left) >= 3 and float(torch.rand(1, generator=random)) < 0.5)
-            new, other, left = left[:2], left[2 : 2 + n_other], left[2 + n_other :]
+            other = list[int]()
+            if len(left) >= 3 and float(torch.rand(1, generator=random)) < 0.5:
+                other = [max(left, key=lambda c: float(sizes[c]))]
+                left.remove(other[0])
+            new, left = left[:2], left[2:]
             if len(new) == 2 or len(large) == 1:
                 yield _episode(simulation, new, other, shots, number == 2, random, names)
 
@@ -353,41 +386,105 @@ def _episode(
     random: torch.Generator,
     names: Tensor | None,
 ) -> Episode:
-    y, moments, held = simulation.y, simulation.moments, simulation.held
+    x, y, nodes, moments = simulation.x, simulation.y, simulation.nodes, simulation.moments
     truth = torch.where(torch.isin(y, torch.tensor(simulation.hidden, device=y.device)), -1, 0)
-    classes, examples, left_out = [], [], []
+    classes, examples = list[Tensor](), list[tuple[Tensor, Tensor, Tensor]]()
     for i, c in enumerate(new):
         members = _shuffled((y == c).nonzero().flatten(), random)
         truth[members] = i + 1
         if corner:
-            x = simulation.x[members]
-            members = members[(x - x[0]).norm(dim=1).argsort()[: max(shots, len(members) // 6)]]
-            members = _shuffled(members, random)
-        examples.append(members[:shots])
-        shown = simulation.x[members[:shots]] + moments.mean, None if names is None else names[c]
-        directions = moments.directions(*shown)
+            near = (x[members] - x[members[0]]).norm(dim=1).argsort()
+            members = _shuffled(members[near[: max(shots, len(members) // 6)]], random)
+        shown, description = members[:shots], None if names is None else names[c]
+        truth[shown] = -1
+        directions = moments.directions(x[shown], description)
         weights = torch.cat([direction.weights for direction in directions], 1)
-        classes.append(class_features(simulation.x @ weights, simulation.nodes, directions))
-        own = simulation.nodes[members[:shots]]
-        left_out.append((own, left_out_features(shown[0], own, moments, shown[1])))
+        classes.append(novelty.class_features((x - moments.mean) @ weights, nodes, directions))
+        left_out = novelty.left_out_features(x[shown], nodes[shown], moments, description)
+        examples.append((x[shown], nodes[shown], left_out))
     for c in other:
         truth[y == c] = len(new) + 1
-    truth[torch.cat(examples)] = -1
-    kept, of_classes = (truth >= 0) & ~held, torch.stack(classes, 1)
-    parts = (simulation.nodes, of_classes, truth, simulation.weight, simulation.known, simulation.position)
-    nodes, rows, truth, weight, known, position = (part[kept] for part in parts)
-    held_out = simulation.nodes[held], of_classes[held], left_out, simulation.labelled, simulation.number
-    return Episode(nodes, rows, truth, weight, known, position, *held_out)
+    at = ((truth >= 0) & ~simulation.held).nonzero().flatten()
+    return Episode(simulation, at, torch.stack(classes, 1), truth[at], examples)
+
+
+def learn(episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
+    """The weights of largest likelihood over all episodes, each of which counts the same.
+
+    ``penalty`` is that of the squared weights of standardised features; an episode counts as 300 nodes beside it. Where
+    no class was left to be simulated as other, its weights are those of ``DEFAULT``.
+    """
+    n_new, truth, weight = _targets(episodes)
+    nodes = torch.cat([one.simulation.nodes[one.at, :N_NODE] for one in episodes])
+    classes = torch.cat([F.pad(one.classes[one.at], (0, 0, 0, n_new - one.n_new)) for one in episodes])
+    n_own = torch.cat([torch.full_like(one.truth, one.n_new) for one in episodes])
+    absent = torch.arange(n_new, device=n_own.device) >= n_own[:, None]
+    out_of_choice = F.pad(absent, (1, 1))
+    (node_std, node_mean), (class_std, class_mean) = (torch.std_mean(part, dim=0) for part in (nodes, classes[~absent]))
+    node_std, class_std = node_std.clamp(min=1e-4), class_std.clamp(min=1e-4)
+    nodes, classes = (nodes - node_mean) / node_std, (classes - class_mean) / class_std
+    width = N_NODE + classes.shape[2]
+    start = nodes.new_zeros(width + N_NODE + 2)
+    bias = torch.zeros_like(start, dtype=torch.bool)
+    bias[[width, -1]] = True
+    start[bias] = -2.0
+
+    def backward(p: Tensor) -> float:
+        logits = novelty.utilities(nodes, classes, *p.split([width + 1, N_NODE + 1]))
+        loss = (F.cross_entropy(logits.masked_fill(out_of_choice, -1e4), truth, reduction="none") * weight).sum()
+        loss = loss + penalty / (600 * len(episodes)) * p[~bias].square().sum()
+        loss.backward()
+        return float(loss.detach())
+
+    new, other = (part.clone() for part in minimise(start, backward, steps=50).split([width + 1, N_NODE + 1]))
+    new[:-1] /= torch.cat([node_std, class_std])
+    new[-1] -= new[:-1] @ torch.cat([node_mean, class_mean])
+    other[:-1] /= node_std
+    other[-1] -= other[:-1] @ node_mean
+    seen = any(one.has_other for one in episodes)
+    return NoveltyModel(tuple(new.tolist()), tuple(other.tolist()) if seen else DEFAULT.other)
+
+
+def learn_clusters(model: NoveltyModel, episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
+    """The model with the weights of clusters of largest likelihood, while its others stay."""
+    episodes = [one for one in episodes if one.clusters is not None]
+    if not any(one.has_other for one in episodes):
+        return model
+    n_new, truth, weight = _targets(episodes)
+    rows, scores = list[Tensor](), list[Tensor]()
+    for one in episodes:
+        assert one.clusters is not None
+        u, whole = one.utilities(model, one.at), one.simulation
+        rows.append(torch.cat([F.pad(u[:, :-1], (0, n_new - one.n_new), value=-1e4), u[:, -1:]], 1))
+        scores.append(torch.stack(one.clusters.scores(model, whole.x[one.at], whole.nodes[one.at]), 1))
+    utilities, both = torch.cat(rows), torch.cat(scores)
+    start = both.new_tensor([1.0, 0.0, 0.0])
+
+    def backward(p: Tensor) -> float:
+        other = torch.logaddexp(utilities[:, -1], both @ p[:2] + p[2])
+        loss = F.cross_entropy(torch.cat([utilities[:, :-1], other[:, None]], 1), truth, reduction="none") @ weight
+        loss = loss + penalty / (600 * len(episodes)) * (p - start).square().sum()
+        loss.backward()
+        return float(loss.detach())
+
+    return replace(model, unnamed=tuple(minimise(start, backward, steps=20).tolist()))
+
+
+def _targets(episodes: Sequence[Episode]) -> tuple[int, Tensor, Tensor]:
+    """The most new classes of an episode, the true column and the weight of each node; weights sum to one."""
+    n_new = max(one.n_new for one in episodes)
+    truth = torch.cat([torch.where(one.truth > one.n_new, n_new + 1, one.truth) for one in episodes])
+    return n_new, truth, torch.cat([one.weight / one.weight.sum() for one in episodes]) / len(episodes)
 
 
 def _gaps(episodes: Sequence[Episode]) -> tuple[Figures, Figures]:
     """By how much the figures of each episode missed the truth, with weights learned on the other simulations; and the
     truth."""
     found, truth = Figures(), Figures()
-    for number in sorted({one.simulation for one in episodes}):
-        others = [one for one in episodes if one.simulation != number]
-        model = novelty.learn(others or episodes)
-        for one in (one for one in episodes if one.simulation == number):
+    for simulation in {id(one.simulation): one.simulation for one in episodes}.values():
+        others = [one for one in episodes if one.simulation is not simulation] or episodes
+        model = learn_clusters(learn(others), others)
+        for one in (one for one in episodes if one.simulation is simulation):
             true, implied = _figures(model, one)
             for name, gaps in differences(true, implied).items():
                 found.setdefault(name, []).extend(gaps)
@@ -397,19 +494,14 @@ def _gaps(episodes: Sequence[Episode]) -> tuple[Figures, Figures]:
 
 def _figures(model: NoveltyModel, one: Episode) -> tuple[Figures, Figures]:
     """The true figures of an episode, and those that probabilities imply."""
-    utilities = model.utilities(one.nodes, one.classes)
-    held = model.utilities(one.held_nodes, one.held_classes)
-    pool = utilities[one.weight.cpu().multinomial(len(utilities), True, generator=torch.Generator().manual_seed(0))]
-    share = novelty.known_share(held[:, 1:].logsumexp(1), pool[:, 1:].logsumexp(1))
-    left_out = [model.margins(*part) for part in one.examples]
-    priors = Priors.estimate(utilities, one.known, one.labelled, share, weight=one.weight, left_out=left_out)
-    joint = priors.probabilities(utilities, one.known)
-    best, groups = collapsed(joint, one.known.shape[1])
-    implied = Counts.expected(best, groups, torch.ones_like(one.weight), one.weight)
-    right = joint[:, : one.known.shape[1]].argmax(1) == one.y
-    true, (sure, choice) = Counts.achieved(best, one.truth, right, one.weight).figures(), best.max(1)
+    (utilities, priors), known, weight = one.decided(model), one.simulation.known[one.at], one.weight
+    joint = priors.probabilities(utilities, known)
+    best, groups = collapsed(joint, known.shape[1])
+    implied = Counts.expected(best, groups, torch.ones_like(weight), weight)
+    right = joint[:, : known.shape[1]].argmax(1) == one.simulation.position[one.at]
+    true, (sure, choice) = Counts.achieved(best, one.truth, right, weight).figures(), best.max(1)
     hit = (choice == one.truth) & (right | (choice > 0))
-    by_band = (band_means(part.double(), sure, one.weight) for part in (hit, sure))
+    by_band = (band_means(part.double(), sure, weight) for part in (hit, sure))
     bands, told = ({f"band {i}": [mean] for i, mean in enumerate(means.tolist())} for means in by_band)
     return true | bands, implied.figures() | told
 
