@@ -3,7 +3,7 @@ import scipy.linalg
 import torch
 from torch.nn import functional as F
 
-from fewnode.nn.class_shape import LDAView, Whitening, sample_per_class
+from fewnode.nn.class_shape import LDAView, Whitening, few_shot_accuracy, sample_per_class
 
 
 def stretched(classes=6, each=40, seed=0):
@@ -125,3 +125,12 @@ def test_the_units_are_the_same_for_every_model_and_leave_the_random_state_alone
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.equal(one.weight, two.weight) and one.columns == 64
     assert set(one.state_dict()) == {"matrix", "centre"}
+
+
+def test_few_shot_accuracy_tells_apart_what_tells_classes_apart():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.tensor([2, 5, 9]).repeat_interleave(40)
+    telling = torch.eye(10)[y] + 0.01 * torch.randn(120, 10, generator=generator)
+    noise = torch.randn(120, 10, generator=generator)
+    assert few_shot_accuracy(telling, y) == 1 and 0.2 < few_shot_accuracy(noise, y) < 0.5
+    assert few_shot_accuracy(telling[::40], y[::40]) == 0  # one node of each class: nothing is left to ask
