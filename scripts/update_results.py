@@ -26,7 +26,7 @@ from fewnode.report.tables import ResultTable, best_of
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md", "docs/tent.md")
 FIGURE = "docs/figures/shots.svg"
-GRIDS = ("standard", "paper_table", "tent", "ablation", "support_size", "query_size", "shots")
+GRIDS = ("standard", "paper_table", "tent", "ablation", "support_size", "query_size", "shots", "texts")
 PART = re.compile(r"(<!-- results:begin ?(\w*) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 NOTHING = "No rows are stored yet.\n"
 TASKS = "5-way 5-shot"
