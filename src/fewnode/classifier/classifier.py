@@ -201,7 +201,8 @@ class FewShotClassifier:
         columns |= {} if self.text_encoder == "auto" else {"text_encoder": str(self.text_encoder)}
         graph, inferred = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
         split = self.choose_split(graph) if split is None else split
-        self.notes, self.folder, self.manifest = [], None, None
+        source = source or inferred
+        self.notes, self.folder, self.manifest = [] if source is None else [*source.notes], None, None
         method, options, stored = self.method, self.options, graph.space.on_disk
         if method is None:
             method, options = "vantage", {"steps": 50, **options}
@@ -213,7 +214,7 @@ class FewShotClassifier:
             if stored:
                 raise InputError(f"{few} on. Label more nodes, or ask for fewer with min_size=")
             self.notes.append(f"{few} {method} on: the training-free probe is used instead")
-            warnings.warn(self.notes[0], stacklevel=3)  # past the decorator of the class
+            warnings.warn(self.notes[-1], stacklevel=3)  # past the decorator of the class
             method, options = "probe", {}
         if stored:
             _check_memory(graph)
@@ -227,7 +228,7 @@ class FewShotClassifier:
                     warnings.simplefilter("ignore")
                 self.model = loop.fit(method, ready, split if split.base else None, **self.shape, **how, **options)
             self.notes += self.model.card.notes
-            self.known, self.source = KnownClasses.of(graph, split), source or inferred
+            self.known, self.source = KnownClasses.of(graph, split), source
             self._set_graph(ready, fitted=True)
             if bool((graph.y >= 0).any()):
                 self.open_set_model(tell)

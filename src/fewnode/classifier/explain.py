@@ -74,7 +74,7 @@ class Change:
     probability: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """``probabilities`` of all classes, ``margins`` of the chosen one over each other, nearest examples, neighbours.
 
@@ -100,6 +100,19 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def __repr__(self) -> str:
+        """The answer and what carries most of it; the fields have the rest."""
+        runner_up, margin = next(iter(self.margins.items()))
+        lines = [f"{self.node} is {self.label} ({self.probability:.1%}); {runner_up} is {margin:.1%} behind"]
+        known = [one for one in self.neighbours if one.evidence is not None]
+        for what, rows in (("like", self.examples), ("neighbours", known)):
+            shown = [f"{one.node} ({one.label}, {one.evidence or 0:+.2f})" for one in rows[:3]]
+            lines += [f"  {what}: {', '.join(shown)}"] if shown else []
+        columns = [f"{one.name} ({one.evidence:+.2f})" for one in self.columns if one.evidence > 0]
+        lines += [f"  columns: {', '.join(columns[:5])}"] if columns else []
+        lines += [f"  without {', '.join(change.without)}: {change.label}" for change in self.changes]
+        return "\n".join(lines)
 
 
 class Effect(NamedTuple):

@@ -18,7 +18,7 @@ OTHER, NONE_OF_THESE = "other", "none of these"  # a node of no class; the secon
 
 
 class Rows:
-    """Something with a ``table``: its columns by name. Notebooks show the first rows."""
+    """Something with a ``table``: its columns by name. Notebooks show the first rows, and cut long texts."""
 
     def table(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -35,7 +35,8 @@ class Rows:
         """How many rows there are; the names of the columns and the first rows."""
         columns = self.table()
         cells = islice(zip(*columns.values(), strict=True), rows)
-        return len(columns["id"]), [list(columns), *(list(map(str, row)) for row in cells)]
+        texts = ([text if len(text) <= 40 else f"{text[:37]}..." for text in map(str, row)] for row in cells)
+        return len(columns["id"]), [list(columns), *texts]
 
     def __repr__(self) -> str:
         count, rows = self._first(5)

@@ -13,15 +13,15 @@ Shown = Progress | Literal["auto"] | None  # "auto": a bar, if a person is there
 @contextmanager
 def shown(progress: Shown, seconds: float = 2.0) -> Iterator[Progress]:
     """What to tell of the progress: the function that was given, or that of a bar that appears after some seconds."""
-    if progress != "auto":
-        yield progress or (lambda what, part: None)
-        return
     from rich.console import Console
     from rich.errors import LiveError
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
+    if progress != "auto" or not (console.is_terminal or console.is_jupyter):
+        yield progress if callable(progress) else lambda what, part: None
+        return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     bar = Bar(*columns, console=console, transient=True)
     task = bar.add_task("", total=1.0)
@@ -32,12 +32,10 @@ def shown(progress: Shown, seconds: float = 2.0) -> Iterator[Progress]:
 
     timer = Timer(seconds, start)
     timer.daemon = True
-    if console.is_terminal or console.is_jupyter:
-        timer.start()
+    timer.start()
     try:
         yield lambda what, part: bar.update(task, description=what, completed=part)
     finally:
         timer.cancel()
-        if timer.ident is not None:
-            timer.join()
+        timer.join()
         bar.stop()

@@ -12,13 +12,13 @@ from torch.nn import functional as F
 from ..errors import InputError, one_of
 from ..graph import Graph
 from .inputs import find_nodes, node_name
-from .predictions import OTHER, Predictions
+from .predictions import OTHER, Predictions, Rows
 
 SURE = 0.9  # probability from which a prediction counts as sure
 
 
-@dataclass(frozen=True, eq=False)
-class Suggestions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Suggestions(Rows):
     """Nodes ``[n]`` to look at, the first one first, with their ``names``; ``labels`` and ``probabilities`` are what is
     predicted of them (empty before there is anything to predict). ``by`` and ``label`` are what was asked for."""
 
@@ -31,6 +31,11 @@ class Suggestions:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def table(self) -> dict[str, Any]:
+        """Columns ``id``, and ``label`` and ``probability`` if anything is predicted."""
+        predicted = {"label": self.labels, "probability": self.probabilities} if self.labels else {}
+        return {"id": self.names, **predicted}
 
 
 @dataclass(frozen=True, eq=False)

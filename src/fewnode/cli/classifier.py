@@ -48,7 +48,9 @@ def fit_classifier(args: argparse.Namespace) -> None:
         training = {"callback": lambda now: learning("training", now.step / now.steps)}
         classifier.fit(graph, split, source=source, progress=learning, **training)
         classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning)
-    emit(args, {**facts, **_fitted(classifier, args.out, time.perf_counter() - started)}, "fit")
+    facts["notes"] += classifier.notes[len(source.notes) :]
+    found = {**facts, **_fitted(classifier, args.out), "seconds": round(time.perf_counter() - started, 3)}
+    emit(args, found, "fit")
 
 
 def _understood(graph: "Graph", split: "ClassSplit") -> dict[str, Any]:
@@ -75,7 +77,7 @@ def shortened(roles: list[dict[str, str]]) -> list[dict[str, str]]:
     return found
 
 
-def _fitted(classifier: "FewShotClassifier", folder: str, seconds: float) -> dict[str, Any]:
+def _fitted(classifier: "FewShotClassifier", folder: str) -> dict[str, Any]:
     """What came out of the fit."""
     assert classifier.model is not None and classifier.graph is not None
     labelled = bool((classifier.graph.y >= 0).any())
@@ -84,8 +86,7 @@ def _fitted(classifier: "FewShotClassifier", folder: str, seconds: float) -> dic
         "bytes": sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file()),
         "method": classifier.model.card.method,
         "steps": classifier.model.card.stopped_at,
-        "seconds": round(seconds, 3),
-        "notes": classifier.notes,
+        "edge_notes": [note for note in classifier.model.card.notes if "edge" in note],
         "open_set": classifier.simulated() if labelled else None,
         "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
     }
