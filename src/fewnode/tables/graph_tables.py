@@ -172,18 +172,18 @@ class Nodes(NamedTuple):
 
     def check_known(self, table: Table, name: str) -> None:
         """Refuse a column of node ids that names a node that is not there."""
-        row, value, count = table.first(name, f"{table.as_text(name)} not in (select id from {self.sql})")
-        if row is not None:
-            where, close = self.table.path, self.nearest(value)
-            raise InputError(
-                f"{table.place(row, name)}: {name} {value!r} is not in {where}{f' ({close})' if close else ''}; "
-                f"{count:,} such rows. Add the node to {where} or remove the row."
-            )
+
+        def told(value: str) -> str:
+            return f"{name} {value!r} is not in {self.table.path}{self.nearest(value)}"
+
+        unknown = f"{table.as_text(name)} not in (select id from {self.sql})"
+        remedy = f". Add the node to {self.table.path} or remove the row."
+        table.refuse(name, unknown, "{told}; {count:,} such rows", remedy, told)
 
     def nearest(self, value: str) -> str:
         """What to say of an id that is nearly ``value``."""
         close = close_name(value, self.names()) if len(self.table) < 10_000 else None
-        return f"nearest id: {close!r}" if close else ""
+        return f" (nearest id: {close!r})" if close else ""
 
     def extended(self, columns: Sequence[tuple[Table, str]]) -> "Nodes":
         """With a row for each node that only these columns of other tables name, in the order in which they do."""
@@ -370,9 +370,9 @@ def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
             f"the edges. Name the right columns with {option('id')}, {option('source')} and {option('target')}"
         )
     (first,) = nodes.names(slice(listed, listed + 1))
-    example = ", ".join(filter(None, [f"the first: {first!r}", known.nearest(first)]))
     count = f"{len(nodes.table) - listed:,} nodes that only the edges name, not {table.path.name}"
-    return [f"{count}, were added ({example}); include_unlisted=True predicts them too, strict=True refuses them"]
+    told = f"were added, the first: {first!r}{known.nearest(first)}"
+    return [f"{count}, {told}; include_unlisted=True predicts them too, strict=True refuses them"]
 
 
 def edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:

@@ -144,18 +144,13 @@ class Table:
         """The first row of what some rows give."""
         return self.run(f"select {expressions} from {self.sql} where {where} limit 1").fetchone()
 
-    def first(self, name: str, where: str) -> tuple[int | None, str, int]:
-        """The first row for which an SQL condition holds, its cell, and how many such rows there are."""
-        row, cell, count = self.one(f"min(rowid), arg_min({self.as_text(name)}, rowid), count(*)", where)
-        return row, cell, count
-
-    def refuse(self, name: str, where: str, problem: str, remedy: str) -> None:
+    def refuse(self, name: str, where: str, problem: str, remedy: str, told: Callable[[str], str] = str) -> None:
         """Raise an error if an SQL condition holds for any row. The ``problem`` may tell the ``{cell}`` of the first
-        such row and the ``{count}`` of them."""
-        row, cell, count = self.first(name, where)
+        such row, what is ``{told}`` of it, and the ``{count}`` of them."""
+        row, cell, count = self.one(f"min(rowid), arg_min({self.as_text(name)}, rowid), count(*)", where)
         if row is not None:
-            told = problem.format(cell=cell or "missing", count=count)
-            raise InputError(f"{self.place(row, name)}: {told}{remedy}")
+            found = problem.format(cell=cell or "missing", told=told(cell), count=count)
+            raise InputError(f"{self.place(row, name)}: {found}{remedy}")
 
     def column(self, name: str, role: str = "values", flag: str | None = None) -> str:
         """The SQL name of a column; if there is none of this ``name``, the error shows what is there."""
