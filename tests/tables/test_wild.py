@@ -514,6 +514,12 @@ def test_a_node_table_without_column_names_is_refused_unless_it_has_some(tmp_pat
     assert found.columns["id_column"] == said
 
 
+def test_a_node_called_like_the_column_of_ids_does_not_hide_the_column_names(tmp_path):
+    files = {"e.csv": "port,needs\na,b\nb,port\nc,a\nd,a\n", "n.csv": NODES.replace("id,label", "port,category")}
+    found = io.read_graph(**prepared(tmp_path, files, {}))
+    assert found.columns["id_column"] == "port" and found.arguments["node_names"][-1] == "port"
+
+
 def test_more_labels_than_classes_can_be_are_refused_unless_it_is_said(tmp_path):
     rows = "".join(f"n{i},c{i % 30}\n" for i in range(60))
     files = {"e.csv": "source,target\nn0,n1\n", "n.csv": "id,label\n" + rows}
@@ -536,7 +542,7 @@ def test_repeated_rows_of_a_node_table_are_left_out_and_counted(tmp_path):
     """Rows after them are still named by their own number."""
     repeated = NODES + "b,dog,0\na,cat,1.5\n"
     found = io.read_graph(**prepared(tmp_path, {"e.csv": EDGES + "e,a\n", "n.csv": repeated + "e,dog,2\n"}, {}))
-    assert found.arguments["node_names"] == ("a", "b", "c", "d", "e") and found.listed == 5
+    assert found.arguments["node_names"] == ("a", "b", "c", "d", "e") and "unlisted" not in found.arguments
     assert found.arguments["y"].tolist() == [0, 1, -1, 0, 1] and found.arguments["x"].tolist() == [*SIZES, [2]]
     assert found.notes == ["n.csv: 2 repeated rows were left out"]
     with pytest.raises(InputError, match=r"n\.csv, row 7 \(line 8\), column 'size': 'big' is not a number"):

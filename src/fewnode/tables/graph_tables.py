@@ -33,7 +33,6 @@ class GraphTables:
         notes: what else to say.
         columns: the roles as options, to read the next table in the same way.
         encoder: what was fitted to the columns.
-        listed: how many of the nodes the node table lists; they come first.
         table: the node table, with a row for each node; None without one.
     """
 
@@ -42,7 +41,6 @@ class GraphTables:
     notes: list[str]
     columns: dict[str, Any]
     encoder: TableEncoder
-    listed: int
     table: Table | None
 
 
@@ -118,7 +116,7 @@ def read_graph(
     roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for table in schema.edges for role in table)]
     found |= {"x": x, "feature_names": names, "blocks": blocks}
     table = None if nodes is None else all_nodes.table
-    return GraphTables(found, roles, notes + told, schema.columns(), fitted, listed, table)
+    return GraphTables(found, roles, notes + told, schema.columns(), fitted, table)
 
 
 def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:

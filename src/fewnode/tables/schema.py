@@ -118,7 +118,7 @@ def node_roles(
             roles[name] = Role(file, name, use, GIVEN, option("ignore") if use else "")
     rest = [name for name in table.columns if name not in roles]
     kinds = {name: kind_of(table, name) for name in rest}
-    if why != GIVEN and not names.is_id(named):
+    if why != GIVEN and not any(names.is_id(name) or names.plain(name) in names.USUAL_NAMES for name in table.columns):
         values = [(table, name, name) for name, kind in kinds.items() if kind == "category"]
         values += [(other, end, named) for other, end in ends]
         if any(other.share(column, [value]) for other, column, value in values):
