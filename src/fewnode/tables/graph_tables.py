@@ -105,16 +105,15 @@ def read_graph(
     if title := named(schema.nodes, "title"):
         found["node_titles"] = tuple(all_nodes.table.text(title, "titles"))
     found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
-    label_table = None if labels is None else read_columns(labels)
-    label_roles = () if label_table is None else pair_roles(label_table, columns, all_nodes.share)
-    found |= _labels(schema, label_table, label_roles, all_nodes, notes, multi_label, max_classes)
+    given = None if labels is None else read_columns(labels)
+    classes, label_roles = _labels(schema, given, columns, all_nodes, notes, multi_label, max_classes)
     fitted, told = fit_encoder(all_nodes.table, schema.nodes, encoder or str(text_encoder))
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
     x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
         found["edge_index"] = _nearest_edges(x, knn, known.table.path)
-    roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for table in schema.edges for role in table)]
-    found |= {"x": x, "feature_names": names, "blocks": blocks}
+    roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for _, roles in schema.edges for role in roles)]
+    found |= classes | {"x": x, "feature_names": names, "blocks": blocks}
     table = None if nodes is None else all_nodes.table
     return GraphTables(found, roles, notes + told, schema.columns(), fitted, table)
 
@@ -156,10 +155,6 @@ class Nodes(NamedTuple):
         """The ids of nodes."""
         return self.table.text(self.by, rows=rows)
 
-    def share(self, values: Sequence[str]) -> float:
-        """The share of ``values`` that are ids of nodes."""
-        return self.table.share(self.by, values)
-
     def look_up(self, table: Table, name: str) -> np.ndarray:
         """The number of the node in each row ``[rows]`` of another table; one that is not there is refused."""
         check_given(table, name)
@@ -200,11 +195,10 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """The tables of a graph, and what their columns are taken for."""
+    """The tables of edges and of nodes, and what their columns are taken for."""
 
-    edge_tables: Sequence[Table]
+    edges: list[tuple[Table, list[Role]]]
     node_table: Table | None
-    edges: list[list[Role]]
     nodes: list[Role]
 
     @classmethod
@@ -235,15 +229,15 @@ class Schema:
         cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], again: bool = False, **how: bool
     ) -> "Schema":
         ends = [end for table in edges[:1] for end in possible_ends(table, columns)]
-        roles = (
-            [] if nodes is None else known_roles(nodes, columns) if again else node_roles(nodes, columns, ends, **how)
-        )
+        roles = []
+        if nodes is not None:
+            roles = known_roles(nodes, columns) if again else node_roles(nodes, columns, ends, **how)
         known = None if nodes is None else partial(nodes.share, named(roles, "id") or "")
         found: dict[tuple[str, ...], list[Role]] = {}
         for table in edges:
             if tuple(table.columns) not in found:
                 found[tuple(table.columns)] = edge_roles(table, columns, known)
-        return cls(edges, nodes, [found[tuple(table.columns)] for table in edges], roles)
+        return cls([(table, found[tuple(table.columns)]) for table in edges], nodes, roles)
 
     def _fits(self) -> bool:
         """Whether most ends of the edges are ids of nodes."""
@@ -252,14 +246,14 @@ class Schema:
 
     def notes(self, nodes: Nodes) -> list[str]:
         """What was unusual about the tables; ``nodes`` are those of the node table."""
-        notes = [note for table in (*self.edge_tables, nodes.table) for note in table.notes]
+        notes = [note for table in (*(table for table, _ in self.edges), nodes.table) for note in table.notes]
         repeated = 0 if self.node_table is None else len(self.node_table) - len(nodes.table)
         return [*notes, *([f"{nodes.table.path.name}: {repeated:,} repeated rows were left out"] if repeated else [])]
 
     def columns(self) -> dict[str, Any]:
         """The roles as options, so that the next table is read in the same way."""
         found: dict[str, Any] = {}
-        for role in (*self.nodes, *(role for table in self.edges for role in table if role.use)):
+        for role in (*self.nodes, *(role for _, roles in self.edges for role in roles if role.use)):
             option = option_name(role.use)
             if role.use in ("id", "label", "title", "source", "target", "weight", "edge type"):
                 found.setdefault(option, role.column)
@@ -269,8 +263,7 @@ class Schema:
 
     def ends(self) -> list[tuple[Table, str]]:
         """The columns of edges that name nodes."""
-        pairs = zip(self.edge_tables, self.edges, strict=True)
-        return [(table, role.column) for table, roles in pairs for role in roles[:2]]
+        return [(table, role.column) for table, roles in self.edges for role in roles[:2]]
 
     def number_nodes(self) -> Nodes:
         """The nodes of the node table, each of which needs an id of its own. Rows that are repeated are left out."""
@@ -295,14 +288,12 @@ class Schema:
         """SQL for the edges of each table: their row ``r``, the numbers ``s`` and ``t`` of their nodes, their weight
         ``w``."""
         found = []
-        for table, roles in zip(self.edge_tables, self.edges, strict=True):
+        for table, roles in self.edges:
             source, target = (table.as_text(role.column) for role in roles[:2])
             weight = "1"  # the edges of a file without weights count one each
             if (name := named(roles, "weight")) is not None:
                 weight = f"({number_sql(table, name)})::double"
-                problem = (
-                    "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} such rows)"
-                )
+                problem = "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} rows)"
                 remedy = f". Write one, remove the row, or do without {option('weight')}"
                 table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
             rows = f"(select rowid r, {source} x, {target} y, {weight} w from {table.sql})"
@@ -317,13 +308,13 @@ class Schema:
         parts = [nodes.table.run(f"{query} order by r").fetchnumpy() for query in self.edges_sql(nodes)]
         source, target, weight = (np.concatenate([part[name] for part in parts]) for name in "stw")
         found: dict[str, Any] = {"edge_index": np.stack([source, target]).astype(np.int64)}
-        if any(named(roles, "weight") for roles in self.edges):
+        if any(named(roles, "weight") for _, roles in self.edges):
             found["edge_weight"] = weight.astype(np.float64)
-        types = [named(roles, "edge type") for roles in self.edges]
-        if type_per_file or any(types):
-            cells = [edge_types(*pair, type_per_file) for pair in zip(self.edge_tables, types, strict=True)]
-            place = {name: i for i, name in enumerate(sorted({cell for part in cells for cell in part}))}
-            found["edge_type"] = np.array([place[cell] for part in cells for cell in part], dtype=np.int64)
+        types = [(table, named(roles, "edge type")) for table, roles in self.edges]
+        if type_per_file or any(name for _, name in types):
+            cells = [cell for pair in types for cell in edge_types(*pair, type_per_file)]
+            place = {name: i for i, name in enumerate(sorted(set(cells)))}
+            found["edge_type"] = np.array([place[cell] for cell in cells], dtype=np.int64)
             found["edge_type_names"] = tuple(place)
         return found
 
@@ -352,7 +343,7 @@ def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
     if schema.node_table is None or len(nodes.table) == listed:
         return []
     ends = list(dict.fromkeys(end for one, name in schema.ends() for end in one.text(name, rows=slice(0, 5000))))
-    share = known.share(ends)
+    share = table.share(used, ends)
     rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
     better = [name for name in rest if table.share(name, ends) > max(share, 0.1)] if share < 0.5 else []
     if better:
@@ -407,21 +398,24 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 
 
 def _labels(
-    schema: Schema, given: Table | None, roles: Sequence[Role], nodes: Nodes, notes: list[str], *how: Any
-) -> dict[str, Any]:
-    """``y`` and ``class_names``, if there are labels; nodes without a row have none."""
+    schema: Schema, given: Table | None, columns: Mapping[str, Any], nodes: Nodes, notes: list[str], *how: Any
+) -> tuple[dict[str, Any], Sequence[Role]]:
+    """``y`` and ``class_names``, if there are labels (nodes without a row have none), and the roles in a table of
+    labels that is ``given``."""
+    roles: Sequence[Role] = ()
     if given is not None:
+        roles = pair_roles(given, columns, partial(nodes.table.share, nodes.by))
         table, (by, name) = given, (role.column for role in roles)
         rows = nodes.look_up(table, by)
         check_once(table, by, "A node has one label; give each node one row")
     elif column := named(schema.nodes, "label"):
         table, name, rows = nodes.table, column, np.arange(len(nodes.table))
     else:
-        return {}
+        return {}, roles
     number, names = class_numbers(table, name, notes, *how)
     y = np.full(len(nodes.table), -1, dtype=np.int64)
     y[rows] = table.codes(name, number)
-    return {"y": y, "class_names": names}
+    return {"y": y, "class_names": names}, roles
 
 
 def class_numbers(

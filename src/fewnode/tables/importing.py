@@ -91,7 +91,7 @@ def import_tables(
             progress("sorting edges", 0.0)
             (query,) = schema.edges_sql(numbered)
             database.execute(f"create or replace table ends as select s, t, w from ({query})")
-            weighted = any(role.use == "weight" for role in schema.edges[0])
+            weighted = named(schema.edges[0][1], "weight") is not None
             facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
         notes = [*schema.notes(numbered), *_taken(schema), *facts["notes"], *([UNTYPED] if typed else [])]
         progress("hashing", 0.0)
@@ -308,7 +308,7 @@ def _check_features(schema: Schema, features: Path | None) -> None:
 def _taken(schema: Schema) -> list[str]:
     """What columns without the usual names were taken for, and those that are not used."""
     notes = []
-    for role in (*schema.nodes, *schema.edges[0]):
+    for role in (*schema.nodes, *schema.edges[0][1]):
         if role.use in ("id", "label", "source", "target") and role.column != role.use and role.why != GIVEN:
             notes.append(f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})")
         elif not role.use:
