@@ -201,9 +201,9 @@ class StoredNames(Sequence[str]):
 
     def __init__(self, *arrays: np.ndarray) -> None:
         self.arrays = arrays
-        self.ends, self.letters, *index = map(np.asarray, arrays)  # quicker to look into than np.memmap
-        if index:
-            self.by_hash = index[0], index[1]
+        self.ends, self.letters = arrays[0].data, arrays[1].data  # quicker to look into one by one
+        if index := arrays[2:]:
+            self.by_hash = np.asarray(index[0]), np.asarray(index[1])
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], what: str) -> "StoredNames | None":
@@ -228,11 +228,10 @@ class StoredNames(Sequence[str]):
         """The name of a node, or the names of a range of them."""
         chosen = range(len(self))[at]
         if isinstance(chosen, int):
-            return self.letters[self.ends[chosen] : self.ends[chosen + 1]].tobytes().decode(errors="replace")
+            return str(self.letters[self.ends[chosen] : self.ends[chosen + 1]], "utf-8", "replace")
         assert chosen.step == 1
         ends = self.ends[chosen.start : chosen.stop + 1].tolist()
-        text = self.letters[ends[0] : ends[-1]].tobytes() if chosen else b""
-        return tuple(text[a - ends[0] : b - ends[0]].decode(errors="replace") for a, b in pairwise(ends))
+        return tuple(str(self.letters[a:b], "utf-8", "replace") for a, b in pairwise(ends))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(self.find([name]))
@@ -243,11 +242,14 @@ class StoredNames(Sequence[str]):
 
     def find(self, names: Iterable[str]) -> dict[str, int]:
         """Where those of the ``names`` are that there are."""
-        wanted = list(dict.fromkeys(names))
-        order, hashes = self.by_hash
-        places = (np.searchsorted(hashes, name_hashes(wanted), side).tolist() for side in ("left", "right"))
-        pairs = ((name, order[a:b].tolist()) for name, a, b in zip(wanted, *places, strict=True))
-        return {name: node for name, nodes in pairs for node in nodes if self[node] == name}
+        (order, hashes), wanted, found = self.by_hash, list(dict.fromkeys(names)), dict[str, int]()
+        own = name_hashes(wanted)
+        for name, hashed, at in zip(wanted, own.tolist(), np.searchsorted(hashes, own).tolist(), strict=True):
+            while name not in found and at < len(order) and hashes[at] == hashed:  # two names may have one hash
+                if self[node := int(order[at])] == name:
+                    found[name] = node
+                at += 1
+        return found
 
 
 def name_hashes(names: Iterable[str]) -> np.ndarray:

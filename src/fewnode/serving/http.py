@@ -384,11 +384,10 @@ def serve(
             _supervise(workers, (service, limits, token, listening), say)
 
 
-def _share_heap(arenas: int = 2, mapped_from: int = 2 << 20, kept: int = 8 << 20) -> None:
-    """Bound what the allocator keeps of the memory that requests free: glibc's keeps a heap for each thread."""
+def _share_heap(arenas: int = 1) -> None:
+    """Let all threads take memory from ``arenas`` heaps: glibc has one for each thread, and keeps what was freed."""
     with suppress(OSError, AttributeError):  # other systems than Linux
-        for option, value in {-8: arenas, -3: mapped_from, -1: kept}.items():  # ARENA_MAX, MMAP_ and TRIM_THRESHOLD
-            ctypes.CDLL(None).mallopt(option, value)
+        ctypes.CDLL(None).mallopt(-8, arenas)  # M_ARENA_MAX
 
 
 def _token(file: PathLike) -> str:
