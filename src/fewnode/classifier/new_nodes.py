@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
-from torch.nn import functional as F
 
 from .. import tables
 from ..errors import InputError
@@ -128,9 +127,10 @@ class NewNodes:
         alone[self.arcs[self.arcs >= n] - n] = False
         if not bool(alone.any()) or model.pipeline is None or model.cached is None:
             return self
-        own, near = F.normalize(self._words(model.pipeline.sources)[alone]), list[Tensor]()
+        own, near = self._words(model.pipeline.sources)[alone], list[Tensor]()
         for some in own.split(256):
-            like = [some @ F.normalize(part.float()).T for part in model.cached["words"].split(1 << 14)]
+            parts = (part.float() for part in model.cached["words"].split(1 << 11))  # small: memory is used again
+            like = [some @ part.T / part.norm(dim=1).clamp(min=1e-12) for part in parts]
             near.append(torch.cat(like, 1).topk(min(k, n)).indices)
         to = torch.cat(near)
         arcs = torch.stack([(alone.nonzero() + n).expand_as(to).flatten(), to.flatten()])
