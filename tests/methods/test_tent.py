@@ -87,7 +87,7 @@ TWO_WAY = {"supports": [[0, 1, 2, 3]], "supports_y": [[0, 0, 1, 1]], "queries": 
 
 
 FORMS = {
-    "shared": {"kind": TENT},
+    "tuned": {"kind": TENT},
     "paper": {"kind": TENT, "preset": "paper"},
     "residual": {"kind": TENTResidual},
 }
@@ -221,6 +221,8 @@ SWITCHES = [
     {"kind": TENT, "normalize": True},
     {"kind": TENT, "preset": "paper", "normalize": True},
     {"kind": TENT, "preset": "paper", "features": "reduced"},
+    {"kind": TENT, "preset": "paper", "aggregation": "mean"},
+    {"kind": TENT, "aggregation": "sum"},
 ]
 
 
@@ -378,10 +380,33 @@ def test_the_preset_paper_is_the_printed_settings() -> None:
     assert settings.steps // settings.check_every <= settings.patience, "the best of all checks is kept"
 
 
-@pytest.mark.parametrize("preset", ["shared", "paper"])
+@pytest.mark.parametrize("preset", ["tuned", "paper"])
 def test_it_learns_nothing_that_the_paper_does_not(preset: str) -> None:
     names = {name.partition(".")[0] for name, _ in TENT(7, base_classes=(0, 1), preset=preset).named_parameters()}
     assert names == {"phi", "gnn", "alpha", "beta", "classifier"}
+
+
+def test_the_tuned_start_is_linear_and_not_adapted(tiny) -> None:
+    """relu(x) - relu(-x) = x: before the first step both networks are projections of means of means."""
+    graph, split = tiny
+    model = fit("tent", graph, split, n_way=3, k_shot=2, steps=0, rank=8, hidden_channels=16, out_channels=8)
+    x, sizes = model.inputs.unit(graph), 1 + graph.degree[:, None]
+    torch.testing.assert_close(x.norm(dim=1), torch.ones(len(x)))
+    for _ in range(2):
+        x = (x + operators.adjacency(graph) @ x) / sizes
+    h = model.embed(graph).h
+    torch.testing.assert_close(h @ h.t(), x @ x.t(), atol=1e-5, rtol=1e-4)  # an orthogonal map keeps inner products
+    theta = model.adapted(torch.randn(5, 8))
+    torch.testing.assert_close(theta, model.gnn.theta.expand_as(theta))
+
+
+def test_centred_inputs_keep_the_mean_of_the_training_graph(tiny) -> None:
+    inputs = Inputs(tiny[0].num_features, "centred", 8)
+    inputs.fit(tiny[0])
+    plain = F.normalize(inputs.reduced(tiny[0]), dim=1)
+    torch.testing.assert_close(inputs.unit(tiny[0]), F.normalize(plain - plain.mean(0), dim=1))
+    part = tiny[0].subgraph(torch.arange(tiny[0].num_nodes) < 20)
+    torch.testing.assert_close(inputs.unit(part), inputs.unit(tiny[0])[:20])
 
 
 def test_the_residual_variant_is_trained_as_the_others_are() -> None:

@@ -32,6 +32,7 @@ class Oracle:
         self.order = [(y, self.supports[y].index(node)) for node, y in pairs]
         self.query = tasks.query[task].tolist()
         self.query_y = None if tasks.query_y is None else tasks.query_y[task].tolist()
+        self.aggregate = closed_mean if model.gnn.mean else closed_sum
         self.h = self.first_step_embedding()
 
     # --- the equations, in the order of the paper --------------------------------------------------------
@@ -41,13 +42,14 @@ class Oracle:
         if self.residual:
             return {v: of_length(row, 3.0) for v, row in self.graph_convolutions().items()}
         phi, x = self.model.phi, self.inputs()
-        once = {v: closed_sum(x, self.edges, v) for v in x}
+        once = {v: self.aggregate(x, self.edges, v) for v in x}
         if self.model.inputs.reduced is not None:  # precomputed in single precision: read as it is
             kept = operators.closed_adjacency(self.graph) @ self.model.inputs.unit(self.graph)
+            kept = kept / (1 + self.graph.degree[:, None]) if phi.mean else kept
             torch.testing.assert_close(torch.stack(list(once.values())).float(), kept, atol=1e-5, rtol=1e-5)
             once = {v: kept[v].to(phi.weight.dtype) for v in x}
         hidden = {v: torch.relu(once[v] @ phi.weight + phi.bias) for v in x}
-        h = {v: mlp(closed_sum(hidden, self.edges, v), [linear(phi.outer)]) for v in x}
+        h = {v: mlp(self.aggregate(hidden, self.edges, v), [linear(phi.outer)]) for v in x}
         return {v: standardized(row) for v, row in h.items()} if self.model.normalize else h
 
     def inputs(self) -> Values:
@@ -185,7 +187,7 @@ class Oracle:
             linears.append((weight, bias))
             at += (rows + 1) * columns
         assert at == len(theta)
-        out = gnn(values, edges, *linears, closed_mean if self.residual else closed_sum)
+        out = gnn(values, edges, *linears, self.aggregate)
         if not self.residual:
             return out
         part = torch.sigmoid(GATE_PACE * self.model.gnn.smoothing)

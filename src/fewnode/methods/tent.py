@@ -1,9 +1,10 @@
-"""TENT: adapts to the node, to the class and to the task, by the equations of the paper.
+"""TENT by the equations of the paper: adapts to node, class and task. Presets: tuned (default), paper.
 
 Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classification. KDD 2022.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -19,11 +20,14 @@ from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_sco
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
-SUMMED = CacheKey[Tensor]("closed sums of inputs")
-PRESETS: dict[str, tuple[Any, ...]] = {  # features, hidden_channels, out_channels, second_channels and dropout
-    "shared": ("reduced", 256, 128, 128, 0.5),
-    "paper": ("raw", 16, 16, 16, 0.2),
+PRESETS: dict[str, dict[str, Any]] = {  # rank, then widths: hidden layers, d_h and d_s
+    "tuned": {"features": "centred", "aggregation": "mean", "start": "linear", "dropout": 0.5, "rank": 128}
+    | {"hidden_channels": 256, "out_channels": 128, "second_channels": 128},
+    "paper": {"features": "raw", "aggregation": "sum", "start": "xavier", "dropout": 0.2, "rank": 256}
+    | {"hidden_channels": 16, "out_channels": 16, "second_channels": 16},
 }
+AGGREGATED = CacheKey[Tensor]("aggregated inputs")
+CLOSED_MEANS = CacheKey[operators.Operator]("closed means")
 
 
 class EmbeddedGraph(NamedTuple):
@@ -50,27 +54,31 @@ class TENT(Method):
     """A class is a virtual node joined to its supports; the network that embeds it is adapted to the class, the one
     that embeds the queries to the task, and scores are divided by how scattered each class is.
 
-    The preset decides inputs, widths, dropout and how the method is trained; an option that is given wins over it.
+    The preset decides how the method is trained and every option whose default is None; an option that is given wins
+    over it. Both presets follow the equations of the paper and learn what the paper learns.
 
     Args:
         in_channels: feature columns.
         base_classes: the classes that are learned from.
-        preset: "shared" has the inputs, widths and training settings that the other methods get; "paper" has the
-            hyperparameters that the paper prints.
+        preset: "tuned" has settings that were chosen on validation classes; "paper" has the hyperparameters that the
+            paper prints.
         node_adaptation: False takes the supports' mean on the original graph as prototype (the paper's ``\\N``).
         class_adaptation: False uses the same weights for all classes (``\\C``).
         task_adaptation: False scores by minus the squared Euclidean distance, without tau (``\\T``).
         gamma: weight of the loss over the base classes, ``L_N + gamma * L_CE``.
         normalize: bring each first-step embedding to mean 0 and variance 1; the paper does not.
-        features: "reduced" or "raw" inputs (shared: reduced).
-        rank: principal directions of reduced inputs.
-        hidden_channels, out_channels: widths of the hidden layer of ``GNN_phi`` and of its output, ``d_h``.
-        second_channels: width of ``GNN_theta``, ``d_s``.
         adapter_channels: width of the hidden layer of ``MLP_alpha`` and ``MLP_beta``.
+        features: "reduced", "centred" (reduced, minus their mean) or "raw" inputs.
+        aggregation: "sum" over a node and its neighbours makes both networks GINs; or "mean".
+        start: of the weights: "xavier"; or "linear", which is orthogonal, with both networks linear and the adapter
+            without effect before the first step.
         dropout: between the two layers of ``GNN_phi``.
+        rank: principal directions of reduced inputs.
+        hidden_channels: width of the hidden layers of ``GNN_phi`` and ``GNN_theta``.
+        out_channels, second_channels: widths of their outputs, ``d_h`` and ``d_s``.
     """
 
-    training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
+    training_settings = Training(learning_rate=1e-4, tasks_per_step=4, steps=200, patience=4)
     # One task a step; the best of 20 checks is kept, so patience never ends a training early.
     paper_settings: ClassVar[Training] = Training(
         learning_rate=0.05, weight_decay=1e-4, steps=500, check_every=25, patience=20, fused=True
@@ -82,45 +90,56 @@ class TENT(Method):
         in_channels: int,
         *,
         base_classes: tuple[int, ...],
-        preset: Literal["shared", "paper"] = "shared",
+        preset: Literal["tuned", "paper"] = "tuned",
         node_adaptation: bool = True,
         class_adaptation: bool = True,
         task_adaptation: bool = True,
         gamma: float = 1.0,
         normalize: bool = False,
+        adapter_channels: int = 16,
         features: Features | None = None,
-        rank: int = 256,
+        aggregation: Literal["sum", "mean"] | None = None,
+        start: Literal["xavier", "linear"] | None = None,
+        dropout: float | None = None,
+        rank: int | None = None,
         hidden_channels: int | None = None,
         out_channels: int | None = None,
         second_channels: int | None = None,
-        adapter_channels: int = 16,
-        dropout: float | None = None,
     ) -> None:
         super().__init__()
         self.preset = one_of("preset", preset, PRESETS)
-        given = (features, hidden_channels, out_channels, second_channels, dropout)
-        pairs: Any = zip(given, PRESETS[preset], strict=True)
-        inputs, hidden, d_h, d_s, rate = (default if value is None else value for value, default in pairs)
-        widths = {"rank": rank, "hidden_channels": hidden, "out_channels": d_h, "second_channels": d_s}
-        for name, width in widths.items():
-            if width < 1:
-                raise InputError(f"{name} is {width}; it is at least 1")
         if preset == "paper":
             self.training_settings = self.paper_settings
-        self.inputs = Inputs(in_channels, inputs, rank)
-        self.phi, self.gnn = self.networks((self.inputs.width, hidden, d_h), d_s, rate)
-        d_theta = len(self.gnn.theta)
-        self.alpha = mlp(d_h, adapter_channels, d_theta) if class_adaptation else None
-        self.beta = mlp(d_h, adapter_channels, d_theta) if class_adaptation else None
+        given = (features, aggregation, start, dropout, rank, hidden_channels, out_channels, second_channels)
+        chosen: dict[str, Any] = {
+            name: default if own is None else own
+            for own, (name, default) in zip(given, PRESETS[preset].items(), strict=True)
+        }
+        for name in ("rank", "hidden_channels", "out_channels", "second_channels"):
+            if chosen[name] < 1:
+                raise InputError(f"{name} is {chosen[name]}; it is at least 1")
+        self.inputs = Inputs(in_channels, chosen["features"], chosen["rank"])
+        self.phi, self.gnn = self.networks(chosen)
+        d_h, d_theta = chosen["out_channels"], len(self.gnn.theta)
+        self.alpha = mlp(d_h, adapter_channels, d_theta, chosen["start"]) if class_adaptation else None
+        self.beta = mlp(d_h, adapter_channels, d_theta, chosen["start"]) if class_adaptation else None
         self.classifier = BaseClassifier(d_h, base_classes)
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
         self.on_graph = not node_adaptation  # whether supports are also embedded in the original graph
         self.gamma, self.normalize = gamma, normalize
 
-    @staticmethod
-    def networks(widths: tuple[int, int, int], d_s: int, dropout: float) -> tuple[GraphEncoder, LocalGNN]:
-        """``GNN_phi`` and ``GNN_theta``: two GIN layers each."""
-        return GIN(*widths, dropout=dropout), LocalGNN(widths[-1], d_s, d_s)
+    def networks(self, chosen: Mapping[str, Any]) -> tuple[GraphEncoder, LocalGNN]:
+        """``GNN_phi`` and ``GNN_theta``, two layers each."""
+        one_of("start", chosen["start"], ("xavier", "linear"))
+        mean = one_of("aggregation", chosen["aggregation"], ("sum", "mean")) == "mean"
+        hidden, d_h, d_s = (chosen[name] for name in ("hidden_channels", "out_channels", "second_channels"))
+        phi = GIN(self.inputs.width, hidden, d_h, dropout=chosen["dropout"], mean=mean)
+        gnn = LocalGNN(d_h, hidden, d_s, mean)
+        if chosen["start"] == "linear":
+            first, second = gnn.unpack(gnn.theta.detach()[None])
+            linear_start(phi.weight.detach(), phi.outer.weight.detach().t())
+            linear_start(first[0][0], second[0][0])
+        return phi, gnn
 
     def prepare(self, graph: Graph) -> None:
         self.inputs.fit(graph)
@@ -133,7 +152,7 @@ class TENT(Method):
 
     def embed(self, graph: Graph) -> EmbeddedGraph:
         h = self.first_step(graph)
-        return EmbeddedGraph(h, h + operators.adjacency(graph) @ h)
+        return EmbeddedGraph(h, operators.closed_adjacency(graph) @ h)
 
     def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
         """Prototypes, supports and queries; without a state, the nodes that the tasks read are embedded here."""
@@ -210,14 +229,22 @@ class TENT(Method):
 
 
 class GIN(GraphEncoder):
-    """``GNN_phi``: two layers ``h' = W (h + sum of the neighbours' h) + b``, ReLU and dropout between them.
+    """``GNN_phi``: two layers ``h' = W (h + sum of the neighbours' h) + b``, ReLU and dropout between them; with
+    ``mean``, the sum is divided by the number of its terms.
 
     Xu, Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks? ICLR 2019.
     """
 
+    def __init__(self, *widths: int, dropout: float = 0.0, mean: bool = False) -> None:
+        super().__init__(*widths, dropout=dropout)
+        self.mean = mean
+
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
         closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
+        if self.mean:
+            sums = closed
+            closed = graph.cache.get(CLOSED_MEANS, lambda: replace(sums, left=1 / (1 + graph.degree.double())))
         if inputs.reduced is None:
             # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
             h = (closed @ operators.project(graph, self.weight)).add_(self.bias)
@@ -225,17 +252,31 @@ class GIN(GraphEncoder):
             h = h if nodes is None else h.index_select(0, nodes)
         else:
             x = inputs.unit(graph)
-            sums = graph.cache.get(SUMMED, lambda: closed @ x, source=x).to(self.weight.dtype)
+            x = graph.cache.get(AGGREGATED.of(self.mean), lambda: closed @ x, source=x).to(self.weight.dtype)
             near, rows = rows_of(closed, nodes)
-            h = rows @ torch.relu_(drop(torch.addmm(self.bias, sums[near], self.weight), dropout))
+            h = rows @ torch.relu_(drop(torch.addmm(self.bias, x[near], self.weight), dropout))
         out: Tensor = self.outer(h)
         return out
 
 
-def mlp(in_channels: int, hidden_channels: int, out_channels: int) -> nn.Sequential:
-    """``MLP_alpha`` or ``MLP_beta``: one hidden layer."""
+def mlp(in_channels: int, hidden_channels: int, out_channels: int, start: str) -> nn.Sequential:
+    """``MLP_alpha`` or ``MLP_beta``: one hidden layer; the last layer is zero at a "linear" start."""
     last = xavier(nn.Linear(hidden_channels, out_channels))
+    if start == "linear":
+        nn.init.zeros_(last.weight)
     return nn.Sequential(xavier(nn.Linear(in_channels, hidden_channels)), nn.ReLU(), last)
+
+
+def linear_start(first: Tensor, second: Tensor) -> None:
+    """Fill the weights ``[in, hidden]`` and ``[hidden, out]`` of two layers such that ReLU between them has no effect,
+    as ``relu(x) - relu(-x) = x``: an orthogonal projection to half the hidden width, and another from there.
+
+    Balduzzi, Frean, Leary, Lewis, Ma, McWilliams: The Shattered Gradients Problem. ICML 2017.
+    """
+    half = first.shape[1] // 2
+    one, two = (nn.init.orthogonal_(torch.empty(shape)) for shape in ((len(first), half), (half, second.shape[1])))
+    first.zero_()[:, : 2 * half] = torch.cat([one, -one], 1)
+    second.zero_()[: 2 * half] = torch.cat([two, -two])
 
 
 def tau(s: Tensor, s_k: Tensor, y: Tensor) -> Tensor:

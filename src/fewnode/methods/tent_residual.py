@@ -4,7 +4,7 @@ Departs from Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classifica
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..graph import Graph, operators
-from ..nn.ego import LocalGNN, Rows, grouped_linear
+from ..nn.ego import LocalGNN, Rows
 from ..nn.graph_layers import GraphEncoder, Inputs, rows_of
 from ..nn.heads import class_means, cosine_scores
 from ..tasks import Tasks
@@ -41,20 +41,19 @@ class TENTResidual(TENT):
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     def __init__(self, in_channels: int, *, second_channels: int = 32, **tent: Any) -> None:
-        if refused := {"preset", "features", "normalize"} & tent.keys():
-            raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one kind of inputs")
-        super().__init__(in_channels, second_channels=second_channels, **tent)
+        if refused := {"preset", "features", "normalize", "aggregation", "start"} & tent.keys():
+            raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one form")
+        tent["rank"] = tent.get("rank", 256)
+        super().__init__(in_channels, features="reduced", second_channels=second_channels, **tent)
         self.preset, self.on_graph = None, True
-        for adapter in (self.alpha, self.beta):
-            if adapter is not None:
-                nn.init.zeros_(adapter[-1].weight)  # type: ignore[arg-type]  # a linear layer's
         self.mix = nn.Parameter(torch.zeros(1)) if self.node_adaptation else None
         self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
         self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if self.task_adaptation else None
 
-    @staticmethod
-    def networks(widths: tuple[int, int, int], d_s: int, dropout: float) -> tuple[GraphEncoder, LocalGNN]:
-        return SmoothingEncoder(*widths, dropout=dropout), ResidualGNN(widths[-1], d_s, widths[-1])
+    def networks(self, chosen: Mapping[str, Any]) -> tuple[GraphEncoder, LocalGNN]:
+        hidden, d_h, d_s = (chosen[name] for name in ("hidden_channels", "out_channels", "second_channels"))
+        phi = SmoothingEncoder(self.inputs.width, hidden, d_h, dropout=chosen["dropout"])
+        return phi, ResidualGNN(d_h, d_s, d_h)
 
     def first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         h: Tensor = self.phi(self.inputs, graph, nodes)
@@ -121,16 +120,12 @@ class ResidualGNN(LocalGNN):
     ``g``, at first a half. The last map of the GCN starts at zero."""
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels)
+        super().__init__(in_channels, hidden_channels, out_channels, mean=True)
         with torch.no_grad():
             self.theta[(in_channels + 1) * hidden_channels :] = 0
         self.smoothing = nn.Parameter(torch.zeros(1))
 
     def forward(self, rows: Rows, own: Tensor, sums: Tensor, theta: Tensor) -> Tensor:
-        first, second = self.unpack(theta)
-        size = 1 + torch.bincount(rows.target, minlength=len(rows.centre))[:, None]
-        means = sums / rows.size[:, None]
-        hidden = torch.relu(grouped_linear(means, rows.group, first))
-        out = grouped_linear(rows.closed_sums(hidden) / size, rows.group[rows.centre], second)
-        smoothed = rows.closed_sums(means) / size
+        out, means = super().forward(rows, own, sums, theta), sums / rows.size[:, None]
+        smoothed = rows.closed_sums(means) / rows.size[rows.centre, None]
         return out + torch.lerp(own, smoothed, torch.sigmoid(GATE_PACE * self.smoothing))

@@ -139,16 +139,18 @@ def embed_around(
 
 
 class LocalGNN(nn.Module):
-    """Two layers ``linear(closed sum)`` with ReLU between them, read at the centres of subgraphs.
+    """Two layers ``linear(closed sum)`` with ReLU between them, read at the centres of subgraphs; or of closed means.
 
     Its weights and biases are one vector ``theta``, so that an adapter can write another one for every group.
 
     Args:
         in_channels, hidden_channels, out_channels: widths of the input and of both layers.
+        mean: divide each closed sum by the number of its terms.
     """
 
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, mean: bool = False) -> None:
         super().__init__()
+        self.mean = mean
         self.shapes = [(in_channels, hidden_channels), (hidden_channels, out_channels)]
         weights = [nn.init.xavier_uniform_(torch.empty(shape)) for shape in self.shapes]
         parts = [torch.cat([weight, torch.zeros(1, weight.shape[1])]) for weight in weights]
@@ -167,8 +169,10 @@ class LocalGNN(nn.Module):
         """Outputs at the centres, [C, out], from the input ``own [C, in]`` there and its closed ``sums [R, in]`` at the
         rows; ``theta [G, size]`` holds the weights of every group."""
         first, second = self.unpack(theta)
-        hidden = torch.relu(grouped_linear(sums, rows.group, first))
-        return grouped_linear(rows.closed_sums(hidden), rows.group[rows.centre], second)
+        sums = sums / rows.size[:, None] if self.mean else sums
+        sums = rows.closed_sums(torch.relu(grouped_linear(sums, rows.group, first)))
+        sums = sums / rows.size[rows.centre, None] if self.mean else sums
+        return grouped_linear(sums, rows.group[rows.centre], second)
 
 
 def grouped_linear(rows: Tensor, group: Tensor, linear: Linear, few: int = 256) -> Tensor:

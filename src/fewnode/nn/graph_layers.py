@@ -13,9 +13,10 @@ from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
 from ..tasks import Tasks
 from .features import ReducedFeatures
 
-Features = Literal["reduced", "raw"]
+Features = Literal["reduced", "centred", "raw"]
 SMOOTHED = CacheKey[Tensor]("smoothed inputs")
 UNIT = CacheKey[Tensor]("inputs of length one")
+CENTRED = CacheKey[Tensor]("centred inputs of length one")
 
 
 def xavier(linear: nn.Linear) -> nn.Linear:
@@ -46,7 +47,8 @@ class SparseRows(NamedTuple):
 
 
 class Inputs(nn.Module):
-    """The features as given ("raw"), or reduced without labels by a truncated SVD ("reduced"). No parameters.
+    """The features as given ("raw"), or reduced without labels by a truncated SVD ("reduced"), perhaps without their
+    mean ("centred"). No parameters.
 
     A weight per raw column learns nothing about words that only novel classes use; singular vectors are shared by all.
 
@@ -55,11 +57,14 @@ class Inputs(nn.Module):
         features: which features; rank: how many singular vectors are kept.
     """
 
+    centre: Tensor | None
+
     def __init__(self, in_channels: int, features: Features = "reduced", rank: int = 256) -> None:
         super().__init__()
-        one_of("features", features, ("reduced", "raw"))
-        self.reduced = ReducedFeatures(in_channels, rank) if features == "reduced" else None
+        one_of("features", features, ("reduced", "centred", "raw"))
+        self.reduced = None if features == "raw" else ReducedFeatures(in_channels, rank)
         self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
+        self.register_buffer("centre", torch.zeros(self.width) if features == "centred" else None)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Inputs":
         # The singular vectors stay in float32, as the features are, whatever the precision of the model around them.
@@ -68,9 +73,12 @@ class Inputs(nn.Module):
         return self
 
     def fit(self, graph: Graph) -> None:
-        """Learn the singular vectors of the features, if they are to be reduced."""
-        if self.reduced is not None:
-            self.reduced.fit(graph)
+        """Learn the singular vectors of the features, if they are to be reduced, and their mean."""
+        if self.reduced is None:
+            return
+        self.reduced.fit(graph)
+        if self.centre is not None:
+            self.centre.copy_(F.normalize(self.reduced(graph), dim=-1).mean(0))
 
     def smoothed(self, graph: Graph) -> Tensor:
         """The reduced inputs after one propagation, [N, width], computed once."""
@@ -82,7 +90,11 @@ class Inputs(nn.Module):
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
         assert self.reduced is not None
         x: Tensor = self.reduced(graph)
-        return graph.cache.get(UNIT, lambda: F.normalize(x, dim=-1), source=x)
+        x = graph.cache.get(UNIT, lambda: F.normalize(x, dim=-1), source=x)
+        centre = self.centre
+        if centre is None:
+            return x
+        return graph.cache.get(CENTRED, lambda: F.normalize(x - centre, dim=-1), source=centre)
 
 
 class GraphEncoder(nn.Module):

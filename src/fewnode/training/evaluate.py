@@ -1,6 +1,7 @@
 """Scores of tasks and of nodes in batches that fit into memory, and accuracy over one fixed pool of tasks."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,6 +64,10 @@ def score_nodes(
     ``support_y [S]``."""
     if not len(nodes):
         return torch.empty(0, n_way, device=graph.device)
+    if model.task_transductive:
+        warnings.warn(
+            f"{model.key()} is task-transductive: answers depend on which other nodes are asked about", stacklevel=2
+        )
     parts = []
     for a, b in batches(graph.degree[nodes] + OVERHEAD):
         tasks = Tasks(support[None], support_y[None], nodes[None, a:b], None, n_way)
