@@ -1,5 +1,7 @@
 """Known, new, other: one distribution; and only the examples count."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -71,6 +73,14 @@ def test_an_example_more_changes_its_class_alone(planted):
     assert torch.allclose(more.probabilities(nodes), fresh.probabilities(nodes), atol=1e-6)
     back = more.with_examples(task.examples)
     assert torch.allclose(back.probabilities(nodes), task.probabilities(nodes), atol=1e-6)
+
+
+def test_the_examples_themselves_have_no_say_in_the_shares_of_classes(planted):
+    task, nodes = adapted(planted), planted.unlabelled()
+    used = torch.cat(list(task.examples.values()))
+    assert torch.isin(used, task.pool).any()
+    without = replace(task, pool=task.pool[~torch.isin(task.pool, used)]).with_examples(task.examples)
+    assert torch.equal(without.probabilities(nodes), task.probabilities(nodes))
 
 
 def test_a_given_share_is_kept_and_a_larger_one_finds_more(planted):
