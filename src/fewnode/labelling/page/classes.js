@@ -1,5 +1,5 @@
 // The list of classes: the legend of the map, and what can be done with a class.
-import { byId, count, el, percent, user } from "./dom.js";
+import { byId, count, el, percent, short, user } from "./dom.js";
 import { SHAPES, colourOf, shapeOf } from "./colours.js";
 
 export function keyOf(classes, index) {
@@ -22,7 +22,7 @@ export function drawClasses(state, map, { open, changed }) {
     return el("li", { class: off ? "hidden-class" : "", onmouseenter: light(true), onmouseleave: light(false), "data-class": one.name },
       el("span", { class: "key" }, keyOf(classes, index) ? el("kbd", {}, keyOf(classes, index)) : ""),
       el("button", { class: "swatch", color: colourOf(classes, index), onclick: toggle, "aria-pressed": String(!off), "aria-label": `${off ? "Show" : "Hide"} ${one.name} on the map`, title: `${off ? "Show" : "Hide"} on the map` }),
-      el("button", { class: "plain name", onclick: () => open(index), onfocus: light(true), onblur: light(false), title: told }, shape ? `${SHAPES[shape]} ` : "", user(one.name)),
+      el("button", { class: "plain name", onclick: () => open(index), onfocus: light(true), onblur: light(false), title: `${one.name}: ${told}` }, shape ? `${SHAPES[shape]} ` : "", user(short(one.name, 24))),
       el("span", { class: "count", title: told }, one.kind === "new" || one.count ? `${one.count} → ` : "", count(one.predicted)));
   };
   const focused = document.activeElement?.closest?.("li[data-class]")?.dataset.class;

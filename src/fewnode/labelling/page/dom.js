@@ -11,6 +11,8 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+// A long name without its middle: names of one family begin alike, and differ at the end.
+export const short = (name, most) => (name.length <= most ? name : `${name.slice(0, Math.floor(most / 3))}…${name.slice(Math.floor(most / 3) + 1 - most)}`);
 export const user = (text) => el("span", { class: "user" }, text);
 export const byId = (id) => document.getElementById(id);
 export const count = (n) => n.toLocaleString("en");

@@ -134,10 +134,11 @@ function drawQueues() {
 function ask(by, label) {
   const wanted = by ? (label ? `${by} ${label}` : by) : byId("by").value;
   const [way, ...rest] = wanted.split(" ");
-  asking = { by: way, label: rest.join(" ") || null, tag: wanted, queue: [], title: `Asked: ${TITLES[way] ?? wanted}` };
+  asking = { by: way, label: rest.join(" ") || null, tag: wanted, queue: [], waiting: true, title: `Asked: ${TITLES[way] ?? wanted}` };
   if ([...byId("by").options].some((option) => option.value === wanted)) byId("by").value = wanted;
   rows = [];
   map.overlay.hits = [];
+  drawSide();
   return nextQuestions();
 }
 
@@ -148,6 +149,7 @@ async function nextQuestions() {
     const queue = await get(`/api/suggest?n=12&by=${mine.by}${label}${filter()}`);
     if (asking !== mine) return;
     mine.queue = queue;
+    mine.waiting = false;
     const now = rows.length === 1 && queue.find((row) => row.id === rows[0].id) ? null : queue[0];
     if (now) await look(now.id, true);
     else if (!queue.length) { rows = []; node = null; drawSide(); }

@@ -1,5 +1,5 @@
 // The node, or nodes, that are looked at: what is known, what is predicted, why, and the answers.
-import { byId, count, el, percent, svg, user } from "./dom.js";
+import { byId, count, el, percent, short, svg, user } from "./dom.js";
 import { colourOf } from "./colours.js";
 import { keyOf } from "./classes.js";
 import { get } from "./api.js";
@@ -13,6 +13,7 @@ export function drawPanel(place, state, { rows, node, asking, acts }) {
 }
 
 function nothing(state, asking, acts) {
+  if (asking?.waiting) return [el("p", { class: "quiet" }, asking.title), el("p", { class: "hint" }, "Looking for questions…")];
   const why = asking ? emptyQueue(state, asking) : null;
   return [
     el("h3", {}, why ? "No question left" : "What would you like to find?"),
@@ -83,7 +84,7 @@ function single(state, row, node, asking, acts) {
   const facts = node.columns.filter(([, value]) => value !== row.title);
   if (facts.length) parts.push(el("table", { class: "facts" }, facts.map(([key, value]) => el("tr", {}, el("th", { class: "user", title: key }, key), el("td", { class: "user" }, cell(value))))));
   if (node.probabilities.length && !blind) parts.push(el("h4", {}, "Probabilities"), ...node.probabilities.slice(0, 6).map(([label, p]) => bar(state, label, p)));
-  parts.push(el("div", { id: "why" }));
+  if (!blind) parts.push(el("div", { id: "why" })); // the node itself is among the examples
   parts.push(el("h4", {}, `Neighbours (${count(node.degree)})`), rowsList(state, node.neighbours, acts));
   return parts;
 }
@@ -91,14 +92,14 @@ function single(state, row, node, asking, acts) {
 function bar(state, label, p) {
   const index = state.classes.findIndex((one) => one.name === label);
   const track = svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none" }, svg("rect", { width: 100 * p, height: 10, fill: colourOf(state.classes, index) }));
-  return el("div", { class: "bar" }, el("span", { class: "name user", title: label }, label), el("span", { class: "track" }, track), el("span", {}, percent(p, p < 0.1 ? 1 : 0)));
+  return el("div", { class: "bar" }, el("span", { class: "name user", title: label }, short(label, 18)), el("span", { class: "track" }, track), el("span", {}, percent(p, p < 0.1 ? 1 : 0)));
 }
 
 export function rowsList(state, rows, acts, drop) {
   return el("ul", { class: drop ? "list tall" : "list" }, rows.map((row) => el("li", {},
     el("span", { class: "swatch", color: colourOf(state.classes, row.class), title: state.classes[row.class]?.name ?? "nothing predicted" }),
     el("button", { class: "plain user", title: row.name, onclick: () => acts.pick(row.id) }, headline(row)),
-    el("span", { class: "about user" }, row.about),
+    row.about && el("span", { class: "about user" }, row.about),
     drop && el("button", { class: "plain", "aria-label": `Leave ${row.name} out`, onclick: () => drop(row.id) }, "✕"))));
 }
 
