@@ -9,10 +9,11 @@ class InputError(ValueError):
 
 
 def one_of(kind: str, value: str, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``; else raise with the closest match and all of them."""
+    """Return ``value`` if it is one of ``choices``; else raise with the closest match and those there are."""
     valid = sorted(choices)
     if value in valid:
         return value
     close = get_close_matches(value, valid, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"unknown {kind} {value!r}.{hint} Valid: {', '.join(valid) or 'none'}")
+    shown = valid if len(valid) <= 30 else [*valid[:10], f"... {len(valid) - 10} more"]
+    raise InputError(f"unknown {kind} {value!r}.{hint} Valid: {', '.join(shown) or 'none'}")

@@ -62,8 +62,14 @@ def test_rows_of_other_files_tell_how_long_it_takes(run, own):
     assert "0 done before" in text
 
 
-def test_names_without_commas_are_answered_with_how_to_write_them(run, capsys):
-    for words, hint in ((["--datasets", "cora", "wordnet"], "joined by commas: A,B"), (["--sedes", "3"], "--help")):
+def test_wrong_words_are_answered_with_how_to_write_them(run, capsys):
+    for words, hint in (
+        (["--datasets", "cora", "wordnet"], "joined by commas: A,B"),
+        (["--sedes", "3"], "did you mean --seeds?"),
+        (["--zzz"], "fewnode run --help"),
+        (["--jobs", "0"], "argument --jobs: '0': write a whole number of 1 or more"),
+        (["--seeds", "-1"], "argument --seeds: '-1': write a whole number of 1 or more"),
+    ):
         with pytest.raises(SystemExit) as stop:
             run("run", "quick", *words)
         assert stop.value.code == 2 and hint in capsys.readouterr().err
@@ -93,8 +99,6 @@ def test_a_failure_is_a_row_and_an_exit_code_and_is_tried_again(run, own, monkey
     [
         (["quik"], "Did you mean 'quick'"),
         (["quick", "--datasets", "wordnett"], "Did you mean 'wordnet'"),
-        (["quick", "--jobs", "0"], "--jobs 0: at least 1"),
-        (["quick", "--seeds", "0"], "--seeds 0: at least 1"),
         (["quick", "--address", "here:1"], "are for --engine ray"),
     ],
 )

@@ -101,8 +101,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     words = sys.argv[1:] if argv is None else argv
     args, unknown = parser.parse_known_args(words or ["--help"])
     if unknown:
-        flags = any(word.startswith("-") for word in unknown)
-        hint = "fewnode COMMAND --help lists what there is" if flags else "several names are joined by commas: A,B"
+        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        close = get_close_matches(flags[0], args.options, n=1) if flags else []
+        hint = f"did you mean {close[0]}?" if close else f"{args.command} --help lists what there is"
+        hint = hint if flags else "several names are joined by commas: A,B"
         parser.error(f"unrecognized arguments: {' '.join(unknown)} ({hint})")
     return args
 

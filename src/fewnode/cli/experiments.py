@@ -47,9 +47,6 @@ def _check(args: argparse.Namespace) -> None:
     for name in args.datasets or ():
         if not name.endswith(".npz"):
             catalog.entry(name)
-    for flag, value in (("--jobs", args.jobs), ("--seeds", args.seeds)):
-        if value is not None and value < 1:
-            raise InputError(f"{flag} {value}: at least 1")
     check_engine(args, "run")
 
 

@@ -20,7 +20,7 @@ def add_commands(commands: Any) -> None:
     for name, facts in declared["command"].items():
         about = facts["help"][:1].upper() + facts["help"][1:] + "."
         parser = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
-        parser.set_defaults(run=facts["run"])
+        parser.set_defaults(run=facts["run"], command=parser.prog, options=parser._option_string_actions)
         _add_arguments(parser, facts["arguments"], declared)
         needed = (one for one in parser._actions if one.required)  # the rest is listed below the usage
         parser.usage = " ".join(["fewnode", name, "[options]", *map(_usage, needed)])
@@ -106,12 +106,19 @@ def _count(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number, for example 111e6") from None
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a whole number of 1 or more")
+    return int(text)
+
+
 def _names(text: str) -> list[str]:
     return [name for name in text.replace(" ", "").split(",") if name]
 
 
 TYPES: dict[str, Any] = {
     "int": int,
+    "positive": _positive,
     "float": float,
     "count": _count,
     "names": _names,

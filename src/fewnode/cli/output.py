@@ -112,7 +112,7 @@ def _table(text: str) -> str:
         console.width = 1 << 16
     with console.capture() as drawn:
         console.print(table)
-    return drawn.get() if rows else ""
+    return re.sub(" +\n", "\n", drawn.get()) if rows else ""
 
 
 def _wrap(text: str) -> str:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..classifier import open_set as opening
-from ..classifier.classifier import FewShotClassifier, Growth, check_folder
+from ..classifier.classifier import FewShotClassifier, Growth
 from ..classifier.commands import Say, load_attached
 from ..classifier.explain import Explanation
 from ..classifier.inputs import find_nodes, name_index, natural_order, node_name, sorted_by_name
@@ -495,8 +495,8 @@ def grow_folder(
 
     It is saved in its place, or in the new folder ``out``. ``where`` is as in ``load_attached``.
     """
-    if out is not None:
-        check_folder(out, force=False)
+    if out is not None and Path(out).exists():
+        raise InputError(f"{out} exists already; name a new folder with out=, or leave it out to replace {folder}")
     classifier = load_attached(folder, say=say, **where)
     assert classifier.graph is not None
     place, mark = Path(folder), classifier.graph.fingerprint

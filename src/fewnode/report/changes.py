@@ -33,7 +33,7 @@ def compare_predictions(before: PathLike, after: PathLike, top: int = 20) -> dic
     changed = {node: pair for node, pair in pairs.items() if pair[0].label != pair[1].label}
     surest = sorted(changed, key=lambda node: (-min(row.probability for row in changed[node]), node))[:top]
     moves = Counter((a.label, b.label) for a, b in changed.values())
-    sizes = [Counter(row.label for row in part.values()) for part in (old, new)]
+    a, b = (Counter(row.label for row in part.values()) for part in (old, new))
     bands = []
     for low, high in zip(CONFIDENCE, (*CONFIDENCE[1:], 2.0), strict=True):
         kept = [node not in changed for node, (row, _) in pairs.items() if low <= row.probability < high]
@@ -44,8 +44,8 @@ def compare_predictions(before: PathLike, after: PathLike, top: int = 20) -> dic
         "gone": [node for node in old if node not in new],
         "changed": len(changed),
         "classes": [
-            {"label": name, "before": sizes[0][name], "after": sizes[1][name]}
-            for name, _ in (sizes[0] | sizes[1]).most_common()
+            {"label": name, "before": a[name], "after": b[name], "change": b[name] - a[name]}
+            for name, _ in (a | b).most_common()
         ],
         "moves": [{"before": a, "after": b, "nodes": n} for (a, b), n in moves.most_common()],
         "surest": [
