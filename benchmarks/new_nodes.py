@@ -15,6 +15,7 @@ made-up graph of 170,000 nodes.
 
 import argparse
 import json
+import os
 import tempfile
 import time
 import warnings
@@ -34,12 +35,25 @@ from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_sm
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, neighbour_lists
 
-GRAPHS = ("amazon_clothing_test20", "coauthor_cs", "cora_full_knnfeat", "nell_partial", "wordnet", "planted")
+GRAPHS = (
+    "amazon_clothing_test20",
+    "coauthor_cs",
+    "cora_full_knnfeat",
+    "nell_partial",
+    "wordnet",
+    "cora70_titles",
+    "macports",
+    "planted",
+)
 ROWS = Path(__file__).parent / "rows" / "new_nodes.jsonl"
 NEW, SHOTS, BLANKED, LEAST, REPEATS = 1000, 5, 0.3, 20, 3
 
 
 def load(name: str) -> Any:
+    if name == "macports":
+        folder = Path(os.environ["FEWNODE_DATA"]) / "raw" / "macports"
+        tables = {"edges": folder / "dependencies.csv", "nodes": folder / "ports.csv"}
+        return fewnode.Graph.from_files(**tables, label_column="category")
     if name != "planted":
         return fewnode.load_dataset(name)[0]
     graph, _ = fewnode.planted(170_000, 40, avg_degree=13.8, features=0, tail=0.5, seed=0)

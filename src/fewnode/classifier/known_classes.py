@@ -242,22 +242,23 @@ class KnownClassModel:
         """This model, and the one that was fitted without the nodes ``held``, for labels that have come in since.
 
         The regressions go on from their weights, which takes a few steps; no weight has seen the labels it is tested
-        on. The mix is learned again, penalty and scales stay. ``columns [C]`` says where classes were, -1 for new ones.
+        on. The mix is learned again, for which the regression on features without the held nodes may stay as it was;
+        penalty and scales stay. ``columns [C]`` says where classes were, -1 for new ones.
         """
         labelled = (y >= 0).nonzero().flatten()
 
-        def continued(model: KnownClassModel, nodes: Tensor) -> KnownClassModel:
+        def continued(model: KnownClassModel, nodes: Tensor, steps: int) -> KnownClassModel:
             old, hop = (
                 F.pad(part / scale.clamp(min=1e-6), (0, 1))[:, columns]
                 for part, scale in zip((model.weights, model.hops), model.scales, strict=True)
             )
-            weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=8)
+            weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=6)
             if features is not None:
                 hop[-1, columns < 0] = -3
-                hop = features.fit(y, nodes, len(columns), steps=6, start=hop)
+                hop = features.fit(y, nodes, len(columns), steps, hop) if steps else hop
             return replace(model, weights=weights, hops=hop).scaled(model.scales)
 
-        whole, fold = continued(self, labelled), continued(fold, labelled[~torch.isin(labelled, held)])
+        whole, fold = continued(self, labelled, 5), continued(fold, labelled[~torch.isin(labelled, held)], 0)
         mix = _learn_mix(fold._terms_at(held, x, edges, y.index_fill(0, held, -1), features), y[held])
         return replace(whole, mix=mix), [(held, replace(fold, mix=mix))]
 
