@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from scipy import io
 from scipy import sparse as sp
 
+import text_graph
 from fewnode.datasets import catalog, download, readers
 from fewnode.datasets.catalog import Counts, Entry, File, Parts
 from fewnode.datasets.loading import load_dataset
@@ -93,6 +94,27 @@ def test_tables_of_texts_are_read_with_the_classes_in_the_order_of_the_catalog(
     change(monkeypatch, toy, **whole, name="other", tables={**options, "class_names": ["cs.LO"]})
     with pytest.raises(InputError, match=r"toy.nodes.csv.gz has classes .* not list: cs.DB"):
         load_dataset("toy")
+
+
+def test_a_text_encoder_adds_its_vectors_to_the_words(
+    toy: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="toy has no texts that the text encoder"):
+        load_dataset("toy", text_encoder="potion-base-8M")
+    text_graph.write_tables(tmp_path)
+    for part in ("edges", "nodes"):
+        (tmp_path / f"{part}.csv").rename(tmp_path / "data" / f"toy.{part}.csv")
+    encoder = str(text_graph.write_encoder(tmp_path / "tiny"))
+    plain = Graph.from_files(tmp_path / "data/toy.edges.csv", tmp_path / "data/toy.nodes.csv")
+    words = plain.num_features
+    counts = Counts(nodes=plain.num_nodes, edges=plain.num_edges, features=words, classes=plain.num_classes)
+    files = (File("toy.edges.csv"), File("toy.nodes.csv"))
+    options = {"label_column": "label", "text_column": "text"}
+    change(monkeypatch, toy, files=files, reader="tables", counts=counts, tables=options)
+    for _ in range(2):  # parsed, then from the cache: one of each
+        assert load_dataset("toy")[0].num_features == words
+        graph, _ = load_dataset("toy", text_encoder=encoder)
+        assert list(graph.blocks.values()) == [words, text_graph.DIM] and graph.num_features == words + text_graph.DIM
 
 
 def test_a_changed_file_is_not_served_from_the_cache(
