@@ -1,8 +1,10 @@
 """Count the code lines of each package of src/fewnode: lines that are not blank, comments or docstrings.
 
-``--check`` compares them with the budgets in pyproject.toml, [tool.fewnode.size], and fails if one is exceeded.
+``--check`` compares them with the budgets in pyproject.toml, [tool.fewnode.size], and fails if one is exceeded;
+``--keep`` adds a row to benchmarks/rows/size.jsonl.
 """
 
+import json
 import sys
 import tokenize
 import tomllib
@@ -57,5 +59,8 @@ if __name__ == "__main__":
         print(f"{name:<12} {size:>6,} of {limits.get(name, 0):,}")
     modules = len(list((ROOT / "src/fewnode").rglob("*.py")))
     print(f"{'total':<12} {sum(counted.values()):>6,} of {sum(limits.values()):,}, in {modules} modules")
+    if "--keep" in sys.argv[1:]:
+        with (ROOT / "benchmarks/rows/size.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"lines": sum(counted.values()), "modules": modules}) + "\n")
     if "--check" in sys.argv[1:] and (lines := exceeded(counted, limits)):
         sys.exit("\n".join(lines))

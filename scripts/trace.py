@@ -1,11 +1,13 @@
 """Run a fewnode command and count the files and functions of src/fewnode that it visits.
 
-    python scripts/trace.py train tent wordnet --out runs/tent
+    python scripts/trace.py [--keep] train tent wordnet --out runs/tent
 
 Imports do not count, nor what runs in other processes. ``changes`` is how often a call leads from one file to another.
+``--keep`` adds a row to benchmarks/rows/size.jsonl.
 """
 
 import inspect
+import json
 import sys
 import threading
 from collections import Counter, defaultdict
@@ -63,10 +65,14 @@ class Trace:
             found.setdefault(package if rest else "top level", set()).add(code)
         return {name: (len({code.co_filename for code in codes}), len(codes)) for name, codes in sorted(found.items())}
 
+    def totals(self) -> tuple[int, int]:
+        """Files and functions visited in all."""
+        return len({code.co_filename for code in self.calls}), len(self.calls)
+
     def __str__(self) -> str:
         counts = self.packages()
         lines = [f"{name:<12} {files:>6} {functions:>10}" for name, (files, functions) in counts.items()]
-        files, functions = (sum(part) for part in zip(*counts.values(), strict=True)) if counts else (0, 0)
+        files, functions = self.totals()
         total = f"{'total':<12} {files:>6} {functions:>10}   {self.changes:,} changes of file"
         return "\n".join([f"{'package':<12} {'files':>6} {'functions':>10}", *lines, total])
 
@@ -74,9 +80,13 @@ class Trace:
 def main(argv: list[str]) -> int:
     from fewnode import cli
 
-    trace = Trace()
-    code = trace.run(lambda: cli.main(argv))
+    trace, keep = Trace(), argv[:1] == ["--keep"]
+    code = trace.run(lambda: cli.main(argv[keep:]))
     print(trace)
+    if keep:
+        row = {"command": argv[1], **dict(zip(("files", "functions"), trace.totals(), strict=True))}
+        with (SOURCE.parents[1] / "benchmarks/rows/size.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
     return int(code or 0)
 
 

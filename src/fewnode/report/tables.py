@@ -77,7 +77,7 @@ def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
 
     def order(cell: Cell) -> tuple[Any, ...]:
         p = cell.problem
-        return (p.inductive, p.n_query != 10, p.shape, dataset_title(p.dataset), p.dataset)
+        return (p.inductive, p.n_query != 10, p.given, p.shape, dataset_title(p.dataset), p.dataset)
 
     groups = groupby(sorted(_main(cells), key=order), key=lambda cell: cell.problem.shape)
     return [table for _, group in groups for table in _leaderboard(list(group))]
