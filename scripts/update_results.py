@@ -65,16 +65,16 @@ def _findings(cells: list[Cell]) -> str:
     usual = {key: part for key, part in by_problem(main).items() if not key.inductive}
     plain = {(cell.method, cell.problem): cell for cell in main if not cell.options}
     ours = {key: plain["vantage", key] for key in usual if ("vantage", key) in plain}
-    behind = {key: max(part, key=_accuracy) for key, part in usual.items() if key in ours}
-    behind = {key: cell for key, cell in behind.items() if cell is not ours[key]}
+    behind = {key: best_of(c for c in part if c.setting != "task-transductive") for key, part in usual.items()}
+    behind = {key: cell for key, cell in behind.items() if key in ours and cell is not ours[key]}
     if not ours:
         return NOTHING
     told = [f"{dataset_title(key.dataset)} {key.setting} ({cell.title})" for key, cell in sorted(behind.items())]
     lines = [
-        f"`vantage` has the highest accuracy of all methods in {len(ours) - len(behind)} of {len(ours)} columns"
-        + (f"; not in {', '.join(told)}." if told else ".")
+        "`vantage` has the highest accuracy of all that see one query at a time in "
+        f"{len(ours) - len(behind)} of {len(ours)} columns" + (f"; not in {', '.join(told)}." if told else ".")
     ]
-    free = {key: max((c for c in part if c.training_free), key=_accuracy, default=None) for key, part in usual.items()}
+    free = {key: best_of(cell for cell in part if cell.setting == "training-free") for key, part in usual.items()}
     gains: dict[int, list[float]] = {}
     for key in ours:
         if free[key] is not None:
@@ -138,7 +138,7 @@ def _summary(cells: list[Cell]) -> str:
         shown = [plain.get((method, str(options))) for method, options in named.values()]
         trained = [cell for cell in part if not cell.training_free]
         other = best_of(cell for cell in trained if cell.method != "vantage" and not cell.method.startswith("tent"))
-        baseline = best_of(cell for cell in part if cell.training_free)
+        baseline = best_of(cell for cell in part if cell.setting == "training-free")
         texts = ["–" if cell is None else f"{100 * cell.accuracy:.1f}" for cell in (*shown, other, baseline)]
         texts[-2] += f" {other.title}" if other else ""
         lines.append([dataset_title(problem.dataset), *texts])

@@ -40,15 +40,18 @@ def test_marks_say_what_the_test_says():
 def test_bold_and_marks_stay_within_a_setting():
     made = [*trained("pn", 0.7), *trained("naq", 0.6, uses_labels=False), *trained("tlp", 0.5, uses_labels=False)]
     made += [*trained("tim", 0.9, task_transductive=True), *trained("gpn", 0.4)]
+    made.append(row(Run("d", "rectified"), 0.95) | {"training_free": True, "task_transductive": True})
     (table,) = leaderboards(gather(made))
     assert [line[:2] for line in table.rows] == [
         ["PN", "supervised"],
         ["GPN", "supervised"],
         ["NaQ", "label-free"],
         ["TLP", "label-free"],
+        ["prototype rectification", "task-transductive"],
         ["tim", "task-transductive"],
     ]
     assert table.strong == {(0, 2), (2, 2), (4, 2)}
+    assert not any("↓" in text for line in table.rows for text in line)  # what sees the queries is no baseline
 
 
 def test_a_trained_method_with_one_seed_everywhere_has_no_marks():

@@ -74,9 +74,9 @@ class Cell:
         self.method: str = self.rows[0]["run"]["method"]
         self.options: dict[str, Any] = self.rows[0]["run"]["options"]
         self.title = title(self.method, self.options)
-        labels = "supervised" if self.rows[0]["uses_labels"] else "label-free"
-        self.setting = "task-transductive" if self.rows[0]["task_transductive"] else labels
-        self.setting = "training-free" if self.training_free else self.setting
+        learned = "supervised" if self.rows[0]["uses_labels"] else "label-free"
+        learned = "training-free" if self.training_free else learned
+        self.setting = "task-transductive" if self.rows[0]["task_transductive"] else learned
         sizes = [key for key in self.options if key in SIZES]
         switched = any(key in SWITCHES for key in self.options)
         self.kind = "ablation" if switched else sizes[0] if len(sizes) == 1 else "main"

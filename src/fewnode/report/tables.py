@@ -106,7 +106,7 @@ def order_titles(cells: Sequence[Cell]) -> list[str]:
 
 def verdicts(cells: Sequence[Cell]) -> tuple[dict[str, str], list[str]]:
     """The text of each cell of a problem, by its title, with the marks of the tests; and the best of each setting."""
-    baseline = best_of(cell for cell in cells if cell.training_free)
+    baseline = best_of(cell for cell in cells if cell.setting == "training-free")
     beaten = below(cells, baseline) if baseline else set()
     texts, winners = {}, []
     for setting in SETTINGS:
@@ -118,7 +118,7 @@ def verdicts(cells: Sequence[Cell]) -> tuple[dict[str, str], list[str]]:
         worse = below(group, best)
         for cell in group:
             like = cell is not best and cell not in worse and cell.comparable(best)
-            texts[cell.title] = f"{cell}{' ≈' * like}{' ↓' * (cell in beaten and not cell.training_free)}"
+            texts[cell.title] = f"{cell}{' ≈' * like}{' ↓' * (cell in beaten and setting != 'training-free')}"
     return texts, winners
 
 
