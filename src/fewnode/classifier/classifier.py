@@ -32,6 +32,7 @@ from ..training import checkpoint, loop
 from ..training import evaluate as inference
 from ..training.evaluate import summarize
 from ..training.loop import Callback
+from ..training.progress import Shown, shown
 from . import open_set as opening
 from .calibration import Calibration, ClosedSetTask, validation_tasks
 from .explain import ClosedSetExplainer, Explanation, OpenSetExplainer, embeddings_of
@@ -59,7 +60,6 @@ from .new_nodes import NewNodes, new_nodes_of
 from .novelty import checked_priors
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Candidates, Predictions
-from .progress import Shown, shown
 from .simulation import Expectation
 from .suggest import Suggester, Suggestions
 

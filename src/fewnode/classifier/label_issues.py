@@ -20,10 +20,10 @@ from torch import Tensor
 
 from ..graph import Graph
 from ..graph.operators import Operator
+from ..training.progress import Progress
 from .inputs import node_name, node_titles
 from .known_classes import HopFeatures, KnownClassModel, shuffled
 from .predictions import Rows, rounded
-from .simulation import Progress
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
 from ..store import MEMORY, Columns, Space, one_thread, rows_at
+from ..training.progress import Progress
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
 from .known_classes import (
@@ -35,7 +36,7 @@ from .known_classes import (
 )
 from .novelty import NODE_FEATURES, Clusters, Direction, Moments, NoveltyModel, Priors
 from .predictions import NONE_OF_THESE, OTHER
-from .simulation import Counts, Estimate, Expectation, Progress, Simulated, collapsed, estimate, expectation, simulate
+from .simulation import Counts, Estimate, Expectation, Simulated, collapsed, estimate, expectation, simulate
 
 MEANING = "meaning"  # the block of feature columns that a text encoder made
 MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.safetensors"

@@ -5,7 +5,7 @@ the accuracy that probabilities imply missed the true one.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph.operators import Operator
+from ..training.progress import Progress
 from . import novelty
 from .known_classes import HopFeatures, KnownClassModel, minimise, shuffled
 from .novelty import DEFAULT, N_NODE, Clusters, Moments, NoveltyModel, Priors
 
-Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
 # right, known and other (F1): one number each; precision and recall: one for each new class; band 0..9: share of right
 # rows among those whose class has a probability in this tenth
 Figures = dict[str, list[float]]

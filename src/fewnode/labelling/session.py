@@ -21,12 +21,12 @@ from ..classifier.explain import Explanation
 from ..classifier.inputs import find_nodes, name_index, natural_order, node_name, sorted_by_name
 from ..classifier.open_set import MEANING
 from ..classifier.predictions import OTHER, Predictions
-from ..classifier.simulation import Progress
 from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError
 from ..files import PathLike, convert
 from ..graph import Graph
 from ..store import STORE, format_bytes
+from ..training.progress import Progress
 from . import exchange
 from .journal import Journal
 from .labels import MISSING, SKIPPED, Labels, Step, agreed

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from scipy import sparse as sp
+from sklearn.preprocessing import normalize
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,7 +17,6 @@ from ..errors import InputError, one_of
 from ..graph import Graph
 from ..graph.arrays import CacheKey, to_scipy
 from ..nn.graph_layers import renumbered
-from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import EncoderMethod, Training, cross_entropy
 
@@ -36,7 +36,6 @@ class NaQ(EncoderMethod):
     Args:
         nearest: queries by cosine of the raw features, or by personalised PageRank with this ``restart``.
         neighbours, ways: queries of each support, and supports of each training episode.
-        head: classifier of a task: nearest class mean, or logistic regression with ``inverse_penalty`` as C.
         encoder: options of ``EncoderMethod``; ``radius=None`` is the source's.
     """
 
@@ -51,29 +50,20 @@ class NaQ(EncoderMethod):
         neighbours: int = 10,
         ways: int = 20,
         restart: float = 0.1,
-        head: Literal["mean", "logistic"] = "mean",
-        inverse_penalty: float = 10.0,
         **encoder: Any,
     ) -> None:
         super().__init__(in_channels, **encoder)
         self.nearest = one_of("nearest", nearest, ("features", "diffusion"))
-        self.head = one_of("head", head, ("mean", "logistic"))
-        self.neighbours, self.ways, self.restart, self.inverse_penalty = neighbours, ways, restart, inverse_penalty
+        self.neighbours, self.ways, self.restart = neighbours, ways, restart
 
     def prepare(self, graph: Graph) -> None:
         super().prepare(graph)
         self.neighbourhoods(graph)
 
-    def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
-        if self.head == "mean":
-            return super().score(graph, state, tasks)
-        z, q = (F.normalize(state[nodes], dim=-1) for nodes in (tasks.support, tasks.query))
-        return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
-
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """Cross-entropy of label-free episodes, as many as there are tasks, which are not looked at."""
         nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))
-        return cross_entropy(super().score(graph, self.embed(graph, nodes), episodes), episodes)
+        return cross_entropy(self.score(graph, self.embed(graph, nodes), episodes), episodes)
 
     def episodes(self, graph: Graph, n_tasks: int, n_way: int) -> Tasks:
         """Random supports, one for each class, and the nearest nodes of each as its queries."""
@@ -113,7 +103,7 @@ def nearest_by_features(graph: Graph, nodes: Tensor, count: int) -> tuple[Tensor
     if x.layout == torch.strided:
         unit = F.normalize(x, dim=-1)
         return _largest(lambda part: unit[part] @ unit.t(), nodes, graph.num_nodes, count)
-    rows = _unit_rows(to_scipy(x))
+    rows = normalize(to_scipy(x))
     columns = rows.T.tocsr()
 
     def similarity(part: Tensor) -> Tensor:
@@ -155,9 +145,3 @@ def _largest(similarity: Callable[[Tensor], Tensor], nodes: Tensor, n: int, coun
         ids.append(top.indices)
         values.append(top.values)
     return torch.cat(ids), torch.cat(values)
-
-
-def _unit_rows(x: sp.csr_matrix) -> sp.csr_matrix:
-    norm = np.sqrt(np.asarray(x.multiply(x).sum(1)).ravel())
-    scale = np.where(norm > 0, 1 / np.maximum(norm, 1e-30), 0).astype(np.float32)
-    return sp.csr_matrix(sp.diags(scale) @ x)

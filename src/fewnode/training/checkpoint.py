@@ -32,20 +32,15 @@ def save(model: Method, folder: PathLike) -> Path:
         >>> fewnode.load(folder).card.method
         'probe'
     """
-    check_fitted(model)
     with whole_folder(Path(folder)) as fresh:
         write(model, fresh)
     return Path(folder)
 
 
-def check_fitted(model: Method) -> None:
-    if not hasattr(model, "card"):
-        raise InputError(f"this {type(model).__name__} was not made by fit: it does not know its options and classes")
-
-
 def write(model: Method, folder: Path) -> None:
     """Write the files of a model, without a manifest."""
-    check_fitted(model)
+    if not hasattr(model, "card"):
+        raise InputError(f"this {type(model).__name__} was not made by fit: it does not know its options and classes")
     data = to_bytes({key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()})
     with atomic_write(folder / WEIGHTS) as file:
         file.write(data)

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import socket
-import sys
 import time
 import warnings
 from collections import defaultdict
@@ -18,9 +17,6 @@ from typing import Any, Literal
 import msgspec
 import torch
 import torch.distributed as dist
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn
-from rich.progress import Progress as Bars
 from safetensors import safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
@@ -34,6 +30,7 @@ from ..nn.optimizers import Adam
 from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, TaskSampler, random_bits, training_view
 from .evaluate import accuracies, score_tasks
+from .progress import shown
 
 
 class Episodes:
@@ -380,37 +377,31 @@ def _train(
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does. Without a callback a person at a terminal sees a bar."""
     started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
-    per_step, seen = settings.tasks_per_step, callback is None and is_first() and sys.stderr.isatty()
-    columns = "{task.description}", BarColumn(), MofNCompleteColumn()
-    bar = Bars(*columns, console=Console(stderr=True), transient=True)
-    shown = bar.add_task("training", total=settings.steps)
-    if seen:
-        bar.start()
+    per_step = settings.tasks_per_step
     try:
-        if not state.curve:  # what training has to beat is where it starts
-            state.check(episodes.validate(model))
-        while state.step < settings.steps and state.waited < settings.patience:
-            number, steps = state.step // settings.check_every, min(settings.check_every, settings.steps - state.step)
-            tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
-            # dropout and what else is drawn
-            torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
-            model.train()
-            for at in range(0, len(tasks), per_step):
-                loss, accuracy = _step(model, view, tasks[at : at + per_step], state.optimizer, settings.clip), None
-                state.step += 1
-                if at + per_step == len(tasks):
-                    accuracy = episodes.validate(model)
-                    state.check(accuracy)
-                best = "" if state.best is None else f", validation {100 * state.best:.1f} %"
-                bar.update(shown, completed=state.step, description=f"training, loss {loss:.3f}{best}")
-                if callback is not None:
-                    speed = (state.step - first) / (time.perf_counter() - started)
-                    callback(TrainingProgress(state.step, settings.steps, loss, accuracy, state.best, speed))
+        with shown("auto" if callback is None and is_first() else None) as tell:
+            if not state.curve:  # what training has to beat is where it starts
+                state.check(episodes.validate(model))
+            while state.step < settings.steps and state.waited < settings.patience:
+                number = state.step // settings.check_every
+                steps = min(settings.check_every, settings.steps - state.step)
+                tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
+                # dropout and what else is drawn
+                torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
+                model.train()
+                for at in range(0, len(tasks), per_step):
+                    loss, accuracy = _step(model, view, tasks[at : at + per_step], state.optimizer, settings.clip), None
+                    state.step += 1
+                    if at + per_step == len(tasks):
+                        accuracy = episodes.validate(model)
+                        state.check(accuracy)
+                    best = "" if state.best is None else f", validation {100 * state.best:.1f} %"
+                    tell(f"training, loss {loss:.3f}{best}", state.step / settings.steps)
+                    if callback is not None:
+                        speed = (state.step - first) / (time.perf_counter() - started)
+                        callback(TrainingProgress(state.step, settings.steps, loss, accuracy, state.best, speed))
     except KeyboardInterrupt:
         notes.append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
-    finally:
-        if seen:
-            bar.stop()
     if state.best_weights:
         _restore(model, state.best_weights)
     model.card = replace(

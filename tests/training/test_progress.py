@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from fewnode.classifier.progress import shown
+from fewnode.training.progress import shown
 
 CODE = """
 import time
-from fewnode.classifier.progress import shown
+from fewnode.training.progress import shown
 with shown({progress!r}, seconds=0.01) as tell:
     tell("making the views", 0.5)
     time.sleep(0.5)

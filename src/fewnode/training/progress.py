@@ -1,12 +1,11 @@
 """A progress bar for people: what takes longer than two seconds shows one on a terminal or in a notebook."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import Literal
 
-from .simulation import Progress
-
+Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
 Shown = Progress | Literal["auto"] | None  # "auto": a bar, if a person is there to see it; None: nothing
 
 
