@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional as F
@@ -231,6 +230,8 @@ class Clusters:
     ) -> "Clusters | None":
         """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]``,
         ``utilities`` and probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
+        from sklearn.cluster import KMeans  # takes a second to import
+
         weight = (1 - groups[:, 0]) * (1 - groups[:, 1:-1].sum(1))
         at = weight.argsort(descending=True, stable=True)[: min(2_000, int((weight > 0.3).sum()))]
         if len(at) < 2 * core:
