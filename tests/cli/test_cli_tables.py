@@ -68,6 +68,23 @@ def test_options_in_messages_are_those_of_the_command_as_a_shell_reads_them(run,
     assert code == 0 and "--ignore-column about" in out and "_column" not in out
 
 
+def test_swapped_files_and_tables_without_column_names_are_told_with_what_to_do(run, tmp_path):
+    write_strange(tmp_path)
+    people, payments = ((tmp_path / name).read_text() for name in ("people.csv", "payments.csv"))
+    (tmp_path / "people.csv").write_text(people.partition("\n")[2])
+    commands = FIT, ("import", *FIT[1:5], "--out", "g.store")
+    for words in commands:
+        code, _, err = run(*words)
+        assert code == 2 and "people.csv: its first row, 'n0'" in err
+        assert "Write a first row with names, for example id,label, or say --id-column n0 if it has some" in err
+    (tmp_path / "people.csv").write_text(payments)
+    (tmp_path / "payments.csv").write_text(people)
+    for words in commands:
+        code, _, err = run(*words)
+        assert code == 2 and "the two files seem to be swapped: give" in err and "people.csv as --edges" in err
+    assert not list(tmp_path.glob("*g.store*")) and not (tmp_path / "m").exists()
+
+
 def test_a_csv_is_imported_without_pandas_and_pyarrow(tmp_path):
     own_graph.write_tables(tmp_path)
     without = "import sys; sys.modules.update(pandas=None, pyarrow=None, polars=None); from fewnode import cli; "

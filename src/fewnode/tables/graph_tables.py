@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
-from .schema import Role, edge_roles, find_id, flagged, known_roles, named_pair, node_roles, pair_roles, possible_ends
+from .schema import Role, are_swapped, edge_roles, find_id, flagged, known_roles, node_roles, pair_roles, possible_ends
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -209,19 +208,19 @@ class Schema:
         ``again`` for tables like others before. Edge tables with the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
-        found, wrong = None, None
+        found: Schema | InputError
         try:
             found = cls._infer(edges, nodes, columns, **how)
+            by = named(found.nodes, "id") or ""
+            if nodes is None or all(nodes.share(by, table.sample(end)) >= 0.5 for table, end in found.ends()):
+                return found
         except InputError as error:
-            wrong = error
-        if nodes is not None and len(edges) == 1 and not (found and found._fits()):
-            with suppress(InputError):
-                unnamed = len("".join(named_pair(edges[0]) or ())) <= 2  # a and b may as well describe nodes
-                if unnamed and cls._infer([nodes], edges[0], columns, **how)._fits():
-                    told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
-                    wrong = InputError(f"the two files seem to be swapped: {told}")
-        if found is None or wrong:
-            raise wrong or AssertionError
+            found = error
+        if nodes is not None and len(edges) == 1 and are_swapped(edges[0], nodes, columns):
+            told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
+            raise InputError(f"the two files seem to be swapped: {told}")
+        if isinstance(found, InputError):
+            raise found
         return found
 
     @classmethod
@@ -238,11 +237,6 @@ class Schema:
             if tuple(table.columns) not in found:
                 found[tuple(table.columns)] = edge_roles(table, columns, known)
         return cls([(table, found[tuple(table.columns)]) for table in edges], nodes, roles)
-
-    def _fits(self) -> bool:
-        """Whether most ends of the edges are ids of nodes."""
-        nodes, name = self.node_table, named(self.nodes, "id") or ""
-        return nodes is not None and all(nodes.share(name, table.sample(end)) >= 0.5 for table, end in self.ends())
 
     def notes(self, nodes: Nodes) -> list[str]:
         """What was unusual about the tables; ``nodes`` are those of the node table."""

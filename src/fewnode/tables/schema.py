@@ -1,7 +1,9 @@
 """What each column of the tables is taken for: by its name, by what is in it, or because the user said so."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from ..errors import InputError
@@ -339,6 +341,16 @@ def possible_ends(table: Table, options: Mapping[str, Any]) -> list[tuple[Table,
     given = [name for use in ("source", "target") for name in flagged(options, use) if name in table.columns]
     columns = given or named_pair(table) or table.columns
     return [(table, name) for name in columns if table.columns[name] != "vectors"]
+
+
+def are_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> bool:
+    """Whether the table of edges rather lists the nodes that the other one joins."""
+    with suppress(InputError):
+        if len("".join(named_pair(edges) or ())) <= 2:  # columns called a and b may as well describe nodes
+            by, _ = find_id(edges, flagged(options, "id"), possible_ends(nodes, options))
+            ends = _find_ends(nodes, options, partial(edges.share, by))[:2]
+            return all(edges.share(by, nodes.sample(end)) >= 0.5 for end in ends)
+    return False
 
 
 def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
