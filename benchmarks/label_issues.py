@@ -82,7 +82,7 @@ def run_graph(name: str, draws: range) -> None:
     graph = load(name)
     views = Views(graph.num_features).fit(graph)
     seen, made, sources = views.use.seen(graph), views(graph), views.sources(graph)
-    edges, x = normalized_adjacency(seen), ViewPCA.fit(made, graph.ranks).coordinates(made, None)
+    edges, x = normalized_adjacency(seen), ViewPCA.fit(made, graph.ranks).coordinates(made, graph.space)
     hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
     words = tfidf(graph)
     for case, draw in todo:

@@ -15,10 +15,11 @@ compared with the simulations.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -85,6 +86,11 @@ class Moments:
         weights = means @ inverse_within
         bias = -(weights * means).sum(1, keepdim=True) / 2
         return cls(mean, total, inverse_total, inverse_within, torch.cat([weights, bias], 1).T.contiguous())
+
+    @cached_property
+    def whitening(self) -> Tensor:
+        """``[d, d]``, a square root of the metric within classes."""
+        return torch.linalg.cholesky(self.inverse_within.double()).float()
 
     def directions(self, examples: Tensor, description: Tensor | None) -> tuple[Direction, ...]:
         """Those of the examples ``[K, d]``, and of a description's coordinates ``[d]``, whichever there are."""
@@ -236,10 +242,9 @@ class Clusters:
         at = weight.argsort(descending=True, stable=True)[: min(2_000, int((weight > 0.3).sum()))]
         if len(at) < 2 * core:
             return None
-        metric = torch.linalg.cholesky(moments.inverse_within.double()).float()
-        z = ((x[at] - moments.mean) @ metric).cpu().numpy()
+        z = ((x[at] - moments.mean) @ moments.whitening).cpu().numpy()
         found = KMeans(min(most, len(at) // core), n_init=1, max_iter=20, random_state=0)
-        with threadpool_limits(1):  # sums of several threads are rounded differently
+        with _thread_pools().limit(limits=1):  # sums of several threads are rounded differently
             distance = found.fit_transform(z, sample_weight=weight[at].cpu().numpy())
         inside = [np.flatnonzero(found.labels_ == c) for c in range(found.n_clusters)]
         cores = [part[distance[part, c].argsort()[:core]] for c, part in enumerate(inside) if len(part) >= core]
@@ -256,6 +261,12 @@ class Clusters:
         features = class_features(x @ weights - self.mean @ weights, nodes, self.directions)
         best, at = model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1)
         return best, self.named[at]
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Those of the libraries that are loaded; looking for them takes as long as the clusters."""
+    return ThreadpoolController()
 
 
 # Shares of the groups
@@ -373,6 +384,8 @@ class Priors:
             reduced = known * weights
             rest = 1 - groups[:, 0] + groups[:, 0] * reduced.sum(1)
             got = (each * groups[:, 0] / rest.clamp(min=1e-12)) @ reduced
+            if not bool((got > most).any()):
+                break
             weights = torch.where(got > most, weights * most / got.clamp(min=1e-12), weights)
         if stated:  # what was stated holds for the probabilities with these weights
             less = (known * weights).sum(1, keepdim=True).clamp(min=1e-12).log()
