@@ -90,7 +90,8 @@ class Moments:
     @cached_property
     def whitening(self) -> Tensor:
         """``[d, d]``, a square root of the metric within classes."""
-        return torch.linalg.cholesky(self.inverse_within.double()).float()
+        root: Tensor = torch.linalg.cholesky(self.inverse_within.double()).float()
+        return root
 
     def directions(self, examples: Tensor, description: Tensor | None) -> tuple[Direction, ...]:
         """Those of the examples ``[K, d]``, and of a description's coordinates ``[d]``, whichever there are."""
