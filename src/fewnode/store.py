@@ -183,10 +183,9 @@ def _check_hash(path: Path) -> None:
     if (identity := _identity(readable(path))) in _CHECKED:
         return
     with path.open("rb") as file:
-        sha, left = hashlib.sha256(), identity[2] - 32
-        while left > 0 and (part := file.read(min(left, 1 << 20))):
-            sha.update(part)
-            left -= len(part)
+        sha, end = hashlib.sha256(), identity[2] - 32
+        for at in range(0, end, 1 << 20):
+            sha.update(file.read(min(1 << 20, end - at)))
         if file.read() != sha.digest():
             raise InputError(
                 f"{path} is damaged: its SHA-256 is not the one that was written. Remove it: it is made again"

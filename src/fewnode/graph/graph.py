@@ -1,6 +1,5 @@
 """The graph everything works on: validated once, when it is made, and frozen from then on."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from .. import tables
 from ..files import PathLike, read_npz, reading, write_npz
-from ..store import MEMORY, Space
+from ..store import MEMORY, Space, digest
 from . import arrays, convert
 from .arrays import CacheKey, EdgeTypes, GraphCache
 
@@ -116,19 +115,15 @@ class Graph:
     def fingerprint(self) -> str:
         """SHA-256 of structure and features (not of labels): tells whether a model has seen this graph."""
 
-        def digest() -> str:
-            sha, types, x = hashlib.sha256(), self.edge_types, self.features
-            sha.update(repr(tuple(self.blocks.values())).encode() if self.blocks else b"")
-            parts = [self.indptr, self.indices]
-            if x is not None:
-                parts += arrays.csr_parts(x) if x.layout == torch.sparse_csr else (x,)
-            more = (self.weights, *(() if types is None else (types.arc, types.ids, types.weight)))
-            for part in (*parts, *(part for part in more if part is not None)):
-                sha.update(f"{part.dtype}{tuple(part.shape)}".encode())
-                sha.update(part.cpu().contiguous().numpy().data)
-            return sha.hexdigest()
+        def make() -> str:
+            types, x = self.edge_types, self.features
+            features = (x,) if x is None or x.layout != torch.sparse_csr else arrays.csr_parts(x)
+            typed = () if types is None else (types.arc, types.ids, types.weight)
+            parts = [part for part in (self.indptr, self.indices, *features, self.weights, *typed) if part is not None]
+            told = (told for part in parts for told in (f"{part.dtype}{tuple(part.shape)}", part))
+            return digest(repr(tuple(self.blocks.values())) if self.blocks else "", *told)
 
-        return self.cache.get(FINGERPRINT, digest)
+        return self.cache.get(FINGERPRINT, make)
 
     def __repr__(self) -> str:
         features = "none given" if self.features is None else f"{self.num_features:,}"
