@@ -418,11 +418,11 @@ class Space:
     ) -> Tensor:
         """``make(rows)`` for all rows, by chunks: what their making takes is several times what is kept. ``width`` is
         how many numbers the making of a row takes, if they are more than it has."""
+        pieces = list(chunks(shape[0], 4 * max(shape[1], width)))
         if self.folder is None:
-            return torch.cat([make(rows).to(dtype) for rows in self.chunks(shape[0], 0)])
+            return torch.cat([make(rows).to(dtype) for rows in pieces])
         if not self.has(name):
             with self.writing(name, shape, dtype) as out:
-                pieces = list(self.chunks(shape[0], 4 * max(shape[1], width)))
                 for rows, made in zip(pieces, self.results(make, pieces, f"{name}, by chunks of rows"), strict=True):
                     out[rows] = made
         return self.open(name)
@@ -467,10 +467,6 @@ class Space:
             return self.held[name]
         _check_hash(path := self.path(name))
         return self.mapped(read_mapped(path))
-
-    def read(self, name: str) -> Tensor:
-        """A finished array, copied into memory."""
-        return self.held[name] if self.folder is None else self.open(name).clone()
 
     def write(self, name: str, value: Tensor) -> None:
         if self.folder is None:
@@ -535,15 +531,9 @@ class Space:
             if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 base.madvise(mmap.MADV_DONTNEED)
 
-    def chunks(self, n: int, row_bytes: int) -> Iterator[slice]:
-        """Ranges of rows that are a chunk each; in memory, chunks are larger."""
-        if self.folder is not None:
-            return chunks(n, row_bytes)
-        return (slice(at, min(at + (1 << 17), n)) for at in range(0, max(n, 1), 1 << 17))
-
     def rows(self, n: int, row_bytes: int) -> Iterator[slice]:
         """Ranges of rows that are a chunk each; pages are released after each."""
-        for rows in self.chunks(n, row_bytes):
+        for rows in chunks(n, row_bytes):
             yield rows
             self.release()
 
@@ -600,7 +590,7 @@ def rows_at(x: Tensor, nodes: Tensor, space: Space) -> Tensor:
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:
     """Ranges of ``n`` rows, each about ``CHUNK`` bytes."""
     size = max(256, CHUNK // max(row_bytes, 1))
-    return (slice(at, min(at + size, n)) for at in range(0, n, size))
+    return (slice(at, min(at + size, n)) for at in range(0, max(n, 1), size))
 
 
 def pieces(rows: slice, width: int) -> Iterator[slice]:
@@ -674,8 +664,8 @@ class Columns:
 
     def by_rows(self, work: Callable[[Tensor], Result], what: str) -> Iterator[Result]:
         """What the work gives back for each chunk of rows, in their order."""
-        chunks = list(self.space.chunks(self.n, 12 * self.width))
-        return self.space.results(lambda rows: work(self.rows(rows)), chunks, what)
+        pieces = list(chunks(self.n, 12 * self.width))
+        return self.space.results(lambda rows: work(self.rows(rows)), pieces, what)
 
     def rows(self, rows: slice) -> Tensor:
         """Some rows of all blocks side by side, in memory."""
@@ -686,7 +676,7 @@ class Columns:
     def times(self, turn: Tensor) -> Tensor:
         """``self @ turn [width, B]`` in memory."""
         out = matrix(self.n, turn.shape[1], self.open(0))
-        for rows in self.space.chunks(self.n, 12 * self.width):
+        for rows in chunks(self.n, 12 * self.width):
             out[rows] = (self.rows(rows).double() @ turn).float()
         return out
 

@@ -147,11 +147,11 @@ class Views(nn.Module):
                 work.view("types", in_memory(type_counts(whole, self.use.types)))
             work.space.within("raw").clear()  # what only the making needed
         names = [*VIEWS, "types"] if self.use.types else VIEWS
-        means = tuple(work.space.read(f"mean_{name}") for name in names)
+        means = tuple(work.space.open(f"mean_{name}") for name in names)
         idf, centre, space = features.idf.clone(), features.centre.clone(), graph.space
 
         def columns() -> Tensor:  # without the graph: it keeps these sources, and would keep itself in memory
-            full = torch.stack([work.space.read(f"full_{name}").amax(1) for name in WORDS], 1).float()
+            full = torch.stack([work.space.open(f"full_{name}").amax(1) for name in WORDS], 1).float()
             return feature_mass(x, _usual(full, smooth, mean), idf, centre, space).T
 
         directions, found = work.space.open("directions"), partial(work.space.kept, "columns", columns)
