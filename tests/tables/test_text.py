@@ -113,6 +113,14 @@ def test_a_transformer_takes_the_first_token_if_it_was_made_so(transformer):
     assert first.sha256 != mean.sha256
 
 
+def test_texts_without_a_token_have_no_vector(transformer):
+    tokenizer = json.loads((transformer / "tokenizer.json").read_text())
+    (transformer / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": None}))
+    encoder = load_encoder(transformer)
+    assert not encoder.encode(["\x01", "\x02"]).any()
+    np.testing.assert_allclose(encoder.encode(["\x01", "node"])[1], unit(vectors()[4]), atol=1e-6)
+
+
 def test_an_onnx_model_may_do_without_token_types(transformer):
     expected = load_encoder(transformer).encode(["graph"])
     write_onnx(transformer / "model.onnx", ["input_ids", "attention_mask"])

@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]  # told how many texts are done, and of ho
 REMEDY = "fetch the encoder again"
 DEFAULT = "potion-base-8M"  # what ``auto`` looks for first
 BATCH = 1024  # texts encoded together, and lost if the work is killed
-TOKENS_PER_RUN = 1024  # of a transformer: short texts are run together, long ones a few at a time
+TEXTS_PER_RUN = 4  # of a transformer: with more, less of what it computes stays in the processor's caches
 
 
 class Encoder(ABC):
@@ -197,6 +197,7 @@ class TransformerEncoder(Encoder):
         self.name, self.max_tokens = name, max_tokens
         self.tokenizer = _tokenizer(folder / "tokenizer.json")
         self.tokenizer.enable_truncation(max_tokens)
+        self.tokenizer.enable_padding()
         pooling = folder / "1_Pooling" / "config.json"
         files = [*sorted(weights.parent.glob(f"{weights.name}*")), folder / "tokenizer.json"]
         self.sha256 = _hashed(sha256(file) for file in [*files, pooling] if file.exists())
@@ -214,30 +215,28 @@ class TransformerEncoder(Encoder):
                 "attention_mask. Export the encoder part of a sentence transformer"
             )
         with reading(weights, REMEDY):
-            self.dim = self._run([self.tokenizer.encode("a").ids]).shape[1]
+            self.dim = self._run(["a"]).shape[1]
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
-        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
-        order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
-        out, done = np.empty((len(texts), self.dim), np.float32), 0
-        while done < len(order):  # by length, so that little is padding
-            together = max(1, TOKENS_PER_RUN // max(1, len(tokens[order[done]])))
-            part = order[done : done + together]
-            out[part] = self._run([tokens[i] for i in part])
-            done += len(part)
+        out = np.empty((len(texts), self.dim), np.float32)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # so that little is padding
+        for start in range(0, len(order), TEXTS_PER_RUN):
+            part = order[start : start + TEXTS_PER_RUN]
+            out[part] = self._run([texts[i] for i in part])
         return out
 
-    def _run(self, tokens: list[list[int]]) -> np.ndarray:
-        width = max(1, *map(len, tokens))
-        ids = np.array([row + [0] * (width - len(row)) for row in tokens], np.int64)
-        mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in tokens], np.int64)
+    def _run(self, texts: list[str]) -> np.ndarray:
+        found = self.tokenizer.encode_batch(texts)
+        ids, mask = (np.array([getattr(one, name) for one in found], np.int64) for name in ("ids", "attention_mask"))
+        if not ids.size:  # no token in any of them
+            return np.zeros((len(texts), self.dim), np.float32)
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states = self.session.run(None, {name: part for name, part in given.items() if name in self.inputs})[0]
         if states.ndim == 3:
             weight = mask[:, :, None].astype(np.float32)
             states = states[:, 0] if self.first else (states * weight).sum(1) / np.maximum(weight.sum(1), 1)
-        if states.ndim != 2 or len(states) != len(tokens):
-            raise InputError(f"it gives {states.shape} numbers for {len(tokens)} texts, not a vector for each")
+        if states.ndim != 2 or len(states) != len(texts):
+            raise InputError(f"it gives {states.shape} numbers for {len(texts)} texts, not a vector for each")
         return _unit(states.astype(np.float32))
 
 
