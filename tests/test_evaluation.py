@@ -56,6 +56,24 @@ def test_the_pool_is_the_same_for_everybody_and_one_pass_serves_all_tasks(tiny, 
     assert torch.equal(one.per_task, other.per_task)
 
 
+def test_the_widest_layer_bounds_how_many_tasks_are_scored_at_a_time(tiny, monkeypatch):
+    graph, split = tiny
+    model = Oracle()
+    model.wide = torch.nn.Parameter(torch.zeros(1, 10_000))
+    monkeypatch.setattr("fewnode.training.evaluate.CELLS", 1_000_000)
+    evaluate(model, graph, split.novel, n_way=3, k_shot=1, n_query=4, n_tasks=30)
+    assert model.batches == 5  # six tasks of 15 nodes
+
+
+def test_nodes_come_in_batches_of_a_bounded_load():
+    assert module.batches(torch.tensor([3, 3, 3, 3]), 6) == [(0, 2), (2, 4)]
+    assert module.batches(torch.tensor([10, 1, 1]), 6) == [(0, 1), (1, 3)]  # what is too large alone, is alone
+    model, n = Oracle(), 70_000
+    graph = Graph.from_edges([[0], [1]], y=torch.arange(n) % 2, num_nodes=n)
+    scores = module.score_nodes(model, graph, graph.y, torch.tensor([0, 1]), torch.tensor([0, 1]), 2, torch.arange(n))
+    assert model.batches == 3 and torch.equal(scores.argmax(1), graph.y)  # isolated nodes are a load too
+
+
 def test_a_split_stands_for_its_novel_classes(tiny):
     graph, split = tiny
     model = fit("probe", graph)
@@ -72,6 +90,7 @@ def test_bad_requests_are_refused(tiny):
         (dict(tasks=tasks), "no query_y"),
         (dict(tasks=Tasks([[0, 1]], [[0, 1]], [[9999]], [[0]])), "name node 9999"),
         (dict(tasks=Tasks([[0, 9999]], [[0, 1]], [[1]], [[0]])), "name node 9999"),
+        (dict(tasks=Tasks([[0, 1]], [[0, 1]], [[graph.num_nodes]], [[0]])), f"name node {graph.num_nodes}, but"),
     ):
         with pytest.raises(InputError, match=words):
             evaluate(Oracle(), graph, **arguments)
@@ -92,7 +111,10 @@ def test_the_model_is_left_in_the_mode_it_was_in(tiny):
 
 def test_a_single_task_has_no_interval():
     graph = Graph.from_edges([[0], [1]], y=[0, 1, 0, 1], num_nodes=4)
-    assert evaluate(Oracle(), graph, tasks=Tasks([[0, 1]], [[0, 1]], [[2, 3]], [[0, 1]])).interval == 0.0
+    tasks = Tasks([[0, 1]], [[0, 1]], [[2, 3]], [[0, 1]])
+    assert evaluate(Oracle(), graph, tasks=tasks).interval == 0.0
+    two = module.summarize(torch.tensor([0.0, 1.0]), tasks)  # a standard deviation of sqrt(1/2) over sqrt(2)
+    assert two.interval == pytest.approx(1.96 / 2)
 
 
 def test_metrics_agree_with_scikit_learn(tiny):

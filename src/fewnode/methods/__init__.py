@@ -53,7 +53,9 @@ def find(name: str) -> "type[Method]":
         try:
             kind = point.load()
         except (ImportError, AttributeError, ValueError) as error:
-            raise InputError(f"method {name!r} cannot be imported: {error}. Write module:Class") from error
+            raise InputError(
+                f"method {name!r} cannot be imported: {error}. Write module:Class, and run where it is found"
+            ) from error
         if not (isinstance(kind, type) and issubclass(kind, Method)):
             raise InputError(f"method {name!r} is {kind!r}; it must be a subclass of fewnode.Method")
         return kind
