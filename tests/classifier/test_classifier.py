@@ -28,6 +28,7 @@ from fewnode.tasks import ClassSplit
 from fewnode.training import checkpoint
 from fewnode.training import evaluate as inference
 from fewnode.training.evaluate import batches
+from linear_method import Linear
 
 pytestmark = pytest.mark.usefixtures("worlds_once")
 
@@ -90,6 +91,17 @@ def test_an_inner_loop_takes_any_number_of_classes(tmp_path):
     loaded = FewShotClassifier.load(tmp_path / "m").attach(own_graph.graph())
     loaded.adapt(own_graph.examples(), among="all")
     np.testing.assert_allclose(np.asarray(loaded.predict_proba(range(20))), found, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [Linear, "linear_method:Linear"])
+def test_a_method_from_outside_scores_closed_set_predictions(tmp_path, method):
+    fitted = FewShotClassifier(method, n_way=2, k_shot=2, steps=3).fit(own_graph.graph())
+    found = fitted.adapt(own_graph.examples(), among="new").predict()
+    fitted.save(tmp_path / "m")
+    loaded = FewShotClassifier.load(tmp_path / "m")
+    assert loaded.method == "linear_method:Linear" == fitted.model.card.method
+    assert (loaded.adapt(own_graph.examples(), among="new").predict() == found).all()
+    assert "phisher" in repr(loaded.explain("n7"))
 
 
 def test_by_default_the_open_question_is_asked(classifier):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -34,7 +35,7 @@ class Suggestions(Rows):
 
     def table(self) -> dict[str, Any]:
         """Columns ``id``, and ``label`` and ``probability`` if anything is predicted."""
-        predicted = {"label": self.labels, "probability": self.probabilities} if self.labels else {}
+        predicted = {"label": self.labels, "probability": np.round(self.probabilities, 6)} if self.labels else {}
         return {"id": self.names, **predicted}
 
 
