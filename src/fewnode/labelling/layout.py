@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..errors import InputError
@@ -55,11 +54,12 @@ def layout(x: Tensor, seed: int = 0, landmarks: int = 3000) -> np.ndarray:
 
 def _leading(x: Tensor) -> np.ndarray:
     """The first 50 principal components."""
-    sample = x[:: max(len(x) // 20_000, 1)].float().cpu()
-    centre = sample.mean(0)
-    _, directions = torch.linalg.eigh(((sample - centre).T @ (sample - centre)).double())
-    turn = directions[:, -50:].flip(1).float()
-    return torch.cat([(part.float().cpu() - centre) @ turn for part in x.split(4096)]).numpy()
+    from sklearn.decomposition import PCA
+
+    pca = PCA(min(50, *x.shape), svd_solver="covariance_eigh").fit(
+        x[:: max(len(x) // 20_000, 1)].double().cpu().numpy()
+    )
+    return np.concatenate([pca.transform(part.double().cpu().numpy()).astype(np.float32) for part in x.split(4096)])
 
 
 def _within(places: np.ndarray) -> np.ndarray:

@@ -189,7 +189,7 @@ class LabelServer:
                 "learning": session.found is not None,
                 "notes": session.notes,
                 "described": session.described,
-                "growable": session.growable(),
+                "least": session.classifier.least_size(),
             }
 
     def _class(self, one: dict[str, Any]) -> dict[str, Any]:
@@ -424,13 +424,15 @@ def label(
         say(
             "note: the page is served over plain HTTP: whoever can read the network between can read it and its cookies"
         )
-    listening = listening_at(host, port)
-    try:
+    with listening_at(host, port) as listening:
         session = open_session(classifier, support, say, memory, twice)
-        guard = Guard(host, listening.getsockname()[1], tuple(people) or ("",))
-        _serve(session, guard, listening, browser, say)
-    finally:
-        listening.close()
+        try:
+            _serve(session, Guard(host, listening.getsockname()[1], tuple(people) or ("",)), listening, browser, say)
+        except KeyboardInterrupt:
+            pass  # uvicorn has shut down already
+        finally:
+            if session.journal is not None:
+                session.journal.close()
     return session
 
 
@@ -447,10 +449,4 @@ def _serve(session: LabelSession, guard: Guard, listening: socket.socket, browse
     say("Each address works once, for one browser. Every step is kept; stop with Ctrl-C.")
     if browser:
         webbrowser.open(guard.link(guard.people[0]))
-    try:
-        server_of(app, grace=1).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass  # uvicorn has shut down already
-    finally:
-        if session.journal is not None:
-            session.journal.close()
+    server_of(app, grace=1).run(sockets=[listening])

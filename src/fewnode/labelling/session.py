@@ -5,6 +5,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -249,11 +250,6 @@ class LabelSession:
         return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
 
     # --- growing ----------------------------------------------------------------------------------------
-
-    def growable(self) -> tuple[int, dict[str, int]]:
-        """How many answers a new class needs to become a known one, and how many the new classes have."""
-        examples = self.examples()
-        return self.classifier.least_size(), {name: len(examples.get(name, ())) for name in self.labels.classes}
 
     def answered(self) -> dict[str, list[str]]:
         """The nodes of every class that people agree on, also of those that have another label in the graph."""
@@ -500,15 +496,12 @@ def grow_folder(
     classifier = load_attached(folder, say=say, **where)
     assert classifier.graph is not None
     place, mark = Path(folder), classifier.graph.fingerprint
-    if labels is None:
-        labels = LabelSession(copy.copy(classifier), Journal(place, mark, read_only=True)).answered()
+    with closing(Journal(place, mark, read_only=out is not None, wait=5.0)) as journal:  # refuses beside the page
+        if labels is None:
+            labels = LabelSession(copy.copy(classifier), journal).answered()
     found = classifier.grow(labels, progress=progress)
-    journal = None if out is not None else Journal(place, mark, wait=5.0)
-    try:
+    with closing(Journal(place, mark, read_only=out is not None, wait=5.0)) as journal:
         save_grown(classifier, found, out or folder, journal, progress)
-    finally:
-        if journal is not None:
-            journal.close()
     return found
 
 

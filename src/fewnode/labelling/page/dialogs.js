@@ -60,13 +60,13 @@ export function nameClass(state, step, more) { // a sentence about it shows its 
 }
 
 export function growMenu(state, grow) { // which classes would become known
-  const [least, counts] = state.growable, names = Object.keys(counts), ready = names.filter((name) => counts[name] >= least), waiting = names.filter((name) => counts[name] < least);
-  const list = (title, some, told) => some.length > 0 && el("div", {}, el("h2", {}, title), el("ul", { class: "list" }, some.map((name) => el("li", {}, user(name), el("span", { class: "about" }, told(name))))));
+  const { least } = state, own = state.classes.filter((one) => one.kind === "new");
+  const list = (title, some) => some.length > 0 && el("div", {}, el("h2", {}, title), el("ul", { class: "list" }, some.map((one) => el("li", {}, user(one.name), el("span", { class: "about" }, `${one.count} answers`)))));
   const button = el("button", { class: "main", onclick: async () => { button.disabled = true; button.textContent = "Learning…"; await grow(); close(); } }, "Learn now");
   show(el("h2", {}, "Learn for good"),
     el("p", {}, `All answers become labels of the model in its folder. A class with ${least} answers or more becomes a known one. This cannot be undone; answers after it can.`),
-    list("Become known", ready, (name) => `${counts[name]} answers`),
-    list("Stay new", waiting, (name) => `${counts[name]} of ${least} answers`),
+    list("Become known", own.filter((one) => one.count >= least)),
+    list("Stay new", own.filter((one) => one.count < least)),
     el("div", { class: "line" }, button));
 }
 

@@ -34,7 +34,7 @@ function drawAll() {
   byId("title").textContent = state.title;
   drawClasses(state, map, { open: openClass, changed: () => { map.recolour(); drawAll(); } });
   byId("verdict").textContent = verdict(state);
-  const [least, counts] = state.growable ?? [0, {}], ready = Object.values(counts).filter((n) => n >= least).length;
+  const ready = state.classes.filter((one) => one.kind === "new" && one.count >= state.least).length;
   byId("grow").hidden = !state.open || !state.answers;
   byId("grow").textContent = ready ? `Learn for good (${ready} ${ready === 1 ? "class" : "classes"})…` : "Learn for good…";
   drawChart(byId("chart"), state.points);
