@@ -15,6 +15,7 @@ from statistics import mean
 
 from paper_statements import statements
 
+from fewnode import methods
 from fewnode.datasets import catalog
 from fewnode.experiments import rows as results
 from fewnode.files import atomic_write
@@ -182,6 +183,10 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
     grid, run = tomllib.loads(text), {cell.problem.dataset for cell in cells}
     absent = [dataset_title(name) for name in grid["datasets"] if name not in run]
     lines = [f"Not run: {', '.join(absent)}."] if absent else []
+    for name in sorted(run & set(grid["datasets"])):
+        held = {cell.method for cell in cells if cell.problem.dataset == name}
+        if lacking := [title(method, {}) for method in methods.names() if method not in held]:
+            lines.append(f"No rows on {dataset_title(name)}: {'; '.join(lacking)}.")
     for name in run & set(catalog.names()):
         novel = len(catalog.entry(name).split[2])
         small = [setting for setting in grid["settings"] if int(setting.split("w")[0]) > novel]
