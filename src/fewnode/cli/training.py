@@ -118,8 +118,9 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
     )
     more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
     more["open_set"] = done.open_set
-    method = done.classifier.model.card.method if done.classifier.model is not None else ""
-    emit(args, _evaluated(method, None, done.found, **more), "evaluate", title=method, found=done.found)
+    card = None if done.classifier.model is None else done.classifier.model.card
+    method, title = ("", "") if card is None else (card.method, card.title)
+    emit(args, _evaluated(method, None, done.found, **more), "evaluate", title=title, found=done.found)
 
 
 def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:
