@@ -16,7 +16,18 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
-from .schema import Role, are_swapped, edge_roles, find_id, flagged, known_roles, node_roles, pair_roles, possible_ends
+from .schema import (
+    Role,
+    are_swapped,
+    edge_roles,
+    find_id,
+    flagged,
+    known_roles,
+    named_pair,
+    node_roles,
+    pair_roles,
+    possible_ends,
+)
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -208,15 +219,17 @@ class Schema:
         ``again`` for tables like others before. Edge tables with the same columns are taken in the same way."""
         for table in (*edges, *([] if nodes is None else [nodes])):
             table.decimal = decimal
-        found: Schema | InputError
+        if nodes is None or len(edges) != 1 or len("".join(named_pair(edges[0]) or ())) > 2:
+            return cls._infer(edges, nodes, columns, **how)
+        found: Schema | InputError  # columns called a and b, unlike source and target, may as well describe nodes
         try:
             found = cls._infer(edges, nodes, columns, **how)
             by = named(found.nodes, "id") or ""
-            if nodes is None or all(nodes.share(by, table.sample(end)) >= 0.5 for table, end in found.ends()):
+            if all(nodes.share(by, table.sample(end)) >= 0.5 for table, end in found.ends()):
                 return found
         except InputError as error:
             found = error
-        if nodes is not None and len(edges) == 1 and are_swapped(edges[0], nodes, columns):
+        if are_swapped(edges[0], nodes, columns):
             told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
             raise InputError(f"the two files seem to be swapped: {told}")
         if isinstance(found, InputError):

@@ -346,10 +346,9 @@ def possible_ends(table: Table, options: Mapping[str, Any]) -> list[tuple[Table,
 def are_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> bool:
     """Whether the table of edges rather lists the nodes that the other one joins."""
     with suppress(InputError):
-        if len("".join(named_pair(edges) or ())) <= 2:  # columns called a and b may as well describe nodes
-            by, _ = find_id(edges, flagged(options, "id"), possible_ends(nodes, options))
-            ends = _find_ends(nodes, options, partial(edges.share, by))[:2]
-            return all(edges.share(by, nodes.sample(end)) >= 0.5 for end in ends)
+        by, _ = find_id(edges, flagged(options, "id"), possible_ends(nodes, options))
+        ends = _find_ends(nodes, options, partial(edges.share, by))[:2]
+        return all(edges.share(by, nodes.sample(end)) >= 0.5 for end in ends)
     return False
 
 
