@@ -16,18 +16,7 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, read_columns, several
-from .schema import (
-    Role,
-    are_swapped,
-    edge_roles,
-    find_id,
-    flagged,
-    known_roles,
-    named_pair,
-    node_roles,
-    pair_roles,
-    possible_ends,
-)
+from .schema import Role, are_swapped, edge_roles, find_id, flagged, known_roles, named_pair, node_roles, pair_roles
 
 MultiLabel = Literal["first", "none", "one"]
 TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
@@ -240,10 +229,9 @@ class Schema:
     def _infer(
         cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], again: bool = False, **how: bool
     ) -> "Schema":
-        ends = [end for table in edges[:1] for end in possible_ends(table, columns)]
         roles = []
         if nodes is not None:
-            roles = known_roles(nodes, columns) if again else node_roles(nodes, columns, ends, **how)
+            roles = known_roles(nodes, columns) if again else node_roles(nodes, columns, edges[:1], **how)
         known = None if nodes is None else partial(nodes.share, named(roles, "id") or "")
         found: dict[tuple[str, ...], list[Role]] = {}
         for table in edges:

@@ -95,7 +95,7 @@ def _unique(table: Table, name: str) -> bool:
 def node_roles(
     table: Table,
     options: Mapping[str, Any],
-    ends: Sequence[tuple[Table, str]],
+    edges: Sequence[Table],
     *,
     separate: bool = False,
     labelled: bool = False,
@@ -105,11 +105,12 @@ def node_roles(
     Args:
         table: the node table.
         options: the columns that the user named, as in ``read_graph``.
-        ends: columns of the edge tables that may hold node ids.
+        edges: tables whose columns may hold node ids.
         separate: features come in a file of their own, so columns are only used if they are asked for.
         labelled: so do labels.
     """
     file = table.path.name
+    ends = [end for other in edges for end in possible_ends(other, options)]
     named, why = find_id(table, flagged(options, "id"), ends)
     roles = {named: Role(file, named, "id", why, option("id"))}
     uses: tuple[Use, ...] = ("text", "category", "number", "")
