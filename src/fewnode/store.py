@@ -232,9 +232,6 @@ class StoredNames(Sequence[str]):
         ends = self.ends[chosen.start : chosen.stop + 1].tolist()
         return tuple(str(self.letters[a:b], "utf-8", "replace") for a, b in pairwise(ends))
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and bool(self.find([name]))
-
     def __iter__(self) -> Iterator[str]:
         for at in range(0, len(self), 1 << 16):
             yield from self[at : at + (1 << 16)]

@@ -28,7 +28,7 @@ def test_operators_equal_their_dense_forms(case, directed, weighted, width):
     h = torch.randn(n, width, dtype=torch.float64)
     for operator, dense in (
         (operators.adjacency(graph), (a > 0).double()),
-        (operators.weighted_adjacency(graph), a),
+        (operators.arcs_of(graph), a),
         (operators.normalized_adjacency(graph), normal),
         (operators.mean_adjacency(graph), mean),
     ):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.operators import adjacency, rows_of, times_rows, weighted_adjacency
+from ..graph.operators import adjacency, arcs_of, rows_of, times_rows
 from ..nn.features import column_mass
 from ..nn.views import FAR_STEPS, NEAR_STEPS, WORDS
 from ..training import evaluate as inference
@@ -466,7 +466,7 @@ class CutWalks:
     the neighbours whose edges are gone. All matrices are ``[N, cuts]``."""
 
     def __init__(self, graph: Graph, node: int, cuts: Sequence[Sequence[int]]) -> None:
-        self.node, self.weighted, self.pattern = node, weighted_adjacency(graph), adjacency(graph)
+        self.node, self.weighted, self.pattern = node, arcs_of(graph), adjacency(graph)
         pairs = torch.tensor([(i, u) for i, cut in enumerate(cuts) for u in cut], dtype=torch.long, device=graph.device)
         self.cut, self.other = pairs.view(-1, 2).T
         start, end = graph.indptr[node : node + 2].tolist()

@@ -157,14 +157,13 @@ class _Product(torch.autograd.Function):
 
 ADJACENCY = CacheKey[Operator]("adjacency")
 CLOSED_ADJACENCY = CacheKey[Operator]("closed adjacency")
-WEIGHTED_ADJACENCY = CacheKey[Operator]("weighted adjacency")
 MEAN_ADJACENCY = CacheKey[Operator]("mean adjacency")
 NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
 FEATURES = CacheKey[Operator]("sparse features")
 
 
 def arcs_of(graph: Graph) -> Operator:
-    """The arcs of a graph with weights of mean one; without weights, each counts one."""
+    """A, with weights of mean one; ones, where the graph has none."""
     weights, unit = graph.weights, 1.0
     if weights is not None and len(weights):
         unit = 1.0 / float(weights.cpu().numpy().mean(dtype="float64"))
@@ -189,11 +188,6 @@ def adjacency(graph: Graph) -> Operator:
 def closed_adjacency(graph: Graph) -> Operator:
     """A + I, with ones: the sum over a node and its neighbours."""
     return graph.cache.get(CLOSED_ADJACENCY, lambda: replace(adjacency(graph), loops=True))
-
-
-def weighted_adjacency(graph: Graph) -> Operator:
-    """A, with weights of mean one; ones, where the graph has none."""
-    return graph.cache.get(WEIGHTED_ADJACENCY, lambda: arcs_of(graph))
 
 
 def mean_adjacency(graph: Graph) -> Operator:
