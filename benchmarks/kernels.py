@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from fewnode import Graph, draw_tasks, planted
 from fewnode.graph import operators
-from fewnode.methods.vantage import POOL, Pool
+from fewnode.methods.vantage import POOL, SHARE, Pool
 from fewnode.nn.features import ReducedFeatures
 
 SIZES = {  # nodes, classes, average degree, columns, words per node
@@ -77,7 +77,7 @@ def searches() -> tuple[Callable[[], torch.Tensor], Callable[[], torch.Tensor]]:
 
     def joined() -> torch.Tensor:
         rows = F.normalize(torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], 1), dim=1)
-        chosen = (means @ rows.T).topk(pool.nearest, sorted=False).indices
+        chosen = (means @ rows.T).topk(round(SHARE * POOL), sorted=False).indices
         return F.normalize(F.embedding_bag(chosen, rows, mode="mean"), dim=1)
 
     return lambda: pool.pseudo_supports(means, lengths), joined
