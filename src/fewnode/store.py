@@ -301,8 +301,9 @@ class Store:
         if not (self.folder / STORE).exists():
             there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
+        self.remedy = REMEDY if manifest is None else "fit the model again"  # whose folder it is
         self.manifest = manifest or Manifest.read(self.folder, REMEDY)
-        with self.manifest.checking(self.folder, STORE, REMEDY) as file:
+        with self.manifest.checking(self.folder, STORE, self.remedy) as file:
             self.facts = parse_json(file.read_bytes(), Facts, str(file))
         if self.facts.format != FORMAT:
             raise InputError(f"{path} is a store of format {self.facts.format}, this version reads {FORMAT}: {REMEDY}")
@@ -311,7 +312,7 @@ class Store:
     def arrays(self) -> dict[str, np.memmap]:
         names = [name for name in self.manifest.files if name.endswith(".npy")]
         for name in names:
-            self.manifest.check(self.folder, name, REMEDY)
+            self.manifest.check(self.folder, name, self.remedy)
         return {name.removesuffix(".npy"): read_mapped(self.folder / name) for name in names}
 
     def digest(self) -> str:
