@@ -196,8 +196,7 @@ def test_a_replaced_folder_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_pa
 
 def test_a_work_folder_is_ours_by_its_mark(tmp_path):
     work = tmp_path / "model.training"
-    assert not work_folder(work, begin=False) and not work.exists()
-    assert not work_folder(work) and work_folder(work) and work_folder(work, begin=False)
+    assert not work_folder(work) and work_folder(work)
     (work / files.MARK).unlink()  # as a kill before the mark leaves it
     assert work_folder(work) and (work / files.MARK).exists()
 
@@ -217,9 +216,8 @@ def test_a_work_folder_that_is_not_ours_is_refused_and_left_alone(tmp_path, case
     else:
         work_folder(work)
         (work / "y.npy").symlink_to(other / "thesis.txt") if case == "a link inside" else os.mkfifo(work / "y.npy")
-    for begin in (True, False):
-        with pytest.raises(InputError, match=r"model\.training is in the way: .* Rename it"):
-            work_folder(work, begin)
+    with pytest.raises(InputError, match=r"model\.training is in the way: .* Rename it"):
+        work_folder(work)
     assert work.exists() and (other / "thesis.txt").read_text() == "mine"
 
 

@@ -164,18 +164,15 @@ def _ours(target: Path, ending: str) -> list[Path]:
     return [path for path in beside if path.name.startswith(f".{target.name}.{OURS}") and path.suffix == ending]
 
 
-def work_folder(path: Path, begin: bool = True) -> bool:
-    """Whether unfinished work is in the folder ``path``, which is made if it is not there and work is to ``begin``.
+def work_folder(path: Path) -> bool:
+    """Whether unfinished work is in the folder ``path``, which is made if it is not there.
 
     A folder that we did not make, one with a link or a pipe in it, or anything else under that name is refused: work
     folders are emptied and removed, others never.
     """
     with suppress(FileExistsError):
-        if begin:
-            path.mkdir(parents=True)
-            (path / MARK).touch()
-            return False
-    if not path.exists() and not path.is_symlink():
+        path.mkdir(parents=True)
+        (path / MARK).touch()
         return False
     odd = not path.is_dir() or any(
         part.is_symlink() or (part.exists() and not (part.is_file() or part.is_dir()))
@@ -186,8 +183,7 @@ def work_folder(path: Path, begin: bool = True) -> bool:
             f"{path} is in the way: fewnode keeps unfinished work under that name, but did not make what is there, and "
             "leaves it as it is. Rename it, or choose another place for the result"
         )
-    if begin:
-        (path / MARK).touch()
+    (path / MARK).touch()
     return True
 
 

@@ -468,8 +468,8 @@ class OpenSetTask:
 
     def expectation(self, counts: Counts) -> Expectation:
         """The accuracy to expect of rows with such counts."""
-        simulated = self._simulated()
-        return expectation(tuple(self.examples), counts, simulated.gaps, simulated.episodes)
+        gaps = self._simulated().gaps
+        return expectation(tuple(self.examples), counts, gaps, len(gaps.get("right", ())))
 
     def _simulated(self) -> Simulated:
         """The simulations that are most like this task."""

@@ -292,7 +292,15 @@ def simulate(
             gaps, truth = _gaps(episodes)
             learned = learn_clusters(model_of, episodes)
             simulated.append(Simulated(shot, learned, gaps, len(episodes), truth, described is not None))
-    return simulated or [Simulated(3, DEFAULT, {}, 0)]
+    return [_with_gaps_enough(one, simulated) for one in simulated] or [Simulated(3, DEFAULT, {}, 0)]
+
+
+def _with_gaps_enough(one: Simulated, simulated: Sequence[Simulated]) -> Simulated:
+    """With gaps for an interval that holds nine of ten: where classes are few, those of all numbers of examples."""
+    if one.episodes >= 19:  # fewer cannot tell both ends
+        return one
+    alike = [other for other in simulated if other.described == one.described]
+    return replace(one, gaps={name: [gap for other in alike for gap in other.gaps.get(name, ())] for name in one.gaps})
 
 
 def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
