@@ -201,7 +201,7 @@ class StoredNames(Sequence[str]):
     def __init__(self, *arrays: np.ndarray) -> None:
         self.arrays = arrays
         self.ends, self.letters = arrays[0].data, arrays[1].data  # quicker to look into one by one
-        if index := arrays[2:]:
+        if len(index := arrays[2:]) == 2:
             self.by_hash = np.asarray(index[0]), np.asarray(index[1])
 
     @classmethod

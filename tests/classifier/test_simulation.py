@@ -156,8 +156,21 @@ def test_the_means_of_bands_are_those_of_their_rows():
 
 def test_simulations_keep_the_truth_of_their_figures(planted):
     found = planted.model.nearest(3)
-    assert len(found.truth["right"]) == len(found.gaps["right"]) == found.episodes
+    assert len(found.truth["right"]) == found.episodes
     assert 0.5 < sum(found.truth["right"]) / found.episodes <= 1 and "band 9" in found.gaps
+
+
+def test_where_episodes_are_few_the_gaps_of_all_numbers_of_examples_count(planted):
+    alike = [one for one in planted.model.simulated if not one.described]
+    assert all(one.episodes < 19 for one in alike)
+    for one in alike:
+        assert len(one.gaps["right"]) == sum(other.episodes for other in alike) > one.episodes
+    simulated = [
+        simulation.Simulated(shots, DEFAULT, {"right": [gap] * n}, n, {}, described)
+        for shots, gap, n, described in ((1, 0.1, 30, False), (3, 0.2, 6, False), (1, 0.3, 6, True))
+    ]
+    found = [simulation._with_gaps_enough(one, simulated).gaps["right"] for one in simulated]
+    assert found == [[0.1] * 30, [0.1] * 30 + [0.2] * 6, [0.3] * 6]
 
 
 def episode(n: int = 4_000) -> Episode:

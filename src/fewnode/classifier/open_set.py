@@ -361,7 +361,8 @@ class OpenSetTask:
         used = torch.cat([*examples.values(), others])
         free, share = self.pool[~torch.isin(self.pool, used)], task._known_share(used)
         utilities, priors = task._decided(free, share)
-        if not self.descriptions:  # clusters have none, so that their utilities would not be comparable
+        # Clusters have no description, and their weights were learned beside classes with examples.
+        if examples and not self.descriptions:
             groups = (utilities + priors.offsets).softmax(1).float()
             clusters = Clusters.find(self.model.x[free].float(), utilities, groups, self.model.moments)
             task = replace(task, clusters=clusters)
