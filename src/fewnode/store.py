@@ -1,24 +1,20 @@
-"""Arrays larger than memory: a folder of them, blocks of columns, and where the work on them is done."""
+"""Arrays larger than memory: a folder of them, and blocks of columns."""
 
-import copyreg
 import hashlib
 import mmap
 import os
-import pickle
 import re
 import shutil
-import socket
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from inspect import isfunction, isgeneratorfunction
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from threading import local
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import ref
 
 import msgspec
@@ -28,18 +24,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from .errors import InputError
-from .files import (
-    NAME,
-    Manifest,
-    PathLike,
-    atomic_path,
-    cache_dir,
-    parse_json,
-    readable,
-    reading,
-    whole_folder,
-    write_json,
-)
+from .files import Manifest, PathLike, atomic_path, parse_json, readable, reading, write_json
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -210,9 +195,6 @@ class StoredNames(Sequence[str]):
         found = [arrays.get(f"{what}_{part}") for part in ("ends", "letters", "order", "hashes")]
         return None if found[0] is None else cls(*(part for part in found if part is not None))
 
-    def __reduce__(self) -> Any:
-        return StoredNames, self.arrays
-
     @cached_property
     def by_hash(self) -> tuple[np.ndarray, np.ndarray]:
         """The nodes in the order of the hashes of their names, and these hashes, ``[N]`` each."""
@@ -297,7 +279,7 @@ class Store:
     """The arrays of a store by name, mapped; what is not as it was written is refused."""
 
     def __init__(self, path: PathLike, manifest: Manifest | None = None) -> None:
-        self.folder = _fetched(str(path)) if is_url(path) else Path(absolute(path))
+        self.folder = Path(absolute(path))
         if not (self.folder / STORE).exists():
             there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
@@ -322,49 +304,14 @@ class Store:
         return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
 
-def is_url(path: PathLike | None) -> bool:
-    """Whether a path names object storage."""
-    return path is not None and bool(re.match(r"(?!file:)[a-z][a-z0-9+.-]+://", str(path)))
-
-
 def absolute(path: PathLike) -> str:
-    """A path as it is found from anywhere: a URL, or an absolute path (of ``file://``, too)."""
-    return str(path) if is_url(path) else str(Path(str(path).removeprefix("file://")).absolute())
+    """A path as it is found from anywhere; of ``file://``, too."""
+    return str(Path(str(path).removeprefix("file://")).absolute())
 
 
 def is_store(path: PathLike | None) -> bool:
-    """Whether a path is meant to be a store: a URL, a folder that holds one, or a name that ends so."""
-    if path is None or is_url(path):
-        return path is not None
-    return Path(path).suffix == ".store" or (Path(path) / STORE).exists()
-
-
-def _fetched(url: str) -> Path:
-    """The copy on this machine of a store in object storage, in a folder named by its content."""
-    protocol = url.partition("://")[0]
-    try:
-        import fsspec
-
-        storage = fsspec.filesystem(protocol)
-        if not storage.exists(f"{url}/{NAME}"):
-            raise InputError(f"{url} holds no {NAME}, so it is no store: copy the folder of one there, all of it")
-        key = hashlib.sha256(storage.cat_file(f"{url}/{NAME}")).hexdigest()[:16]
-        target = cache_dir() / "stores" / f"{url.rstrip('/').rpartition('/')[2]}-{key}"
-        if not target.exists():
-            with whole_folder(target) as fresh:
-                storage.get(f"{url.rstrip('/')}/", f"{fresh}/", recursive=True)
-                manifest = Manifest.read(fresh, "copy it there again")
-                for name in manifest.files:
-                    manifest.check(fresh, name, "copy it there again")
-    except ImportError as error:
-        raise InputError(
-            f"{protocol}:// needs more: pip install what fsspec needs for it; s3: 'fewnode[s3]'"
-        ) from error
-    except InputError:
-        raise
-    except Exception as error:  # every kind of storage has errors of its own
-        raise InputError(f"{url} cannot be read ({type(error).__name__}: {_first_line(error)})") from error
-    return target
+    """Whether a path is meant to be a store: a folder that holds one, or a name that ends so."""
+    return path is not None and (Path(path).suffix == ".store" or (Path(path) / STORE).exists())
 
 
 # Spaces: folders for arrays that are as long as a graph
@@ -383,31 +330,18 @@ class Space:
     folder: Path | None = None
     memory: int = 1 << 62
     progress: Progress = field(default=lambda what, part: None, repr=False)
-    engine: "Engine | None" = field(default=None, repr=False)  # does pieces of work; one after the other, if not given
-    maps: list[tuple["ref[np.memmap]", int]] = field(default_factory=list, repr=False)  # open ones, with their inodes
+    maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # open ones
     held: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def on_disk(self) -> bool:
         return self.folder is not None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: not who watches here, nor what is open."""
-        return {"folder": self.folder, "memory": self.memory}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # frozen: filled so
-
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
-        """What the work gives back for each piece, in their order: the same sums, whoever does it. To be read only."""
-        if self.engine is None:
-            done: Iterable[Result] = map(work, pieces)
-        else:
-            with files_by_name(self.file_of):
-                done = self.engine(work, pieces)
+        """What the work gives back for each piece, in their order; pages are released after each."""
         self.progress(what, 0.0)
-        for number, result in enumerate(done, 1):
-            yield result
+        for number, piece in enumerate(pieces, 1):
+            yield work(piece)
             self.release()
             self.progress(what, number / len(pieces))
 
@@ -509,22 +443,13 @@ class Space:
 
     def mapped(self, array: np.memmap) -> Tensor:
         """The array as a tensor whose pages ``release`` lets go of."""
-        self.maps.append((ref(array), Path(str(array.filename)).stat().st_ino))
+        self.maps.append(ref(array))
         return torch.from_numpy(array)
-
-    def file_of(self, array: Tensor | np.ndarray) -> str | None:
-        """The file that all of an array is mapped from; None for one in memory."""
-        at = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
-        for found, inode in ((one(), inode) for one, inode in self.maps):
-            if found is not None and found.size and found.ctypes.data == at and found.shape == array.shape:
-                path = Path(str(found.filename))
-                return str(path) if path.exists() and path.stat().st_ino == inode else None  # or another has it now
-        return None
 
     def release(self) -> None:
         """Let go of the pages that were looked at: they stay in the system's cache as long as that is free."""
-        self.maps[:] = [(one, inode) for one, inode in self.maps if one() is not None]
-        for one, _ in self.maps:
+        self.maps[:] = [one for one in self.maps if one() is not None]
+        for one in self.maps:
             base = getattr(one(), "base", None)
             if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 base.madvise(mmap.MADV_DONTNEED)
@@ -560,17 +485,16 @@ class Space:
         return least
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
-        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory: as many
-        as are done at once, or a multiple of that, and as even as lines of the cache (16 numbers) allow. A block has at
-        most 96 columns: rows of neighbours that are longer take more time for each column."""
+        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory, as even
+        as lines of the cache (16 numbers) allow. A block has at most 96 columns: rows of neighbours that are longer
+        take more time for each column."""
         if self.folder is None:
             return [slice(0, width)]
         least = self.check(n, copies)
         most = min(96, 1 + (self.memory - least) // (4 * n * copies))
         unit = 16 if most >= 16 else 1
-        units, slots = -(-width // unit), 1 if self.engine is None else self.engine.slots
-        turns = -(-units // (slots * (most // unit)))
-        parts = min(turns * slots, units)
+        units = -(-width // unit)
+        parts = -(-units // (most // unit))
         ends = [min(unit * -(-units * part // parts), width) for part in range(parts + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
 
@@ -681,164 +605,3 @@ class Columns:
     def drop(self) -> None:
         for i in range(len(self.blocks)):
             self.space.drop(self.file(i))
-
-
-# Engines: where pieces of work are done
-
-
-class Engine(Protocol):
-    """Does work on pieces, maybe elsewhere: ``slots`` of them at a time, each of which may take ``memory`` bytes."""
-
-    slots: int
-    memory: int
-
-    def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]: ...
-
-
-class RayPieces:
-    """Pieces of work as tasks of Ray: each takes files and leaves files, or gives back what is small; one that was lost
-    with its machine is done again elsewhere.
-
-    Args:
-        address: of the cluster; None for one of this machine alone.
-        memory: bytes that a task may take; Ray puts no more of them on a machine than fit into its memory.
-        needs: what else a task needs, ``{"cpu": 1}``.
-    """
-
-    def __init__(self, address: str | None = None, memory: int | None = None, needs: Mapping[str, float] = {}) -> None:
-        if "memory" in needs:
-            raise InputError("per_task memory: what a task may take is said with memory=")
-        self.ray = connected(address)
-        alive = [node for node in self.ray.nodes() if node["Alive"]]
-        self.needs = {"cpu": 1.0, **needs}
-        cpus = max(self.needs["cpu"], 0.01)
-        machines = [(node["Resources"].get("CPU", 0), int(node["Resources"].get("memory", 0))) for node in alive]
-        # By default half of a machine's memory, divided among the tasks that its processors can do at once.
-        self.memory = memory or min(int(size / 2 / max(1, cores // cpus)) for cores, size in machines)
-        largest = max(size for _, size in machines)
-        if self.memory > largest:
-            raise InputError(
-                f"memory= {self.memory >> 20}MB: no machine of the cluster has so much for a task, the largest has "
-                f"{largest >> 20}MB; give less"
-            )
-        self.slots = max(1, sum(int(min(cores / cpus, size / self.memory)) for cores, size in machines))
-        self.task = self.ray.remote(_do).options(**task_options({**self.needs, "memory": self.memory}))
-
-    def __call__(self, work: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
-        """What the work gives back for each piece, in their order. The work is handed over at once, and once to every
-        machine instead of with every piece."""
-        return self._results(self.ray.put(work), pieces)
-
-    def _results(self, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
-        threads = max(1, int(self.needs["cpu"]))
-        size = max(1, len(pieces) // (4 * self.slots))  # small pieces are handed over together
-        tasks = (self.task.remote(shared, pieces[at : at + size], threads) for at in range(0, len(pieces), size))
-        waiting = deque(islice(tasks, AHEAD * self.slots))
-        try:
-            while waiting:
-                yield from self._result(waiting.popleft())
-                waiting.extend(islice(tasks, 1))
-        finally:
-            for reference in waiting:
-                self.ray.cancel(reference, force=True)
-
-    def _result(self, reference: Any) -> list[Any]:
-        try:
-            found: list[Any] = self.ray.get(reference)
-        except self.ray.exceptions.RayError as error:
-            cause = getattr(error, "cause", None) or error
-            if isinstance(cause, InputError):
-                raise InputError(f"a machine of the cluster says: {cause}") from error
-            raise InputError(
-                f"a piece of work was lost on the cluster more than 3 times, or failed ({_first_line(cause)}); "
-                "the same command goes on with the pieces that are done"
-            ) from error
-        return found
-
-
-AHEAD = 2  # tasks handed to the cluster for each that it can do at once: no machine waits for the next one
-
-
-def connected(address: str | None) -> Any:
-    """Ray's module, connected to the cluster at ``address`` (None: a cluster of this machine alone)."""
-    where = _start(address)
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError("the engine ray needs Ray: pip install 'fewnode[ray]'") from error
-    if ray.is_initialized():
-        return ray
-    if address is not None:
-        _check_address(address)
-    try:
-        ray.init(**where, log_to_driver=False, configure_logging=False, include_dashboard=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"address={address!r}: Ray does not start there ({_first_line(error)})") from error
-    return ray
-
-
-def _start(address: str | None) -> dict[str, Any]:
-    """How to reach Ray: a cluster that was asked for, or one of this machine alone, which only this machine can reach.
-
-    Whoever talks to the latter must know its token (Ray 2.52 or later); a cluster has the rule it was started with.
-    """
-    if address is not None:
-        return {"address": address}
-    if "ray" not in sys.modules:  # Ray looks at these when it is imported
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on every system: no clusters, so loopback
-    return {"address": "local", "_node_ip_address": "127.0.0.1"}
-
-
-def _check_address(address: str) -> None:
-    """Refuse an address where nobody answers within ten seconds: Ray would wait for many minutes."""
-    if address in ("auto", "local"):
-        return
-    remedy = "start a cluster with `ray start --head --port 6379`, and give the address that it prints"
-    found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[^]]+\]):(\d+)", address)
-    if not found or not 0 < int(found[2]) < 1 << 16:
-        raise InputError(f"address={address!r}: write HOST:PORT; {remedy}")
-    try:
-        socket.create_connection((found[1].strip("[]"), int(found[2])), 10).close()
-    except OSError as error:
-        raise InputError(f"address={address!r}: nobody answers there ({_first_line(error)}); {remedy}") from error
-
-
-def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
-    """Ray's options of a task with such needs: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}`` and resources of one's own."""
-    known = {"cpu": "num_cpus", "gpu": "num_gpus", "memory": "memory"}
-    own = {known[key]: value for key, value in needs.items() if key in known}
-    return {**own, "resources": {key: value for key, value in needs.items() if key not in known}, "max_retries": 3}
-
-
-def _do(work: Callable[[Any], Any], pieces: Sequence[Any], threads: int) -> list[Any]:
-    torch.set_num_threads(threads)
-    with one_thread:
-        return [work(piece) for piece in pieces]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-
-
-@contextmanager
-def files_by_name(file_of: Callable[[Any], str | None]) -> Iterator[None]:
-    """While work is handed to Ray: arrays that are mapped from files, which ``file_of`` knows, go as their names."""
-
-    def reduced(value: Any) -> Any:
-        mapped = isinstance(value, np.memmap) or value.layout == torch.strided
-        if mapped and (file := file_of(value)):
-            return (read_mapped if isinstance(value, np.memmap) else _read_tensor), (Path(file),)
-        return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-
-    kinds = (np.memmap, Tensor)
-    copyreg.dispatch_table.update(dict.fromkeys(kinds, reduced))
-    try:
-        yield
-    finally:
-        for kind in kinds:
-            copyreg.dispatch_table.pop(kind, None)
-
-
-def _read_tensor(path: Path) -> Tensor:
-    return torch.from_numpy(read_mapped(path))

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -209,3 +210,24 @@ def test_a_lost_machine_costs_no_row(tmp_path, tiny):
     assert len(lines) == len(rows) == 9
     assert {row["id"] for row in rows if row["status"] == "ok"} == {run.id for run in runs}
     assert [row["id"] for row in rows if row["status"] != "ok"] == [bad.id]
+
+
+def test_only_this_machine_reaches_a_cluster_that_nobody_asked_for(monkeypatch):
+    for name in ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
+        monkeypatch.setenv(name, "")  # put back afterwards, whatever happens to it
+        monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    assert runners._start("head:6379") == {"address": "head:6379"} and "RAY_AUTH_MODE" not in os.environ
+    assert runners._start(None) == {"address": "local", "_node_ip_address": "127.0.0.1"}
+    assert (os.environ["RAY_AUTH_MODE"], os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"]) == ("token", "0")
+
+
+def test_an_address_where_nobody_answers_is_named_at_once():
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=rf"address='{address}': nobody answers there .*ray start --head"):
+            runners._check_address(address)
+    for wrong in ("head", "head:port", "ray://head", "head:99999"):
+        with pytest.raises(InputError, match="write HOST:PORT"):
+            runners._check_address(wrong)

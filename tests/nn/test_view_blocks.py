@@ -1,13 +1,11 @@
 """The views of a graph on disk are those in memory."""
 
-import pickle
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import cloudpickle
 import pytest
 import torch
 from torch.nn import functional as F
@@ -158,7 +156,7 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
     released: set[str] = set()
 
     def noting(self: spaces.Space) -> None:
-        released.update(str(array.filename) for one, _ in self.maps if (array := one()) is not None)
+        released.update(str(array.filename) for one in self.maps if (array := one()) is not None)
 
     graph = open_store(tmp_path / "g.store", 1 << 30)
     space = graph.space.within("views").within("raw")
@@ -175,27 +173,3 @@ def test_too_little_memory_says_what_the_least_is(tmp_path):
     save_store(graph, tmp_path / "g.store")
     with pytest.raises(fewnode.InputError, match=r"Give memory= \S+MB or more"):
         Views(graph.num_features, 64).fit(graph)(open_store(tmp_path / "g.store", 100 << 20))
-
-
-class Elsewhere:
-    """An engine that sends the work and what it gives back as another process would get them."""
-
-    slots, memory = 2, 1 << 40
-
-    def __call__(self, work, pieces):
-        sent = cloudpickle.dumps(work)
-        assert len(sent) < 600_000, "arrays of the store are sent by their names"
-        return (pickle.loads(pickle.dumps(cloudpickle.loads(sent)(piece))) for piece in pieces)  # noqa: S301
-
-    def check(self, path):
-        pass
-
-
-def test_views_made_elsewhere_are_those_made_here(tmp_path):
-    graph, _ = fewnode.planted(6000, 6, seed=0)
-    save_store(graph, tmp_path / "g.store")
-    save_store(graph, tmp_path / "h.store")
-    views = Views(graph.num_features, 64).fit(graph)
-    here = views(open_store(tmp_path / "g.store", least(6000, 17)))
-    there = views(open_store(tmp_path / "h.store", least(6000, 17), engine=Elsewhere()))
-    assert all(torch.equal(*pair) for pair in zip(here, there, strict=True))

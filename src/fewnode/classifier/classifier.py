@@ -260,7 +260,7 @@ class FewShotClassifier:
         Args:
             graph, edges, nodes: as in ``fit``; tables are read with the columns and words of those of the fit.
             more: ``x`` and ``y`` beside arrays; beside files, ``features`` in a file of their own; beside a store, the
-                ``memory`` in bytes that the work on it may take, and the ``engine`` that does it.
+                ``memory`` in bytes that the work on it may take.
         """
         model, schema = self._fitted()
         graph, there = graph_of(graph, edges, nodes, self.source, **more)
@@ -518,9 +518,7 @@ class FewShotClassifier:
         everything = self.predicted().nonzero().flatten()
         ids = everything if nodes is None else find_nodes(graph, nodes, "nodes to predict")
         parts, done = ids.split(batch_size), 0
-        found: Iterable[Tensor] = map(task.probabilities, parts)
-        if graph.space.on_disk and isinstance(task, OpenSetTask):
-            found = graph.space.results(_without_unused(task).probabilities, parts, "predictions, by chunks of rows")
+        found = graph.space.results(task.probabilities, parts, "predictions, by chunks of rows")
         for part, probabilities in zip(parts, found, strict=True):
             done += len(part)
             if progress is not None:
@@ -768,9 +766,9 @@ class FewShotClassifier:
     @classmethod
     def load(cls, folder: PathLike, graph: Any = None, **where: Any) -> Self:
         """What ``save`` (or ``fewnode train``) wrote, on the graph of the fit, or on another one given as to
-        ``attach``; ``memory`` and ``engine`` alone are for the store of the fit."""
+        ``attach``; ``memory`` alone is for the store of the fit."""
         given = {name: value for name, value in where.items() if value is not None}
-        elsewhere = graph is not None or bool(given.keys() - {"memory", "engine"})
+        elsewhere = graph is not None or bool(given.keys() - {"memory"})
         made = unchanged(Path(folder), lambda: cls._load(Path(folder), not elsewhere))
         model, _ = made._fitted()
         if elsewhere:
@@ -877,9 +875,3 @@ def check_folder(folder: PathLike, force: bool) -> Path:
 def _spaced(name: str) -> str:
     """The name of a class as an encoder reads it: words instead of paths and joined_words."""
     return re.sub(r"[\W_]+", " ", name)
-
-
-def _without_unused(question: OpenSetTask) -> OpenSetTask:
-    """Without what predictions do not need: it may be sent to other machines."""
-    none = question.pool[:0].clone()
-    return replace(question, model=replace(question.model, y=none, ranks=none, pipeline=None, cached=None), pool=none)

@@ -23,7 +23,7 @@ Say = Callable[[str], None]  # told in a line what is being done
 
 def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) -> FewShotClassifier:
     """The classifier in ``folder``, on its graph or on the one in other files (``edges``, ``nodes``, ``features``);
-    ``memory`` bounds the work on a store, ``engine`` does it."""
+    ``memory`` bounds the work on a store."""
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder, **where)
     if classifier.graph is None:

@@ -17,7 +17,7 @@ from ..files import PathLike, convert, unguarded
 from ..graph import Graph
 from ..graph.arrays import CacheKey, hash_ranks
 from ..graph.stored import open_store
-from ..store import Engine, Store, StoredNames, absolute, is_store
+from ..store import Store, StoredNames, absolute, is_store
 from ..tables.cells import MISSING
 from ..tables.read import close_name, column_of, is_frame, is_query, is_series, read_columns, table_of
 from ..tables.schema import pair_roles
@@ -79,23 +79,22 @@ class TableSource:
         """Whether the edges are a store, which holds a whole graph."""
         return isinstance(self.edges, str) and is_store(self.edges)
 
-    def infer(self, memory: int | None = None, engine: Engine | None = None) -> tuple[Graph, "TableSource"]:
+    def infer(self, memory: int | None = None) -> tuple[Graph, "TableSource"]:
         """The graph in the tables, and the source with all that was learned of them.
 
-        A store stays on disk: ``memory`` bounds what the work on it takes, ``engine`` does that work.
+        A store stays on disk: ``memory`` bounds what the work on it takes.
         """
         if self.stored:
             if self.nodes or self.features or self.labels:
                 raise InputError(f"{self.edges} is a store, which holds nodes and features too: give edges= alone")
             if self.encoder is None and (told := [*self.columns, *self.options]):
                 raise InputError(f"{told[0]}= is about tables, and {self.edges} is a store: say it to `fewnode import`")
-            graph, facts = open_store(str(self.edges), memory, engine=engine), Store(str(self.edges)).facts
+            graph, facts = open_store(str(self.edges), memory), Store(str(self.edges)).facts
             return graph, replace(
                 self, encoder=convert(facts.encoder, tables.TableEncoder, "store"), columns=facts.columns
             )
-        for what, given in (("memory= bounds", memory), ("engine= does", engine)):
-            if given is not None:
-                raise InputError(f"{what} the work on a store; make one of the tables with `fewnode import`")
+        if memory is not None:
+            raise InputError("memory= bounds the work on a store; make one of the tables with `fewnode import`")
         options: dict[str, Any] = {"text_encoder": "auto", **self.options, **self.columns, "encoder": self.encoder}
         try:
             found = tables.read_graph(self.edges, self.nodes, self.features, labels=self.labels, **options)
@@ -138,7 +137,7 @@ def graph_of(
     """The graph in what was given to ``fit`` or ``attach``, and what was learned of its tables, if it was tables.
 
     With the ``source`` of a fitted model, tables are read with the columns, words and categories it knows. ``more`` are
-    arrays, ``features``, and the memory and engine for a store.
+    arrays, ``features``, and the memory for a store.
     """
     known = {name: value for name, value in more.items() if value is not None}
     if given is None and edges is None and (nodes is not None or known):

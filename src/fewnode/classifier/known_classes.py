@@ -489,5 +489,5 @@ def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 def _scratch(edges: Operator) -> Space:
-    """A folder of its own for every call, where memory is bounded: other machines cache arrays by name."""
+    """A folder of its own for every call, where memory is bounded: several models may be fitted at the same time."""
     return edges.space.within("scratch").within(uuid4().hex[:8])

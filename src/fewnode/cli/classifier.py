@@ -34,7 +34,7 @@ def fit_classifier(args: argparse.Namespace) -> None:
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
     chosen = {name: value for name, value in options.picked(args, *reading, "text_encoder").items() if value}
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
-    graph, source = source.infer(**options.given_resources(args))
+    graph, source = source.infer(options.given_memory(args))
     settings = options.picked(args, "method", "n_way", "k_shot", "min_size", "seed", "device") | method_options
     classifier = FewShotClassifier(**settings)
     split = classifier.choose_split(graph)
@@ -146,9 +146,14 @@ def _adapting(args: argparse.Namespace) -> dict[str, Any]:
     if wrong := [name for name, text in described.items() if not name or not text]:
         raise InputError(f"--describe {wrong[0]!r}: write CLASS=TEXT, for example 'mule=accounts that forward money'")
     how = {"priors": priors, "descriptions": described, "use_class_names": args.use_class_names}
-    found = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    found = _where(args)
     how |= options.picked(args, "include_unlisted")
     return found | {"among": "new" if args.closed_set else None, "how": how, "say": say}
+
+
+def _where(args: argparse.Namespace) -> dict[str, Any]:
+    """Other files to work on, and the memory for a store."""
+    return options.picked(args, "edges", "nodes", "features") | {"memory": options.given_memory(args)}
 
 
 def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
@@ -208,7 +213,7 @@ def grow_model(args: argparse.Namespace) -> None:
     from ..labelling.session import grow_folder
 
     started = time.perf_counter()
-    where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    where = _where(args)
     with StageBar() as progress:
         found = grow_folder(args.folder, args.labels, args.out, progress=progress, say=say, **where)
     document = {"folder": args.out or args.folder, **found._asdict()}
@@ -231,7 +236,7 @@ def find_label_issues(args: argparse.Namespace) -> None:
 
     if args.out is not None:
         check_writable(args.out, args.force)
-    where = options.picked(args, "edges", "nodes", "features") | options.given_resources(args)
+    where = _where(args)
     classifier = load_attached(args.folder, say=say, **where)
     with StageBar() as progress:
         found = classifier.find_label_issues(args.top, progress=progress)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import check_engine
 from .output import Bar, emit, fill, percent, say, warnings_as_notes
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ def _check(args: argparse.Namespace) -> None:
     for name in args.datasets or ():
         if not name.endswith(".npz"):
             catalog.entry(name)
-    check_engine(args, "run")
+    if args.engine != "ray" and (args.address or args.per_run):
+        raise InputError("--address and --per-run are for --engine ray")
 
 
 def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .output import say
 
 SHAPE = ("n_way", "k_shot", "n_query")
 
@@ -132,20 +131,3 @@ def given_memory(args: argparse.Namespace) -> int | None:
     from ..store import parsed_memory
 
     return None if args.memory is None else parsed_memory(args.memory)
-
-
-def check_engine(args: argparse.Namespace, unit: str) -> None:
-    if args.engine != "ray" and (args.address or getattr(args, f"per_{unit}")):
-        raise InputError(f"--address and --per-{unit} are for --engine ray")
-
-
-def given_resources(args: argparse.Namespace) -> dict[str, Any]:
-    """The memory for the work on a store, and the engine that does it: None for this process."""
-    check_engine(args, "task")
-    memory, engine = given_memory(args), None
-    if args.engine == "ray":
-        from ..store import RayPieces
-
-        say("Connecting to Ray ...")
-        engine = RayPieces(args.address, memory, args.per_task or {})
-    return {"memory": memory, "engine": engine}

@@ -2,7 +2,10 @@
 
 import multiprocessing
 import os
+import re
 import signal
+import socket
+import sys
 import time
 import warnings
 from collections import defaultdict, deque
@@ -16,7 +19,6 @@ from threading import Thread
 from typing import Any
 
 from ..errors import InputError
-from ..store import AHEAD, connected, task_options
 from ..tasks import TaskSampler
 from . import rows as results
 from .grid import Run
@@ -262,7 +264,8 @@ def execute_ray(
     try:
         while True:
             slots = max(1, int(ray.cluster_resources().get("CPU", 1) / max(needs["cpu"], 0.01)))
-            while len(waiting) < AHEAD * slots and (run := next_run()) is not None:
+            # Two tasks for each that the cluster can do at once: no machine waits for the next one.
+            while len(waiting) < 2 * slots and (run := next_run()) is not None:
                 waiting[task.remote(run, data_dir, needs["cpu"])] = run
                 yield Event(run)
             if not waiting:
@@ -277,6 +280,62 @@ def execute_ray(
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
+
+
+def connected(address: str | None) -> Any:
+    """Ray's module, connected to the cluster at ``address`` (None: a cluster of this machine alone)."""
+    where = _start(address)
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("the engine ray needs Ray: pip install 'fewnode[ray]'") from error
+    if ray.is_initialized():
+        return ray
+    if address is not None:
+        _check_address(address)
+    try:
+        ray.init(**where, log_to_driver=False, configure_logging=False, include_dashboard=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(f"address={address!r}: Ray does not start there ({_first_line(error)})") from error
+    return ray
+
+
+def _start(address: str | None) -> dict[str, Any]:
+    """How to reach Ray: a cluster that was asked for, or one of this machine alone, which only this machine can reach.
+
+    Whoever talks to the latter must know its token (Ray 2.52 or later); a cluster has the rule it was started with.
+    """
+    if address is not None:
+        return {"address": address}
+    if "ray" not in sys.modules:  # Ray looks at these when it is imported
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on every system: no clusters, so loopback
+    return {"address": "local", "_node_ip_address": "127.0.0.1"}
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody answers within ten seconds: Ray would wait for many minutes."""
+    if address in ("auto", "local"):
+        return
+    remedy = "start a cluster with `ray start --head --port 6379`, and give the address that it prints"
+    found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[^]]+\]):(\d+)", address)
+    if not found or not 0 < int(found[2]) < 1 << 16:
+        raise InputError(f"address={address!r}: write HOST:PORT; {remedy}")
+    try:
+        socket.create_connection((found[1].strip("[]"), int(found[2])), 10).close()
+    except OSError as error:
+        raise InputError(f"address={address!r}: nobody answers there ({_first_line(error)}); {remedy}") from error
+
+
+def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
+    """Ray's options of a task with such needs: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}`` and resources of one's own."""
+    known = {"cpu": "num_cpus", "gpu": "num_gpus", "memory": "memory"}
+    own = {known[key]: value for key, value in needs.items() if key in known}
+    return {**own, "resources": {key: value for key, value in needs.items() if key not in known}, "max_retries": 3}
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 _benches: dict[str | None, Bench] = {}  # a Ray worker does many runs: the data stay loaded between them

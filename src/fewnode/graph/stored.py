@@ -15,7 +15,6 @@ from ..files import Manifest, PathLike, reading, whole_folder
 from ..store import (
     MEMORY,
     REMEDY,
-    Engine,
     Facts,
     Progress,
     Space,
@@ -34,22 +33,19 @@ def open_store(
     memory: int | None = None,
     *,
     progress: Progress = lambda what, part: None,
-    engine: Engine | None = None,
     manifest: Manifest | None = None,
 ) -> Graph:
     """The graph of a store, with arrays that are read from disk as they are used. Their hashes are compared first.
 
     Args:
-        path: the folder that ``save_store`` or ``fewnode import`` wrote; or the URL of a copy in object storage.
+        path: the folder that ``save_store`` or ``fewnode import`` wrote.
         memory: bytes that the program may take to work on it; half of what is free, if not given.
         progress: told what is being done, and which part of it is done.
-        engine: does pieces of the work, such as ``fewnode.store.RayPieces``; else they are done here.
         manifest: that of the folder, if it has been read already.
     """
     store = Store(path, manifest)
-    if memory is None:
-        memory = default_memory() if engine is None else engine.memory
-    arrays, facts, space = store.arrays, store.facts, Space(store.folder, memory, progress, engine)
+    memory = default_memory() if memory is None else memory
+    arrays, facts, space = store.arrays, store.facts, Space(store.folder, memory, progress)
     with reading(store.folder, REMEDY):
         parts = {name: space.mapped(array) for name, array in arrays.items()}
     _check(store.folder, parts, facts, space)

@@ -3,7 +3,7 @@ or along those of one direction or type.
 
 Smoothing acts on every column alone, so views are made by blocks of columns, each of which needs the edges and nothing
 else. A graph in memory has one block. Of a graph on disk, what is finished is a file: work that was killed goes on with
-the blocks it has, and blocks can be made side by side, elsewhere, and again if they were lost.
+the blocks it has.
 """
 
 from collections.abc import Callable, Sequence
@@ -252,7 +252,7 @@ def in_memory(h: Tensor) -> Columns:
     return made
 
 
-Move = partial[Tensor]  # of a block of columns along the edges; its arguments can be sent to another process
+Move = partial[Tensor]  # of a block of columns along the edges
 
 
 def smoothing(operator: Operator, steps: int, restart: float) -> Move:
@@ -269,8 +269,7 @@ def multiplied(operators: tuple[Operator, ...], z: Tensor) -> Tensor:
 
 
 def _make_block(target: Columns, source: Columns, move: Move, turn: Tensor | None, i: int) -> None:
-    """Write block ``i`` of ``target``, unless it is there. All that is large in the arguments is a path, so that they
-    can be sent to another process."""
+    """Write block ``i`` of ``target``, unless it is there."""
     if not target.has(i):
         given = source.read if move.func is multiplied else source.open  # a product uses the block up
         target.write(i, move(given(i) if turn is None else source.times(turn[:, target.blocks[i]])))
