@@ -25,7 +25,7 @@ import torch
 from scipy import sparse as sp
 
 from fewnode.graph import Graph
-from fewnode.methods.base import Method, Training
+from fewnode.methods.base import Method, Training, constructor_parameters
 from fewnode.methods.pn import PN
 from fewnode.methods.tent import TENT
 from fewnode.methods.tent_residual import TENTResidual
@@ -136,7 +136,8 @@ def protocol() -> dict[str, float]:
     torch.set_num_threads(1)
     graph = synthetic(**SIZES["cora_full"])
     torch.manual_seed(0)
-    bench = Bench(TENT(graph.num_features, base_classes=tuple(range(25)), preset="paper"), graph, tasks_per_step=1)
+    paper = {name: value for name, value in TENT.presets["paper"].items() if name in constructor_parameters(TENT)}
+    bench = Bench(TENT(graph.num_features, base_classes=tuple(range(25)), **paper), graph, tasks_per_step=1)
     step = seconds(bench.step, 50)
     start, processor = time.perf_counter(), time.process_time()
     for _ in range(20):

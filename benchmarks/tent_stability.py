@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import fewnode
+from fewnode.methods.base import constructor_parameters
 from fewnode.methods.tent import TENT, tau
 from fewnode.tasks import TaskSampler
 
@@ -107,11 +108,11 @@ def diagnose(dataset: str = DATASETS[0], steps: int = 60) -> None:
     view = fewnode.training_view(graph, split)
     for name in ("printed", "printed, H normalised", "steadied"):
         torch.manual_seed(0)
-        options = dict(SETTINGS[name])
-        rate = options.pop("learning_rate", TENT.paper_settings.learning_rate)
-        clip = options.pop("clip", TENT.paper_settings.clip)
-        model = TENT(graph.num_features, base_classes=split.base, **options)
-        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=TENT.paper_settings.weight_decay)
+        options = TENT.presets["paper"] | SETTINGS[name]
+        rate, decay, clip = options["learning_rate"], options["weight_decay"], options.get("clip")
+        own = {key: value for key, value in options.items() if key in constructor_parameters(TENT)}
+        model = TENT(graph.num_features, base_classes=split.base, **own)
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay)
         tasks = fewnode.draw_tasks(view.y, split.base, 5, 5, 10, steps, 0)
         rows = [inside(model, view, tasks)]
         for step in range(steps):

@@ -6,8 +6,9 @@ import pytest
 
 from fewnode import methods
 from fewnode.errors import InputError
+from fewnode.files import Positive
 from fewnode.methods import find
-from fewnode.methods.base import option_types, parse_options, parse_value
+from fewnode.methods.base import checked_options, option_types, option_value
 
 
 @pytest.mark.parametrize(
@@ -25,10 +26,15 @@ from fewnode.methods.base import option_types, parse_options, parse_value
         ("paper", Literal["paper", "released"] | None, "paper"),
         ("12", str, "12"),
         ("(16, 32)", tuple[int, ...], (16, 32)),
+        (3, float, 3.0),
+        (None, float | None, None),
+        (True, bool, True),
+        ([16, 32], tuple[int, ...], (16, 32)),
+        ("5", Positive, 5),
     ],
 )
 def test_values_take_the_declared_type(text, kind, value):
-    parsed = parse_value("option", text, kind)
+    parsed = option_value("option", text, kind)
     assert parsed == value and type(parsed) is type(value)
 
 
@@ -43,19 +49,22 @@ def test_values_take_the_declared_type(text, kind, value):
         ("papr", Literal["paper", "released"] | None, ["'papr'", "Did you mean 'paper'", "released"]),
         ("16", tuple[int, ...], ["'16'", "tuple"]),
         ("nan", float, ["'nan'", "a number"]),
+        (float("inf"), float | None, ["inf", "a number"]),
+        (True, int, ["True", "a whole number"]),
+        ("0", Positive, ["'0'", "a whole number of at least 1"]),
     ],
 )
 def test_other_values_are_refused_with_what_would_be_right(text, kind, words):
     with pytest.raises(InputError) as caught:
-        parse_value("option", text, kind)
+        option_value("option", text, kind)
     for word in ["option", *words]:
         assert word in str(caught.value)
 
 
 def test_options_come_from_the_signature():
-    assert parse_options(find("probe"), {"smooth": "false", "rank": "64"}) == {"smooth": False, "rank": 64}
+    assert checked_options(find("probe"), {"smooth": "false", "rank": "64"}) == {"smooth": False, "rank": 64}
     with pytest.raises(InputError, match=r"unknown option of probe 'smoth'\. Did you mean 'smooth'"):
-        parse_options(find("probe"), {"smoth": "false"})
+        checked_options(find("probe"), {"smoth": "false"})
     assert "learning_rate" not in option_types(find("probe"))  # nothing to train
 
 

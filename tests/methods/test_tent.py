@@ -1,6 +1,6 @@
 """TENT and its residual variant, equation by equation, against an oracle that runs layers node by node."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import pytest
@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from fewnode import draw_tasks, fit
 from fewnode.errors import InputError
 from fewnode.graph import Graph, operators
+from fewnode.methods.base import Training, constructor_parameters
 from fewnode.methods.pn import PN
 from fewnode.methods.tent import GIN, TENT, EmbeddedTasks, tau
 from fewnode.methods.tent_released import TENTReleased
@@ -86,9 +87,10 @@ def cases(draw, **options) -> Case:
 TWO_WAY = {"supports": [[0, 1, 2, 3]], "supports_y": [[0, 0, 1, 1]], "queries": [[4, 5, 6]]}
 
 
+PAPER = {name: value for name, value in TENT.presets["paper"].items() if name in constructor_parameters(TENT)}
 FORMS = {
     "tuned": {"kind": TENT},
-    "paper": {"kind": TENT, "preset": "paper"},
+    "paper": {"kind": TENT} | {name: value for name, value in PAPER.items() if "channels" not in name},
     "residual": {"kind": TENTResidual},
 }
 
@@ -219,9 +221,9 @@ SWITCHES = [
     )
 ] + [
     {"kind": TENT, "normalize": True},
-    {"kind": TENT, "preset": "paper", "normalize": True},
-    {"kind": TENT, "preset": "paper", "features": "reduced"},
-    {"kind": TENT, "preset": "paper", "aggregation": "mean"},
+    FORMS["paper"] | {"normalize": True},
+    FORMS["paper"] | {"features": "reduced"},
+    FORMS["paper"] | {"aggregation": "mean"},
     {"kind": TENT, "aggregation": "sum"},
 ]
 
@@ -368,21 +370,23 @@ def test_at_the_start_it_is_nearest_class_mean_on_smoothed_inputs(tiny) -> None:
         torch.testing.assert_close(model(graph, tasks), 10 * cosine_scores(h[tasks.query], means), atol=1e-2, rtol=1e-3)
 
 
-def test_the_preset_paper_is_the_printed_settings() -> None:
-    model = TENT(7, base_classes=(0, 1), preset="paper")
+def test_the_preset_paper_is_the_printed_settings(tiny) -> None:
+    model = fit("tent", *tiny, n_way=3, k_shot=2, preset="paper", steps=0)
+    columns = tiny[0].num_features
     assert isinstance(model.phi, GIN) and model.phi.dropout == 0.2
-    assert model.phi.weight.shape == (7, 16) and model.phi.outer.weight.shape == (16, 16)
+    assert model.phi.weight.shape == (columns, 16) and model.phi.outer.weight.shape == (16, 16)
     assert model.inputs.reduced is None and not model.normalize and model.gamma == 1.0
     assert model.gnn.shapes == [(16, 16), (16, 16)] and model.alpha[2].weight.abs().max() > 0
-    settings = model.training_settings
+    settings = Training(**{name: value for name, value in TENT.presets["paper"].items() if name not in PAPER})
     assert (settings.learning_rate, settings.weight_decay, settings.clip) == (0.05, 1e-4, None)
     assert (settings.tasks_per_step, settings.steps) == (1, 500)
     assert settings.steps // settings.check_every <= settings.patience, "the best of all checks is kept"
+    assert model.card.training == asdict(settings) | {"steps": 0}
 
 
-@pytest.mark.parametrize("preset", ["tuned", "paper"])
-def test_it_learns_nothing_that_the_paper_does_not(preset: str) -> None:
-    names = {name.partition(".")[0] for name, _ in TENT(7, base_classes=(0, 1), preset=preset).named_parameters()}
+@pytest.mark.parametrize("form", [{}, PAPER], ids=["tuned", "paper"])
+def test_it_learns_nothing_that_the_paper_does_not(form: dict) -> None:
+    names = {name.partition(".")[0] for name, _ in TENT(7, base_classes=(0, 1), **form).named_parameters()}
     assert names == {"phi", "gnn", "alpha", "beta", "classifier"}
 
 
@@ -415,14 +419,18 @@ def test_the_residual_variant_is_trained_as_the_others_are() -> None:
     assert isinstance(model.phi, SmoothingEncoder) and model.phi.weight.shape == PN(400).encoder.weight.shape
 
 
-def test_an_option_wins_over_its_preset() -> None:
-    model = TENT(7, base_classes=(0, 1), preset="paper", features="reduced", dropout=0.0)
+def test_an_option_wins_over_its_preset(tiny) -> None:
+    given = {"features": "reduced", "dropout": 0.0, "learning_rate": 0.01}
+    model = fit("tent", *tiny, n_way=3, k_shot=2, steps=0, preset="paper", **given)
     assert model.phi.dropout == 0.0 and model.inputs.reduced is not None and model.gnn.shapes[0] == (16, 16)
-
-
-def test_training_settings_win_over_a_preset(tiny) -> None:
-    model = fit("tent", *tiny, n_way=3, k_shot=2, steps=1, preset="paper", learning_rate=0.01)
     assert model.card.training["learning_rate"] == 0.01 and model.card.training["weight_decay"] == 1e-4
+
+
+def test_the_card_names_the_preset_and_its_options(tiny) -> None:
+    for preset, name in (({}, "tuned"), ({"preset": "paper"}, "paper")):
+        card = fit("tent", *tiny, n_way=3, k_shot=2, steps=0, **preset).card
+        assert card.title == f"tent (preset {name})"
+        assert card.options.items() >= {k: v for k, v in TENT.presets[name].items() if k in PAPER}.items()
 
 
 @pytest.mark.parametrize(
@@ -430,13 +438,13 @@ def test_training_settings_win_over_a_preset(tiny) -> None:
     [
         ({"preset": "papper"}, "paper"),
         ({"features": "rare"}, "raw"),
-        ({"rank": 0}, "rank is 0"),
-        ({"second_channels": 0}, "second_channels is 0"),
+        ({"rank": 0}, "rank=0: expected a whole number of at least 1"),
+        ({"second_channels": 0}, "second_channels=0"),
     ],
 )
-def test_options_that_make_no_sense(options: dict, words: str) -> None:
+def test_options_that_make_no_sense(tiny, options: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        TENT(3, base_classes=(0, 1), **options)
+        fit("tent", *tiny, n_way=3, k_shot=2, **options)
 
 
 # --- GNN_phi ------------------------------------------------------------------------------------------------

@@ -27,10 +27,10 @@ def fit_classifier(args: argparse.Namespace) -> None:
     say("Reading the tables ...")
     from ..classifier.classifier import FewShotClassifier, check_folder
     from ..classifier.inputs import TableSource
-    from ..methods.base import parse_options
+    from ..methods.base import checked_options
 
     check_folder(args.out, args.force)
-    method_options = parse_options(find(args.method or "vantage"), options.option_pairs(args.set))
+    method_options = checked_options(find(args.method or "vantage"), options.option_pairs(args.set))
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
     chosen = {name: value for name, value in options.picked(args, *reading, "text_encoder").items() if value}
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))

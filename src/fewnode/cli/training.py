@@ -27,12 +27,12 @@ def train_method(args: argparse.Namespace) -> int:
     folder = _usable(Path(args.out), args.resume)
     try:
         say(f"Preparing {method} ...")
-        from ..methods.base import parse_options
+        from ..methods.base import checked_options
         from ..tasks import ClassSplit
         from ..training.checkpoint import save
         from ..training.loop import TensorBoardLog, fit, ranks
 
-        more = parse_options(find(method), given)
+        more = checked_options(find(method), given)
         graph, split = load_with_bar(dataset, args.data_dir)
         if args.split is not None:
             split = ClassSplit.load(args.split)
@@ -130,12 +130,12 @@ def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: An
 
 def check_contract(args: argparse.Namespace) -> int:
     from ..methods import find
-    from ..methods.base import parse_options
+    from ..methods.base import checked_options
 
     kind = find(args.method)
     say(f"Checking {args.method} on a small planted graph ...")
     from ..training.contract import check_method
 
-    found = check_method(kind, parse_options(kind, options.option_pairs(args.set)))
+    found = check_method(kind, checked_options(kind, options.option_pairs(args.set)))
     emit(args, {"method": args.method, "checks": found}, "check")
     return 1 if any(told.startswith("failed") for told in found.values()) else 0

@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -92,9 +90,11 @@ class Block(msgspec.Struct, frozen=True):
 
     def runs(self, wanted: Collection[str]) -> Iterator[Run]:
         """The runs of the ``wanted`` methods (all, if empty) and of the training-free baselines."""
+        from ..methods.base import checked_options
+
         names = [name for name in self.method_names() if not wanted or name in wanted]
         variants: list[tuple[str, Mapping[str, Any]]] = [("probe", options) for options in BASELINES if self.baselines]
-        variants += [(name, _options(name, given)) for name in names for given in self.options]
+        variants += [(name, checked_options(methods.find(name), given)) for name in names for given in self.options]
         shapes = [_shape(setting) for setting in self.settings]
         for dataset, (way, shot), (name, options) in product(self.datasets, shapes, variants):
             seeds = 1 if methods.find(name).training_settings is None else self.seeds
@@ -165,18 +165,3 @@ def _shape(setting: str) -> tuple[int, int]:
     if match is None:
         raise InputError(f"setting {setting!r}: write 5w3s for 5-way 3-shot")
     return int(match[1]), int(match[2])
-
-
-def _options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with the types of the method's signature: a whole number where it says float becomes one."""
-    from ..methods.base import check_option, option_types
-
-    kind, found = methods.find(method), dict(given)
-    for name, value in given.items():
-        check_option(kind, name)
-        what = f"option {name} of {method}"
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"{what} is {value}; expected a finite number")
-        with suppress(TypeError):  # a type that only the method itself can check
-            found[name] = convert(value, option_types(kind)[name], f"{what} is {value!r}")
-    return found

@@ -2,12 +2,13 @@
 
 import ast
 import inspect
+import math
 import platform
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points, version
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import torch
@@ -166,7 +167,7 @@ class Method(nn.Module):
     local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds some nodes and reads only what is near them
     uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
     reads_edges: ClassVar[tuple[str, ...]] = ()  # beyond who is joined to whom: "weights", "types"
-    preset: str | None = None  # the preset of options in use, where a method has presets; its card names it
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # options by the name of a preset; the first is the default
     card: ModelCard  # where a fitted model comes from; written by fit, kept by save
 
     @classmethod
@@ -333,7 +334,7 @@ def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
     """The type of every parameter of a method's constructor; what it passes on (``**options``) is its base's."""
     found: dict[str, Any] = {}
     for init in (vars(owner)["__init__"] for owner in kind.__mro__ if "__init__" in vars(owner)):
-        hints, parameters = get_type_hints(init), inspect.signature(init).parameters
+        hints, parameters = get_type_hints(init, include_extras=True), inspect.signature(init).parameters
         passed_on = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         found |= {name: hints.get(name, Any) for name in parameters if name not in {"self", *passed_on, *found}}
         if not passed_on:
@@ -343,38 +344,41 @@ def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
 
 def option_types(kind: type[Method]) -> dict[str, Any]:
     """The type of every option of a method: those of its training, if there is any, and of its constructor."""
-    training = {} if kind.training_settings is None else get_type_hints(Training)
+    training = {} if kind.training_settings is None else get_type_hints(Training, include_extras=True)
     return training | {name: hint for name, hint in constructor_parameters(kind).items() if name not in CONTEXT}
 
 
-def check_option(kind: type[Method], name: str) -> None:
-    """Refuse an option that a method does not have, with the closest it has."""
-    one_of(f"option of {kind.key()}", name, option_types(kind))
-
-
-def parse_options(kind: type[Method], given: Mapping[str, str]) -> dict[str, Any]:
-    """Options given as text (``{"gamma": "0.5"}``) as values of the types the method's signature names."""
-    for name in given:
-        check_option(kind, name)
+def checked_options(kind: type[Method], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as values of the types in the method's signature, also of texts (``{"gamma": "0.5"}``). What the method
+    does not have is refused with the closest that it has."""
     known = option_types(kind)
-    return {name: parse_value(name, text, known[name]) for name, text in given.items()}
+    for name in given:
+        one_of(f"option of {kind.key()}", name, known)
+    return {name: option_value(name, value, known[name]) for name, value in given.items()}
 
 
-def parse_value(name: str, text: str, kind: Any) -> Any:
-    """``text`` as a value of type ``kind``; a text that is none is answered with what would be one."""
+def option_value(name: str, given: Any, kind: Any) -> Any:
+    """A value or a text as a value of type ``kind``; what is none is answered with what would be one."""
     if get_origin(kind) in (Union, types.UnionType):
-        if text.lower() == "none" and type(None) in get_args(kind):
+        if type(None) in get_args(kind) and (given is None or given in ("none", "None")):
             return None
         kind = next(part for part in get_args(kind) if part is not type(None))
     if get_origin(kind) is Literal:
-        return one_of(name, text, get_args(kind))
-    if kind is str:
-        return text
+        return one_of(name, str(given), get_args(kind))
+    value, limit = given, ""
     try:
-        if kind is bool:
-            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[text.lower()]
-        return msgspec.convert(ast.literal_eval(text), kind)
+        if isinstance(given, str) and kind is bool:
+            value = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[given.lower()]
+        elif isinstance(given, str) and kind is not str:
+            value = ast.literal_eval(given)
+        value = msgspec.convert(value, kind)
+        if not isinstance(value, float) or math.isfinite(value):
+            return value
+    except TypeError:  # a type that only the method itself can check
+        return given
     except (KeyError, ValueError, SyntaxError) as error:  # msgspec's are ValueErrors
-        words = {int: "a whole number", float: "a number", bool: "true or false"}
-        expected = words.get(kind, f"a value of type {getattr(kind, '__name__', kind)}")
-        raise InputError(f"{name}={text!r}: expected {expected}") from error
+        limit = " of at least 1" if ">= 1" in str(error) else ""
+    plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    words = {int: "a whole number", float: "a number", bool: "true or false"}
+    expected = words.get(plain, f"a value of type {getattr(plain, '__name__', plain)}")
+    raise InputError(f"{name}={given!r}: expected {expected}{limit}")

@@ -3,7 +3,7 @@
 Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classification. KDD 2022.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import InputError, one_of
+from ..errors import one_of
+from ..files import Positive
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey
 from ..nn.ego import LocalGNN, class_ego_graphs, degrees, embed_around, neighbourhoods
@@ -20,12 +21,6 @@ from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_sco
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
-PRESETS: dict[str, dict[str, Any]] = {  # rank, then widths: hidden layers, d_h and d_s
-    "tuned": {"features": "centred", "aggregation": "mean", "start": "linear", "dropout": 0.5, "rank": 128}
-    | {"hidden_channels": 256, "out_channels": 128, "second_channels": 128},
-    "paper": {"features": "raw", "aggregation": "sum", "start": "xavier", "dropout": 0.2, "rank": 256}
-    | {"hidden_channels": 16, "out_channels": 16, "second_channels": 16},
-}
 AGGREGATED = CacheKey[Tensor]("aggregated inputs")
 CLOSED_MEANS = CacheKey[operators.Operator]("closed means")
 
@@ -54,14 +49,14 @@ class TENT(Method):
     """A class is a virtual node joined to its supports; the network that embeds it is adapted to the class, the one
     that embeds the queries to the task, and scores are divided by how scattered each class is.
 
-    The preset decides how the method is trained and every option whose default is None; an option that is given wins
-    over it. Both presets follow the equations of the paper and learn what the paper learns.
+    Both presets follow the equations of the paper and learn what the paper learns. The defaults below are those of
+    "tuned".
 
     Args:
         in_channels: feature columns.
         base_classes: the classes that are learned from.
         preset: "tuned" has settings that were chosen on validation classes; "paper" has the hyperparameters that the
-            paper prints.
+            paper prints. ``fit`` turns it into options; an option that is given wins over it.
         node_adaptation: False takes the supports' mean on the original graph as prototype (the paper's ``\\N``).
         class_adaptation: False uses the same weights for all classes (``\\C``).
         task_adaptation: False scores by minus the squared Euclidean distance, without tau (``\\T``).
@@ -79,10 +74,14 @@ class TENT(Method):
     """
 
     training_settings = Training(learning_rate=1e-4, tasks_per_step=4, steps=200, patience=4)
-    # One task a step; the best of 20 checks is kept, so patience never ends a training early.
-    paper_settings: ClassVar[Training] = Training(
-        learning_rate=0.05, weight_decay=1e-4, steps=500, check_every=25, patience=20, fused=True
-    )
+    # Of the paper, one task a step; the best of 20 checks is kept, so patience never ends a training early.
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "tuned": {},
+        "paper": {"features": "raw", "aggregation": "sum", "start": "xavier", "dropout": 0.2, "rank": 256}
+        | {"hidden_channels": 16, "out_channels": 16, "second_channels": 16}
+        | {"learning_rate": 0.05, "weight_decay": 1e-4, "tasks_per_step": 1}
+        | {"steps": 500, "check_every": 25, "patience": 20, "fused": True},
+    }
     rows_at_a_time: ClassVar[int] = 1 << 14  # of subgraphs: what fits into a cache is scored five times as fast
 
     def __init__(
@@ -96,46 +95,35 @@ class TENT(Method):
         task_adaptation: bool = True,
         gamma: float = 1.0,
         normalize: bool = False,
-        adapter_channels: int = 16,
-        features: Features | None = None,
-        aggregation: Literal["sum", "mean"] | None = None,
-        start: Literal["xavier", "linear"] | None = None,
-        dropout: float | None = None,
-        rank: int | None = None,
-        hidden_channels: int | None = None,
-        out_channels: int | None = None,
-        second_channels: int | None = None,
+        adapter_channels: Positive = 16,
+        features: Features = "centred",
+        aggregation: Literal["sum", "mean"] = "mean",
+        start: Literal["xavier", "linear"] = "linear",
+        dropout: float = 0.5,
+        rank: Positive = 128,
+        hidden_channels: Positive = 256,
+        out_channels: Positive = 128,
+        second_channels: Positive = 128,
     ) -> None:
         super().__init__()
-        self.preset = one_of("preset", preset, PRESETS)
-        if preset == "paper":
-            self.training_settings = self.paper_settings
-        given = (features, aggregation, start, dropout, rank, hidden_channels, out_channels, second_channels)
-        chosen: dict[str, Any] = {
-            name: default if own is None else own
-            for own, (name, default) in zip(given, PRESETS[preset].items(), strict=True)
-        }
-        for name in ("rank", "hidden_channels", "out_channels", "second_channels"):
-            if chosen[name] < 1:
-                raise InputError(f"{name} is {chosen[name]}; it is at least 1")
-        self.inputs = Inputs(in_channels, chosen["features"], chosen["rank"])
-        self.phi, self.gnn = self.networks(chosen)
-        d_h, d_theta = chosen["out_channels"], len(self.gnn.theta)
-        self.alpha = mlp(d_h, adapter_channels, d_theta, chosen["start"]) if class_adaptation else None
-        self.beta = mlp(d_h, adapter_channels, d_theta, chosen["start"]) if class_adaptation else None
-        self.classifier = BaseClassifier(d_h, base_classes)
+        mean = one_of("aggregation", aggregation, ("sum", "mean")) == "mean"
+        linear = one_of("start", start, ("xavier", "linear")) == "linear"
+        self.inputs = Inputs(in_channels, features, rank)
+        how: dict[str, Any] = {"dropout": dropout, "mean": mean, "linear": linear}
+        self.phi, self.gnn = self.networks(hidden_channels, out_channels, second_channels, **how)
+        widths = out_channels, adapter_channels, len(self.gnn.theta)
+        self.alpha, self.beta = (mlp(*widths, linear) if class_adaptation else None for _ in range(2))
+        self.classifier = BaseClassifier(out_channels, base_classes)
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
         self.on_graph = not node_adaptation  # whether supports are also embedded in the original graph
         self.gamma, self.normalize = gamma, normalize
 
-    def networks(self, chosen: Mapping[str, Any]) -> tuple[GraphEncoder, LocalGNN]:
+    def networks(
+        self, hidden: int, d_h: int, d_s: int, *, dropout: float, mean: bool, linear: bool
+    ) -> tuple[GraphEncoder, LocalGNN]:
         """``GNN_phi`` and ``GNN_theta``, two layers each."""
-        one_of("start", chosen["start"], ("xavier", "linear"))
-        mean = one_of("aggregation", chosen["aggregation"], ("sum", "mean")) == "mean"
-        hidden, d_h, d_s = (chosen[name] for name in ("hidden_channels", "out_channels", "second_channels"))
-        phi = GIN(self.inputs.width, hidden, d_h, dropout=chosen["dropout"], mean=mean)
-        gnn = LocalGNN(d_h, hidden, d_s, mean)
-        if chosen["start"] == "linear":
+        phi, gnn = GIN(self.inputs.width, hidden, d_h, dropout=dropout, mean=mean), LocalGNN(d_h, hidden, d_s, mean)
+        if linear:
             first, second = gnn.unpack(gnn.theta.detach()[None])
             linear_start(phi.weight.detach(), phi.outer.weight.detach().t())
             linear_start(first[0][0], second[0][0])
@@ -259,10 +247,10 @@ class GIN(GraphEncoder):
         return out
 
 
-def mlp(in_channels: int, hidden_channels: int, out_channels: int, start: str) -> nn.Sequential:
-    """``MLP_alpha`` or ``MLP_beta``: one hidden layer; the last layer is zero at a "linear" start."""
+def mlp(in_channels: int, hidden_channels: int, out_channels: int, zero: bool) -> nn.Sequential:
+    """``MLP_alpha`` or ``MLP_beta``: one hidden layer; the weights of the last may start at zero."""
     last = xavier(nn.Linear(hidden_channels, out_channels))
-    if start == "linear":
+    if zero:
         nn.init.zeros_(last.weight)
     return nn.Sequential(xavier(nn.Linear(in_channels, hidden_channels)), nn.ReLU(), last)
 

@@ -4,13 +4,14 @@ Departs from Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classifica
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..files import Positive
 from ..graph import Graph, operators
 from ..nn.ego import LocalGNN, Rows
 from ..nn.graph_layers import GraphEncoder, Inputs, rows_of
@@ -40,20 +41,19 @@ class TENTResidual(TENT):
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
-    def __init__(self, in_channels: int, *, second_channels: int = 32, **tent: Any) -> None:
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def __init__(self, in_channels: int, *, second_channels: Positive = 32, rank: Positive = 256, **tent: Any) -> None:
         if refused := {"preset", "features", "normalize", "aggregation", "start"} & tent.keys():
             raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one form")
-        tent["rank"] = tent.get("rank", 256)
-        super().__init__(in_channels, features="reduced", second_channels=second_channels, **tent)
-        self.preset, self.on_graph = None, True
+        super().__init__(in_channels, features="reduced", second_channels=second_channels, rank=rank, **tent)
+        self.on_graph = True
         self.mix = nn.Parameter(torch.zeros(1)) if self.node_adaptation else None
         self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
         self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if self.task_adaptation else None
 
-    def networks(self, chosen: Mapping[str, Any]) -> tuple[GraphEncoder, LocalGNN]:
-        hidden, d_h, d_s = (chosen[name] for name in ("hidden_channels", "out_channels", "second_channels"))
-        phi = SmoothingEncoder(self.inputs.width, hidden, d_h, dropout=chosen["dropout"])
-        return phi, ResidualGNN(d_h, d_s, d_h)
+    def networks(self, hidden: int, d_h: int, d_s: int, *, dropout: float, **_: Any) -> tuple[GraphEncoder, LocalGNN]:
+        return SmoothingEncoder(self.inputs.width, hidden, d_h, dropout=dropout), ResidualGNN(d_h, d_s, d_h)
 
     def first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         h: Tensor = self.phi(self.inputs, graph, nodes)

@@ -25,7 +25,7 @@ from .. import methods
 from ..errors import InputError
 from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
 from ..graph import Graph
-from ..methods.base import Method, ModelCard, Training, check_option, constructor_parameters, unread_edges, versions
+from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, unread_edges, versions
 from ..nn.optimizers import Adam
 from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, TaskSampler, random_bits, training_view
@@ -327,8 +327,10 @@ def fit(
         ('pn', 0)
     """
     kind = methods.find(method) if isinstance(method, str) else method
-    for name in options:
-        check_option(kind, name)
+    options = checked_options(kind, options)
+    if kind.presets:
+        preset = options.get("preset", next(iter(kind.presets)))
+        options = kind.presets[preset] | {"preset": preset} | options
     own = constructor_parameters(kind)
     build = {name: value for name, value in options.items() if name in own}
     if split is None and kind.training_settings is not None:
@@ -348,7 +350,7 @@ def fit(
         model = kind(**context, **build).to(graph.device)
         model.card = ModelCard(
             kind.key(),
-            build if model.preset is None else build | {"preset": model.preset},
+            build,
             context,
             graph.fingerprint,
             n_way,
