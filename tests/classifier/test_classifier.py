@@ -354,7 +354,6 @@ def test_nothing_that_is_given_is_changed(tmp_path):
             classifier.explain("n70"),
             FewShotClassifier("probe").fit(graph).adapt(examples, among="new").explain("n70"),
         ),
-        "compare": lambda: classifier.compare(),
         "simulated": lambda: classifier.simulated(),
         "unlabelled": lambda: (classifier.unlabelled(), classifier.predicted()),
         "coordinates": lambda: classifier.coordinates(),
@@ -600,16 +599,6 @@ def test_words_of_a_text_column_are_kept_and_used_on_the_next_table(tmp_path):
     other = loaded.attach(edges=tmp_path / "b_edges.csv", nodes=tmp_path / "b.csv").graph
     assert other.feature_names == graph.feature_names and "whistle" not in other.feature_names
     assert "whistle" in loaded.source.node_columns(["v0"], ["text"])["text"][0]
-
-
-def test_compare_says_what_training_is_worth_and_whether_the_tasks_can_tell():
-    graph, split = fewnode.planted(300, 12, features=60, difficulty=0.7, seed=1)
-    options = {"n_way": 3, "k_shot": 1, "steps": 0, "rank": 16}
-    model = FewShotClassifier(**options).fit(graph, split)
-    found = model.compare("probe", smooth=False)
-    assert 0.3 < found.other < found.own - found.interval < found.own < 1 and found.interval > 0
-    itself = model.compare("vantage", steps=0, rank=16)
-    assert itself.own == itself.other == found.own and itself.interval == 0
 
 
 def test_examples_of_known_classes_and_of_other_are_labels_in_the_open_question(classifier):

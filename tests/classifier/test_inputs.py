@@ -121,6 +121,16 @@ def test_frames_that_cannot_be_used_are_named(frame):
         read_examples(frame({"id": ["n"], "label": [None]}))
 
 
+@pytest.mark.parametrize("names", [("package", "class"), ("package", "what")])
+def test_classes_that_are_called_like_nodes_are_told_from_them(names):
+    """Two packages, ruby and ocaml, have classes of their name."""
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    rows = [("gem", "ruby"), ("rake", "ruby"), ("dune", "ocaml")]
+    graph = Graph.from_edges([[0, 1, 2], [3, 3, 4]], node_names=["gem", "rake", "dune", "ruby", "ocaml"])
+    found = read_examples(pandas.DataFrame(rows, columns=names), graph=graph)
+    assert found == {"ruby": ["gem", "rake"], "ocaml": ["dune"]}
+
+
 def test_examples_without_a_row_of_names_are_refused(frame):
     graph = Graph.from_edges([[0, 1], [1, 2]], node_names=["n1", "n2", "name"])
     with pytest.raises(InputError, match=r"its first row, 'n1', 'mule', is like those below.*for example id,label"):

@@ -77,12 +77,15 @@ def test_the_only_node_of_a_class_is_not_judged(planted):
 
 
 def test_doubt_where_mistakes_are_alike_everywhere():
-    """With N_ji the same for all pairs, doubt is the sum of the other p_j^3 / p_i times a constant."""
-    p = torch.softmax(3 * torch.randn(200, 5, generator=torch.Generator().manual_seed(0)), 1)
-    y = torch.arange(200) % 5
-    doubt, own = label_doubt(p, y, smoothing=1e9), p.gather(1, y[:, None])[:, 0]
-    ratio = doubt * own / p.scatter(1, y[:, None], 0).pow(3).sum(1)
-    torch.testing.assert_close(ratio, ratio.mean().expand(200), rtol=1e-3, atol=0)
+    """With as many mistakes of each pair N_ji is the same, and doubt is the sum of the other p_j^2 / p_i times it."""
+    random = torch.Generator().manual_seed(0)
+    n, true = 500, torch.arange(500) % 5
+    y = torch.where(torch.arange(n) % 25 < 5, (true + 1 + torch.arange(n) // 25 % 4) % 5, true)  # of each pair five
+    p = torch.softmax(torch.randn(n, 5, generator=random) + 12 * torch.nn.functional.one_hot(true, 5), 1)
+    doubt, own = label_doubt(p, y, sure=1.0), p.gather(1, y[:, None])[:, 0]
+    ratio = doubt * own / p.scatter(1, y[:, None], 0).pow(2).sum(1)
+    torch.testing.assert_close(ratio, ratio.mean().expand(n), rtol=1e-3, atol=0)
+    assert abs(float(ratio.mean()) - 101 / 501 / 4) < 1e-4
 
 
 def test_doubt_of_a_pair_that_is_mixed_up():
@@ -91,7 +94,7 @@ def test_doubt_of_a_pair_that_is_mixed_up():
     sure = torch.tensor([[0.9, 0.05, 0.05]]).repeat(100, 1)
     y = torch.zeros(100, dtype=torch.long)
     y[:10], y[99] = 1, 2
-    doubt = label_doubt(sure, y, sure=1.0, smoothing=20)
+    doubt = label_doubt(sure, y, sure=1.0)
     assert float(doubt[0]) > 3 * float(doubt[99])
 
 

@@ -72,6 +72,17 @@ def test_files_and_frames_are_the_graph_of_the_command_line(tables, tmp_path):
         assert fitted.node_names == graph.node_names and torch.equal(fitted.indices, graph.indices)
 
 
+def test_predictions_of_all_nodes_are_in_the_order_of_the_table(tables, tmp_path):
+    source = written(tables, tmp_path)
+    classifier = FewShotClassifier("probe", k_shot=3).fit(edges=source.edges, nodes=source.nodes)
+    ids = [row[0] for row in tables["nodes"][1:]]
+    assert classifier.predict_proba().names == ids != list(classifier.graph.node_names)
+    assert classifier.predict().tolist() == classifier.predict(ids).tolist()
+    classifier.save(tmp_path / "model")
+    loaded = FewShotClassifier.load(tmp_path / "model")
+    assert loaded.predict_proba().names == ids and loaded.get_params() == classifier.get_params()
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_same_graph_to_the_last_bit(tables, tmp_path, change):
     (tmp_path / "other").mkdir()

@@ -30,11 +30,10 @@ from ..tables.write import write_table
 from ..tasks import ClassSplit
 from ..training import checkpoint, loop
 from ..training import evaluate as inference
-from ..training.evaluate import summarize
 from ..training.loop import Callback
 from ..training.progress import Shown, shown
 from . import open_set as opening
-from .calibration import Calibration, ClosedSetTask, validation_tasks
+from .calibration import Calibration, ClosedSetTask
 from .explain import ClosedSetExplainer, Explanation, OpenSetExplainer, embeddings_of
 from .features import FeatureSchema
 from .inputs import (
@@ -49,6 +48,7 @@ from .inputs import (
     class_sizes,
     find_nodes,
     graph_of,
+    name_index,
     node_name,
     node_titles,
     read_examples,
@@ -76,14 +76,6 @@ class Document(msgspec.Struct, frozen=True):
     notes: list[str]
     method: str | None
     min_size: Positive | None
-
-
-class Comparison(NamedTuple):
-    """Accuracies on the same tasks, and half of the 95 % interval of their difference."""
-
-    own: float
-    other: float
-    interval: float
 
 
 class Growth(NamedTuple):
@@ -241,18 +233,6 @@ class FewShotClassifier:
     def least_size(self) -> int:
         """How many labelled nodes a class needs to be learned from."""
         return max(2, 2 * self.k_shot) if self.min_size is None else self.min_size
-
-    def compare(self, method: str = "probe", **options: Any) -> Comparison | None:
-        """Accuracy of this model and of another method on the same validation tasks, so that what training is worth can
-        be seen; None without validation classes, for the same method, or where the graph is a store."""
-        (model, _), graph, split = self._fitted(), self._graph(), self.known.split(self._graph())
-        tasks = validation_tasks(graph.y, split, [self.k_shot] * self.n_way)
-        if tasks is None or graph.space.on_disk or (method == model.card.method and not options):
-            return None
-        other = loop.fit(method, graph, split, **self.shape, device=str(graph.device), **options)
-        states = {model: self.embedding(), other: inference.embed(other, graph)}
-        mine, its = (inference.accuracies(inference.score_tasks(m, graph, tasks, h), tasks) for m, h in states.items())
-        return Comparison(float(mine.mean()), float(its.mean()), summarize(mine - its, tasks).interval)
 
     def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, **more: Any) -> Self:
         """Work on another graph with the same features. Examples given before belong to the old graph and are dropped.
@@ -487,7 +467,8 @@ class FewShotClassifier:
         new_edges: Any = None,
         progress: inference.NodeProgress | None = None,
     ) -> Predictions:
-        """Calibrated probabilities of nodes given by id or name, by default of all; or of new nodes.
+        """Calibrated probabilities of nodes given by id or name, by default of all in the order of the table of nodes;
+        or of new nodes.
 
         New nodes are not in the graph, and do not stay in it: only what they touch is computed, and the predictions of
         other nodes do not change. To take them into account everywhere, ``attach`` the whole graph.
@@ -515,8 +496,7 @@ class FewShotClassifier:
     ) -> Iterator[Predictions]:
         """The same, ``batch_size`` nodes at a time."""
         graph, task = self._graph(), self._task()
-        everything = self.predicted().nonzero().flatten()
-        ids = everything if nodes is None else find_nodes(graph, nodes, "nodes to predict")
+        ids = self._in_order() if nodes is None else find_nodes(graph, nodes, "nodes to predict")
         parts, done = ids.split(batch_size), 0
         found = graph.space.results(task.probabilities, parts, "predictions, by chunks of rows")
         for part, probabilities in zip(parts, found, strict=True):
@@ -527,6 +507,17 @@ class FewShotClassifier:
             titles = node_titles(graph, part.tolist())
             yield Predictions(part.cpu(), names, task.classes, probabilities.cpu(), task.kinds, titles)
 
+    def _in_order(self) -> Tensor:
+        """The nodes that are predicted unless others are named, in the order of the table of nodes, if there is one."""
+        predicted, source = self.predicted(), self.source
+        nodes = predicted.nonzero().flatten()
+        if source is None or source.table is None:
+            return nodes
+        names = read_columns(source.table).text(source.columns["id_column"], "ids")
+        place = name_index(self._graph(), names)
+        rows = torch.tensor([place[name] for name in dict.fromkeys(names) if name in place], device=nodes.device)
+        return torch.cat([rows, nodes[~torch.isin(nodes, rows)]])
+
     def predict(
         self,
         nodes: Iterable[Any] | None = None,
@@ -536,8 +527,8 @@ class FewShotClassifier:
         new_nodes: Any = None,
         new_edges: Any = None,
     ) -> np.ndarray:
-        """The class of each node, by default of all, or of new nodes as in ``predict_proba``, as an array of text;
-        "unknown" where its probability is below the threshold."""
+        """The class of each node, by default of all in the order of the table of nodes, or of new nodes as in
+        ``predict_proba``, as an array of text; "unknown" where its probability is below the threshold."""
         found = self.predict_proba(nodes, new_nodes=new_nodes, new_edges=new_edges)
         return np.array(found.labels(threshold, thresholds), dtype=object)
 
@@ -796,6 +787,7 @@ class FewShotClassifier:
         found = parse_json(document, Document, where)
         made.known, made.schema, made.source = found.classes, found.features, found.source
         made.notes, made.method, made.min_size = found.notes, found.method, found.min_size
+        made.text_encoder = "auto" if found.source is None else found.source.options.get("text_encoder", "auto")
         if data and STORE in manifest:
             if NODES in manifest and made.source is not None:
                 manifest.check(source, NODES, "fit the model again")

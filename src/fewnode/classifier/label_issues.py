@@ -4,11 +4,12 @@ Every labelled node is predicted by a model that was fitted without its label: `
 ``N_ji`` is how often nodes of class j are labelled i, counted where the predictions are surest. How
 doubtful the label i of a node is follows from both::
 
-    doubt = sum_{j != i} N_ji p_j^3 / p_i        (at most 1)
+    doubt = sum_{j != i} N_ji p_j^2 / p_i        (at most 1)
 
 With mistakes spread over all classes this is nearly the order of ``p_i``, cleanlab's self-confidence. Where two classes
-are mistaken for each other, the model learns the mistake and ``p_i`` is not small: ``N`` makes up for it. The power of
-``p_j`` keeps nodes that the model is not sure of behind those that it is sure of.
+are mistaken for each other, the model learns the mistake and ``p_i`` is not small: ``N`` makes up for it. How far the
+counts are drawn towards an even spread follows from the counts themselves (empirical Bayes). The power of ``p_j`` keeps
+nodes that the model is not sure of behind those that it is sure of.
 """
 
 from collections.abc import Sequence
@@ -57,11 +58,10 @@ def held_out_probabilities(
     return order, probabilities
 
 
-def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.5, smoothing: float = 200.0) -> Tensor:
+def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.25) -> Tensor:
     """How doubtful each label ``y [L]`` is, given held-out ``probabilities [L, C]``: the sum above, not cut at 1.
 
-    ``N`` is counted on the surest predictions of each class, a share ``sure`` of them. ``smoothing`` is the number of
-    nodes that the mean rate of mistakes, spread over all classes, counts for.
+    ``N`` is counted on the surest predictions of each class, a share ``sure`` of them.
     """
     n_classes = probabilities.shape[1]
     best, predicted = probabilities.max(1)
@@ -71,12 +71,22 @@ def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.5, smoothing: 
     rank = torch.arange(len(y), device=y.device) - (sizes.cumsum(0) - sizes)[predicted[order]]
     surest = order[rank < (sure * sizes[predicted[order]]).clamp(min=1)]
     pairs = predicted[surest] * n_classes + y[surest]
-    counts = torch.bincount(pairs, minlength=n_classes**2).view(n_classes, n_classes).float()
-    rate = (counts.sum() - counts.diagonal().sum() + 1) / (counts.sum() + 1)
-    usual = torch.full_like(counts, float(rate) / max(1, n_classes - 1)).fill_diagonal_(1 - float(rate))
-    noise = (counts + smoothing * usual) / (counts.sum(1, keepdim=True) + smoothing)
-    mistaken = probabilities**3 @ noise.fill_diagonal_(0)
-    return (mistaken / probabilities.clamp(min=1e-12)).gather(1, y[:, None])[:, 0]
+    mistakes = torch.bincount(pairs, minlength=n_classes**2).view(n_classes, n_classes).double().fill_diagonal_(0)
+    rate = (mistakes.sum() + 1) / (len(surest) + 1)
+    spread = _concentration(mistakes) ** 1.5  # some mistakes are the model's, which makes labels look less spread
+    noise = (mistakes + spread / max(1, n_classes - 1)) / (mistakes.sum(1, keepdim=True) + spread)
+    mistaken = probabilities.double() ** 2 @ (rate * noise).fill_diagonal_(0)
+    return (mistaken / probabilities.clamp(min=1e-12)).gather(1, y[:, None])[:, 0].float()
+
+
+def _concentration(mistakes: Tensor) -> Tensor:
+    """How evenly mistakes ``[C, C]`` of a class are spread over the others: the concentration of the symmetric
+    Dirichlet distribution under which the counts are likeliest, small where few pairs of classes have most of them."""
+    tried = torch.logspace(-1, 4, 51, dtype=torch.float64, device=mistakes.device)[:, None, None]
+    each, total = tried / max(1, len(mistakes) - 1), mistakes.sum(1)
+    per_class = torch.lgamma(tried[:, 0]) - torch.lgamma(total + tried[:, 0])  # [51, C]
+    per_pair = torch.stack([(torch.lgamma(mistakes + one) - torch.lgamma(one)).sum() for one in each])
+    return tried[(per_class.sum(1) + per_pair).argmax(), 0, 0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

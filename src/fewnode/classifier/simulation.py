@@ -35,6 +35,11 @@ class Estimate:
     low: float | None
     high: float | None
 
+    def __str__(self) -> str:
+        shares = [part for part in (self.value, self.low, self.high) if part is not None]
+        value, *ends = (f"{100 * part:.0f}" for part in shares or [0.0])
+        return f"{value} % ({' to '.join(ends)})" if shares else "not known"
+
 
 @dataclass(frozen=True)
 class ClassExpectation:
@@ -46,7 +51,7 @@ class ClassExpectation:
     members: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Expectation:
     """Of ``rows`` predictions: the share of ``right`` ones over all, and on nodes that are of a ``known`` class.
 
@@ -67,6 +72,12 @@ class Expectation:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def __repr__(self) -> str:
+        lines = [f"Of {self.rows:,} rows {self.right} are expected to be right; of nodes of known classes {self.known}"]
+        for name, one in self.classes.items():
+            lines.append(f"  {name}: {one.called:,} nodes, precision {one.precision}, recall {one.recall}")
+        return "\n".join([*lines, f"In brackets: 90 % of {self.simulations} simulations"])
 
 
 @dataclass(frozen=True)

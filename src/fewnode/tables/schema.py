@@ -353,6 +353,10 @@ def are_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> bool:
     return False
 
 
+def _unlike_label(name: str) -> bool:
+    return not names.words_of(name) & (names.LABELS | names.GROUPS)
+
+
 def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
     """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
     do in doubt, where no option helps."""
@@ -367,7 +371,9 @@ def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: s
     given = [name for name in flagged(options, "id") if name in table.columns]
     by = given or [name for name in table.columns if names.plain(name) == "id"]
     by = by or [name for name in table.columns if known and known(table.sample(name)) >= 0.5]
-    by = by if len(by) == 1 else [name for name in by or table.columns if names.is_id(name)]
+    for rule in (names.is_id, _unlike_label, lambda name: not table.repeated(name)):  # class names may be ids too
+        narrower = [name for name in by or table.columns if rule(name)] if len(by) != 1 else []
+        by = narrower or by
     node = only("id", by, "node ids")
     if known and known([node]) == 1 and names.plain(node) not in names.USUAL_NAMES:
         raise no_header(table, "id,label")
