@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -51,11 +52,49 @@ TABLES = {  # edges, nodes, the column of names and the column of texts
         "text",
     ),
 }
-# The 40 classes of OGBN-arxiv in the order of its label ids.
-ARXIV = """
-    NA MM LO CY CR DC HC CE NI CC AI MA GL NE SC AR CV GR ET SY CG OH PL SE LG SD SI RO IT PF CL IR MS FL DS OS GT DB
-    DL DM
-"""
+# The 40 classes of OGBN-arxiv in the order of its label ids, spelt out as arXiv does.
+ARXIV = {
+    "NA": "Numerical Analysis",
+    "MM": "Multimedia",
+    "LO": "Logic in Computer Science",
+    "CY": "Computers and Society",
+    "CR": "Cryptography and Security",
+    "DC": "Distributed, Parallel, and Cluster Computing",
+    "HC": "Human-Computer Interaction",
+    "CE": "Computational Engineering, Finance, and Science",
+    "NI": "Networking and Internet Architecture",
+    "CC": "Computational Complexity",
+    "AI": "Artificial Intelligence",
+    "MA": "Multiagent Systems",
+    "GL": "General Literature",
+    "NE": "Neural and Evolutionary Computing",
+    "SC": "Symbolic Computation",
+    "AR": "Hardware Architecture",
+    "CV": "Computer Vision and Pattern Recognition",
+    "GR": "Graphics",
+    "ET": "Emerging Technologies",
+    "SY": "Systems and Control",
+    "CG": "Computational Geometry",
+    "OH": "Other Computer Science",
+    "PL": "Programming Languages",
+    "SE": "Software Engineering",
+    "LG": "Machine Learning",
+    "SD": "Sound",
+    "SI": "Social and Information Networks",
+    "RO": "Robotics",
+    "IT": "Information Theory",
+    "PF": "Performance",
+    "CL": "Computation and Language",
+    "IR": "Information Retrieval",
+    "MS": "Mathematical Software",
+    "FL": "Formal Languages and Automata Theory",
+    "DS": "Data Structures and Algorithms",
+    "OS": "Operating Systems",
+    "GT": "Computer Science and Game Theory",
+    "DB": "Databases",
+    "DL": "Digital Libraries",
+    "DM": "Discrete Mathematics",
+}
 TASKS = 500
 
 
@@ -73,11 +112,11 @@ def texts_of(name: str) -> tuple[list[str], list[str]]:
 
 
 def synsets() -> list:
-    script = Path(__file__).parents[1] / "scripts" / "build_wordnet.py"
-    spec = importlib.util.spec_from_file_location("build_wordnet", script)
+    script = Path(__file__).parents[1] / "scripts" / "build_datasets.py"
+    spec = importlib.util.spec_from_file_location("build_datasets", script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["build_wordnet"] = module
+    sys.modules["build_datasets"] = module
     spec.loader.exec_module(module)
     return module.read_synsets(Path(os.environ["FEWNODE_WORDNET_DICT"]))
 
@@ -105,7 +144,7 @@ def splits_of(name: str, graph: Graph) -> Iterator[ClassSplit]:
     if name == "arxiv_cs40_coauthors":
         parts = json.loads((data() / "raw/tent_class_splits/ogbn-arxiv_class_split.json").read_text())
         assert graph.class_names is not None
-        names = ARXIV.split()
+        names = list(ARXIV)
         yield ClassSplit(*([graph.class_names.index(f"cs.{names[label]}") for label in part] for part in parts))
     elif name == "wordnet":
         yield fewnode.load_dataset(name)[1]
@@ -176,6 +215,8 @@ def open_set(graphs: list[str], encoders: list[str]) -> None:
         reading = {"text_encoder": "words" if encoder == "none" else encoder} | options_of(name)
         truth, source = TableSource.of(data() / edges, data() / nodes, **reading).infer()
         split = next(iter(splits_of(name, truth)))
+        if name.startswith("arxiv"):  # its names are codes
+            truth = replace(truth, class_names=tuple(ARXIV[c.removeprefix("cs.")] for c in truth.class_names))
         rng = np.random.default_rng(0)
         novel = torch.isin(truth.y, torch.tensor(split.novel))
         blanked = torch.from_numpy(rng.random(truth.num_nodes) < 0.3) & (truth.y >= 0) & ~novel

@@ -1,11 +1,14 @@
-"""Build the data sets of the result tables that are not fetched by name, from public files.
+"""Build the data sets of the result tables that are not fetched by name, from public files; and the bundled one.
 
 Usage: python scripts/build_datasets.py OUT [NAME ...] [--files FOLDER]
 
 Fetches the original files into FOLDER (OUT/files; those that are there already are taken), checks them, and writes
 OUT/NAME.npz in the plain layout, or OUT/NAME.nodes.csv.gz and OUT/NAME.edges.csv.gz for graphs with texts; either is
-found with FEWNODE_DATA=OUT. What the names stand for is in docs/datasets.md. `coauthor_cs` is fetched by name already,
-`wordnet` is bundled.
+found with FEWNODE_DATA=OUT. What the names stand for is in docs/datasets.md. `coauthor_cs` is fetched by name already.
+
+`wordnet` is bundled and only built if it is named; FOLDER then holds data.noun, data.verb, data.adj, data.adv and the
+four index files of WordNet 3.0 (Debian's package wordnet-base installs them in /usr/share/wordnet). The same files
+always give the same bytes.
 """
 
 import argparse
@@ -14,7 +17,10 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +83,7 @@ FILES = {
         File(name, f"{_TITLES}/{name}")
         for name in ("paper_terms.json", "term_dictionary.json", "paper_references.json", "classification_papers.json")
     ),
+    "wordnet": tuple(File(f"{kind}.{part}") for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv")),
 }
 
 
@@ -149,6 +156,153 @@ def titles(terms: Path, dictionary: Path, references: Path, classes: Path) -> di
     return {"nodes": [("id", "class", "text"), *nodes], "edges": [("source", "target"), *pairs.values()]}
 
 
+# --- WordNet
+
+SPEECH = ("noun", "verb", "adj", "adv")
+PARTS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}  # s: satellites, also in data.adj
+
+
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
+# Lexicographer files in the order of their numbers, which are the class ids: the manual page lexnames(5WN).
+LEXNAMES = words_of(
+    """
+    adj.all adj.pert adv.all noun.Tops noun.act noun.animal noun.artifact noun.attribute noun.body
+    noun.cognition noun.communication noun.event noun.feeling noun.food noun.group noun.location
+    noun.motive noun.object noun.person noun.phenomenon noun.plant noun.possession noun.process
+    noun.quantity noun.relation noun.shape noun.state noun.substance noun.time verb.body verb.change
+    verb.cognition verb.communication verb.competition verb.consumption verb.contact verb.creation
+    verb.emotion verb.motion verb.perception verb.possession verb.social verb.stative verb.weather
+    adj.ppl
+    """
+)
+
+STOP_WORDS = frozenset(
+    words_of(
+        """
+    about after all also an and any are as at be because been before being between both but by can could
+    did do does done during each eg either esp especially etc for from had has have he her him his how
+    ie if in into is it its may might more most must no nor not of off often on one only or other out
+    over own same she should so some such than that the their them then there these they this those
+    through to too under up upon used using usually very was we were what when where which while who
+    whom whose will with within without would you your
+    """
+    )
+)
+
+
+@dataclass(frozen=True)
+class Synset:
+    """One line of a data file: where it stands, its words, the synsets it points to, and its definition."""
+
+    part: str
+    offset: str
+    file_number: int
+    words: tuple[str, ...]
+    pointers: tuple[tuple[str, str], ...]
+    definition: str
+
+
+def parse_line(line: str) -> Synset:
+    """A synset from one line of a data file; layout in the manual page wndb(5WN)."""
+    head, _, gloss = line.partition(" | ")
+    fields = head.split()
+    after_words = 4 + 2 * int(fields[3], 16)
+    after_pointers = after_words + 1 + 4 * int(fields[after_words])
+    pointers = zip(
+        fields[after_words + 3 : after_pointers : 4],
+        fields[after_words + 2 : after_pointers : 4],
+        strict=True,
+    )
+    return Synset(
+        part=PARTS[fields[2]],
+        offset=fields[0],
+        file_number=int(fields[1]),
+        words=tuple(re.sub(r"\((a|p|ip)\)$", "", word) for word in fields[4:after_words:2]),  # adjective position
+        pointers=tuple((PARTS[part], offset) for part, offset in pointers),
+        definition=re.sub(r'"[^"]*("|$)', " ", gloss).strip(),  # what is quoted is an example
+    )
+
+
+def read_synsets(folder: Path) -> list[Synset]:
+    """All synsets, nouns first, in the order of the files (lines that start with spaces are the licence)."""
+    synsets = []
+    for part in SPEECH:
+        lines = (folder / f"data.{part}").read_text(encoding="utf-8").splitlines()
+        synsets += [parse_line(line) for line in lines if line and not line.startswith(" ")]
+    return synsets
+
+
+def read_senses(folder: Path) -> dict[tuple[str, str, str], int]:
+    """(part of speech, word in lower case, offset) -> sense number, the most frequent sense being 1."""
+    senses = {}
+    for part in SPEECH:
+        for line in (folder / f"index.{part}").read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith(" "):
+                fields = line.split()
+                offsets = fields[-int(fields[2]) :]
+                senses |= {(part, fields[0], offset): at + 1 for at, offset in enumerate(offsets)}
+    return senses
+
+
+def readable_names(synsets: Sequence[Synset], senses: dict[tuple[str, str, str], int]) -> list[str]:
+    """``dog.noun.01``: first word, part of speech, which of the word's senses it is. No two are alike."""
+    return [f"{s.words[0]}.{s.part}.{senses[s.part, s.words[0].lower(), s.offset]:02d}" for s in synsets]
+
+
+def undirected_edges(synsets: Sequence[Synset]) -> np.ndarray:
+    """Pointers of every kind as pairs of positions [2, E], smaller first, each once."""
+    position = {(synset.part, synset.offset): at for at, synset in enumerate(synsets)}
+    pairs = {
+        (min(at, other), max(at, other))
+        for at, synset in enumerate(synsets)
+        for other in (position[pointer] for pointer in synset.pointers)
+        if other != at
+    }
+    return np.array(sorted(pairs), dtype=np.int32).reshape(-1, 2).T
+
+
+def defining_words(synset: Synset) -> set[str]:
+    """The words of the definition that are neither stop words nor words of the synset itself."""
+    own = set(tokens(" ".join(synset.words)))
+    return {word for word in tokens(synset.definition) if len(word) > 1 and word not in STOP_WORDS and word not in own}
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall("[a-z]+", text.lower())
+
+
+def vocabulary(bags: Iterable[set[str]], min_definitions: int, max_words: int) -> list[str]:
+    """The commonest words, commonest first; equally common ones by the alphabet (a fixed order)."""
+    counts = Counter(word for bag in bags for word in bag)
+    kept = (word for word, count in counts.items() if count >= min_definitions)
+    return sorted(kept, key=lambda word: (-counts[word], word))[:max_words]
+
+
+def wordnet(*files: Path, min_definitions: int = 10, max_words: int = 6000) -> dict[str, np.ndarray]:
+    """The arrays of the plain layout, in the smallest types that hold them, from files of one folder."""
+    folder = files[0].parent
+    synsets = read_synsets(folder)
+    bags = [defining_words(synset) for synset in synsets]
+    words = vocabulary(bags, min_definitions, max_words)
+    column = {word: at for at, word in enumerate(words)}
+    rows = [sorted(column[word] for word in bag if word in column) for bag in bags]
+    indices = [at for row in rows for at in row]
+    return {
+        "edge_index": undirected_edges(synsets),
+        "y": np.array([synset.file_number for synset in synsets], dtype=np.int8),
+        "x_data": np.ones(len(indices), dtype=np.uint8),
+        "x_indices": np.array(indices, dtype=np.uint16),
+        "x_indptr": np.cumsum([0, *map(len, rows)], dtype=np.int32),
+        "x_shape": np.array([len(synsets), len(words)], dtype=np.int64),
+        "node_names": np.array(readable_names(synsets, read_senses(folder))),
+        "class_names": np.array(LEXNAMES),
+        "feature_names": np.array(words),
+    }
+
+
 BUILDERS: dict[str, Callable[..., dict[str, Any]]] = {
     "cora_full_knnfeat": cora,
     "amazon_clothing_test20": clothing,
@@ -156,6 +310,7 @@ BUILDERS: dict[str, Callable[..., dict[str, Any]]] = {
     "email_eu_core_nofeat": plain,
     "lastfm_asia_nofeat": plain,
     "cora70_titles": titles,
+    "wordnet": wordnet,
 }
 
 
@@ -188,7 +343,7 @@ def build(name: str, out: Path, files: Path) -> list[Path]:
         graph = load_dataset(name, out)[0]
     else:
         written = [out / f"{name}.npz"]
-        write_npz(written[0], arrays(built))
+        write_npz(written[0], built if "x_data" in built else arrays(built))
         graph = Graph.from_npz(written[0])
     counts = catalog.entry(name).counts
     found = (graph.num_nodes, graph.num_edges, graph.num_classes)
@@ -203,7 +358,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FILES))
     parser.add_argument("--files", type=Path, help="where the original files go (OUT/files)")
     args = parser.parse_args(argv)
-    for name in args.names or FILES:
+    for name in args.names or (name for name in FILES if name != "wordnet"):
         if name not in FILES:
             parser.error(f"{name}: one of {', '.join(FILES)}")
         print(*build(name, args.out, args.files or args.out / "files"), flush=True)

@@ -32,7 +32,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def builder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_wordnet", ROOT / "scripts/build_wordnet.py")
+    spec = importlib.util.spec_from_file_location("build_datasets", ROOT / "scripts/build_datasets.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -61,12 +61,12 @@ def test_word_counts_are_hexadecimal(builder: ModuleType) -> None:
 
 
 def test_names_tell_the_sense(builder: ModuleType, dictionary: Path) -> None:
-    names = builder.build(dictionary, min_definitions=1)["node_names"].tolist()
+    names = builder.wordnet(dictionary / "data.noun", min_definitions=1)["node_names"].tolist()
     assert names == ["dog.noun.02", "animal.noun.01", "dog.noun.01", "dog.verb.01", "doggy.adj.01", "A.D..adv.01"]
 
 
 def test_pointers_become_edges_once_and_across_parts_of_speech(builder: ModuleType, dictionary: Path) -> None:
-    edges = builder.build(dictionary, min_definitions=1)["edge_index"]
+    edges = builder.wordnet(dictionary / "data.noun", min_definitions=1)["edge_index"]
     assert edges.T.tolist() == [[0, 1], [0, 3], [1, 2], [1, 4]]
 
 
@@ -79,14 +79,17 @@ def test_definitions_lose_examples_stop_words_and_own_words(builder: ModuleType,
 
 
 def test_the_vocabulary_is_cut_by_frequency_in_a_fixed_order(builder: ModuleType, dictionary: Path) -> None:
-    arrays = builder.build(dictionary, min_definitions=2)
+    arrays = builder.wordnet(dictionary / "data.noun", min_definitions=2)
     assert arrays["feature_names"].tolist() == ["wild", "dog", "living"]
-    assert builder.build(dictionary, min_definitions=1, max_words=2)["feature_names"].tolist() == ["wild", "dog"]
+    assert builder.wordnet(dictionary / "data.noun", min_definitions=1, max_words=2)["feature_names"].tolist() == [
+        "wild",
+        "dog",
+    ]
 
 
 def test_the_result_is_a_graph_and_the_same_bytes_again(builder: ModuleType, dictionary: Path) -> None:
     for name in ("a.npz", "b.npz"):
-        write_npz(dictionary / name, builder.build(dictionary, min_definitions=1))
+        write_npz(dictionary / name, builder.wordnet(dictionary / "data.noun", min_definitions=1))
     assert (dictionary / "a.npz").read_bytes() == (dictionary / "b.npz").read_bytes()
     graph = Graph.from_npz(dictionary / "a.npz")
     assert graph.y.tolist() == [5, 5, 5, 38, 0, 2]
@@ -102,7 +105,7 @@ def test_the_bundled_file_is_what_the_dictionary_gives(builder: ModuleType, tmp_
     folder = Path(os.environ.get("FEWNODE_WORDNET_DICT", "/usr/share/wordnet"))
     if not (folder / "data.noun").exists():
         pytest.skip("no dictionary: set FEWNODE_WORDNET_DICT to the folder with data.noun")
-    write_npz(tmp_path / "wordnet.npz", builder.build(folder))
+    builder.main([str(tmp_path), "wordnet", "--files", str(folder)])
     built, bundled = read_npz(tmp_path / "wordnet.npz"), read_npz(BUNDLED)
     assert all(np.array_equal(built[key], bundled[key]) for key in built | bundled)
     assert (tmp_path / "wordnet.npz").read_bytes() == BUNDLED.read_bytes()
