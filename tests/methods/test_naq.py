@@ -29,25 +29,13 @@ def test_nearest_by_features_is_brute_force(monkeypatch, sparse, cells):
     agree(values, ids, naq.cosines(graph.x.to_dense()), nodes)
 
 
-@pytest.mark.parametrize("cells", [1, 10**6])
-def test_nearest_by_diffusion_is_the_dense_walk(monkeypatch, cells):
-    monkeypatch.setattr(nearest, "CELLS", cells)
+def test_episodes_are_supports_and_their_like():
     graph = gcn.small_graph()
-    nodes = torch.tensor([5, 0, 1, 2, 39, 17])
-    ids, values = nearest.nearest_by_diffusion(graph, nodes, 7, restart=0.2, steps=9, least=0.0)
-    agree(values, ids, naq.walk_shares(graph, 0.2, 9), nodes)
-    _, rough = nearest.nearest_by_diffusion(graph, nodes, 7, restart=0.2, steps=9)
-    torch.testing.assert_close(rough, values, atol=5e-3, rtol=0)
-
-
-@pytest.mark.parametrize(("by", "left_out"), [("features", {1, 2}), ("diffusion", {0, 2})])
-def test_episodes_are_supports_and_their_like(by, left_out):
-    graph = gcn.small_graph()
-    model = NaQ(12, nearest=by, neighbours=4)
+    model = NaQ(12, neighbours=4)
     anchors, queries = model.neighbourhoods(graph)
-    table = naq.cosines(graph.x.to_dense()) if by == "features" else naq.walk_shares(graph, 0.1, 12)
+    table = naq.cosines(graph.x.to_dense())
     alone = [v for v in range(40) if not any(table[v, other] > 0 for other in range(40) if other != v)]
-    assert left_out <= set(alone) and set(anchors.tolist()) == set(range(40)) - set(alone)
+    assert {1, 2} <= set(alone) and set(anchors.tolist()) == set(range(40)) - set(alone)
     assert (table[anchors[:, None], queries] > 0).all() and (queries != anchors[:, None]).all()
     episodes = model.episodes(graph, 6, 5)
     assert episodes.support.shape == (6, 5) and episodes.query.shape == (6, 20)
@@ -59,17 +47,17 @@ def test_episodes_are_supports_and_their_like(by, left_out):
 
 
 def test_a_support_with_few_of_its_like_sees_them_again():
-    edges = torch.tensor([[0, 1], [1, 2]])
-    graph = Graph.from_edges(edges, torch.eye(5), torch.arange(5), num_nodes=5)
-    anchors, queries = NaQ(5, nearest="diffusion", neighbours=4).neighbourhoods(graph)
+    x = torch.tensor([[1.0, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    graph = Graph.from_edges(torch.tensor([[0], [4]]), x, torch.arange(5), num_nodes=5)
+    anchors, queries = NaQ(4, neighbours=4).neighbourhoods(graph)
     assert sorted(anchors.tolist()) == [0, 1, 2]
     assert sorted(queries[anchors.tolist().index(1)].tolist()) == [0, 0, 2, 2]
 
 
 def test_a_graph_where_nothing_is_alike_is_refused():
     graph = Graph.from_edges(torch.empty(2, 0, dtype=torch.long), torch.eye(4), torch.arange(4))
-    with pytest.raises(InputError, match="diffusion"):
-        NaQ(4, nearest="diffusion").prepare(graph)
+    with pytest.raises(InputError, match="no nodes with features in common"):
+        NaQ(4).prepare(graph)
 
 
 def test_labels_change_nothing():

@@ -181,89 +181,75 @@ class TensorBoardLog:
             self.writer.flush()  # a check is what should survive a kill
 
 
-FILE = "training.safetensors"
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a training was, and which training it was."""
+class Progress(msgspec.Struct):
+    """How far a training is, and which training it is."""
 
     format: Literal[4]
     identity: dict[str, Any]
-    step: Count
-    waited: Count
-    best: Share | None
-    curve: list[tuple[Count, Share]]
+    step: Count = 0
+    waited: Count = 0
+    best: Share | None = None
+    curve: list[tuple[Count, Share]] = []
 
 
 class TrainingState:
     """Weights, optimiser, the best weights so far and how long since; written at every check if there is a folder."""
 
     def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
-        self.model = model
-        self.optimizer = optimizer(model, settings)
-        self.step = 0
-        self.waited = 0
-        self.best: float | None = None
+        self.model, self.optimizer = model, optimizer(model, settings)
+        self.now = Progress(4, json.loads(json.dumps(model.card.identity())))
         self.best_weights: dict[str, Tensor] = {}
-        self.curve: list[tuple[int, float]] = []
-        self.identity = model.card.identity()
-        self.file = None if folder is None else Path(folder) / FILE
+        self.file = None if folder is None else Path(folder) / "training.safetensors"
         if self.file is not None and self.file.parent.is_dir() and is_first():
             sweep(self.file)
         if self.file is not None and self.file.exists():
-            self._read(self.file)
+            with reading(self.file, "delete it to start anew"):
+                self._read(self.file)
 
     def check(self, accuracy: float | None) -> None:
         """Take note of a validation accuracy (None: there is nothing to select on) and write the state."""
+        now = self.now
         if accuracy is not None:
-            self.curve.append((self.step, accuracy))
-        if accuracy is None or self.best is None or accuracy > self.best:
-            self.best, self.waited = accuracy, 0
+            now.curve.append((now.step, accuracy))
+        if accuracy is None or now.best is None or accuracy > now.best:
+            now.best, now.waited = accuracy, 0
             self.best_weights = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
         else:
-            self.waited += 1
+            now.waited += 1
         if self.file is not None and is_first():
-            self._write(self.file)
+            with atomic_write(self.file) as out:
+                out.write(self._packed())
 
-    def _write(self, file: Path) -> None:
+    def _packed(self) -> bytes:
+        """All of it in safetensors' format. It has its own hash, no manifest: it is one file, replaced in one step."""
         parts = {"weights": self.model.state_dict(), "best": self.best_weights}
         parts |= {f"optimizer/{number}": moments for number, moments in self.optimizer.state_dict()["state"].items()}
         values = ((f"{part}/{key}", value) for part, entries in parts.items() for key, value in entries.items())
         tensors = {key: torch.as_tensor(value).detach().cpu().contiguous() for key, value in values}
-        progress = Progress(4, self.identity, self.step, self.waited, self.best, self.curve)
-        tensors["progress"] = torch.frombuffer(bytearray(msgspec.json.encode(progress)), dtype=torch.uint8)
-        with atomic_write(file) as out:
-            out.write(to_bytes(tensors, {"sha256": _digest(tensors)}))
+        tensors["progress"] = torch.frombuffer(bytearray(msgspec.json.encode(self.now)), dtype=torch.uint8)
+        return to_bytes(tensors, {"sha256": hashlib.sha256(to_bytes(tensors)).hexdigest()})
 
     def _read(self, file: Path) -> None:
-        with reading(file, "delete it to start anew"):
-            with safe_open(readable(file), "pt") as stored:
-                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
-                # Its own hash, not a manifest's: a state is replaced at every check, and one file in one step.
-                if (stored.metadata() or {}).get("sha256") != _digest(tensors):
-                    raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written")
-            progress = parse_json(tensors.pop("progress").numpy().tobytes(), Progress, "its progress")
-            for key, value in json.loads(json.dumps(self.identity)).items():
-                if progress.identity.get(key) != value:
-                    raise InputError(
-                        f"{file} belongs to another training: its {key} is {progress.identity.get(key)!r}, this one's "
-                        f"is {value!r}. Use another folder, or delete it to start anew"
-                    )
-            check_finite(tensors)
-            self.step, self.waited, self.best = progress.step, progress.waited, progress.best
-            self.curve = progress.curve
-            parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
-            for path, value in tensors.items():
-                part, _, key = path.rpartition("/")
-                parts[part][key] = value
-            _restore(self.model, parts.pop("weights"))
-            self.best_weights = parts.pop("best")
-            moments = {int(part.partition("/")[2]): entries for part, entries in parts.items()}
-            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-
-
-def _digest(tensors: dict[str, Tensor]) -> str:
-    return hashlib.sha256(to_bytes(tensors)).hexdigest()
+        with safe_open(readable(file), "pt") as stored:
+            tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
+            if (stored.metadata() or {}).get("sha256") != hashlib.sha256(to_bytes(tensors)).hexdigest():
+                raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written")
+        found = parse_json(tensors.pop("progress").numpy().tobytes(), Progress, "its progress")
+        for key, value in self.now.identity.items():
+            if found.identity.get(key) != value:
+                raise InputError(
+                    f"{file} belongs to another training: its {key} is {found.identity.get(key)!r}, this one's "
+                    f"is {value!r}. Use another folder, or delete it to start anew"
+                )
+        check_finite(tensors)
+        parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
+        for path, value in tensors.items():
+            part, _, key = path.rpartition("/")
+            parts[part][key] = value
+        _restore(self.model, parts.pop("weights"))
+        self.now, self.best_weights = found, parts.pop("best")
+        moments = {int(part.partition("/")[2]): entries for part, entries in parts.items()}
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
 
 
 @torch.no_grad()
@@ -378,40 +364,40 @@ def _train(
 ) -> None:
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does. Without a callback a person at a terminal sees a bar."""
-    started, first, notes = time.perf_counter(), state.step, [*model.card.notes, *episodes.notes]
-    per_step = settings.tasks_per_step
+    now, started, notes = state.now, time.perf_counter(), [*model.card.notes, *episodes.notes]
+    first, per_step = now.step, settings.tasks_per_step
     try:
         with shown("auto" if callback is None and is_first() else None) as tell:
-            if not state.curve:  # what training has to beat is where it starts
+            if not now.curve:  # what training has to beat is where it starts
                 state.check(episodes.validate(model))
-            while state.step < settings.steps and state.waited < settings.patience:
-                number = state.step // settings.check_every
-                steps = min(settings.check_every, settings.steps - state.step)
+            while now.step < settings.steps and now.waited < settings.patience:
+                number = now.step // settings.check_every
+                steps = min(settings.check_every, settings.steps - now.step)
                 tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
                 # dropout and what else is drawn
                 torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
                 model.train()
                 for at in range(0, len(tasks), per_step):
                     loss, accuracy = _step(model, view, tasks[at : at + per_step], state.optimizer, settings.clip), None
-                    state.step += 1
+                    now.step += 1
                     if at + per_step == len(tasks):
                         accuracy = episodes.validate(model)
                         state.check(accuracy)
-                    best = "" if state.best is None else f", validation {100 * state.best:.1f} %"
-                    tell(f"training, loss {loss:.3f}{best}", state.step / settings.steps)
+                    best = "" if now.best is None else f", validation {100 * now.best:.1f} %"
+                    tell(f"training, loss {loss:.3f}{best}", now.step / settings.steps)
                     if callback is not None:
-                        speed = (state.step - first) / (time.perf_counter() - started)
-                        callback(TrainingProgress(state.step, settings.steps, loss, accuracy, state.best, speed))
+                        speed = (now.step - first) / (time.perf_counter() - started)
+                        callback(TrainingProgress(now.step, settings.steps, loss, accuracy, now.best, speed))
     except KeyboardInterrupt:
-        notes.append(f"interrupted at step {state.step} of {settings.steps}; the best weights so far are kept")
+        notes.append(f"interrupted at step {now.step} of {settings.steps}; the best weights so far are kept")
     if state.best_weights:
         _restore(model, state.best_weights)
     model.card = replace(
         model.card,
         notes=tuple(notes),
-        curve=tuple(state.curve),
-        best=state.best,
-        stopped_at=state.step,
+        curve=tuple(now.curve),
+        best=now.best,
+        stopped_at=now.step,
         training_seconds=round(time.perf_counter() - started, 3),
     )
 
