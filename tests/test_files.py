@@ -29,7 +29,6 @@ from fewnode.files import (
     readable,
     unguarded,
     whole_folder,
-    work_folder,
     write_tensors,
 )
 
@@ -192,33 +191,6 @@ def test_a_replaced_folder_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_pa
     (tmp_path / "model").chmod(0o700)
     write(tmp_path / "model", "new")
     assert content(tmp_path / "model") == "new" and (tmp_path / "model").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_work_folder_is_ours_by_its_mark(tmp_path):
-    work = tmp_path / "model.training"
-    assert not work_folder(work) and work_folder(work)
-    (work / files.MARK).unlink()  # as a kill before the mark leaves it
-    assert work_folder(work) and (work / files.MARK).exists()
-
-
-@pytest.mark.parametrize("case", ["no mark", "a file", "a link", "a link inside", "a pipe inside"])
-def test_a_work_folder_that_is_not_ours_is_refused_and_left_alone(tmp_path, case):
-    work, other = tmp_path / "model.training", tmp_path / "other"
-    work_folder(other)
-    (other / "thesis.txt").write_text("mine")
-    if case == "no mark":
-        work.mkdir()
-        (work / "thesis.txt").write_text("mine")
-    elif case == "a file":
-        work.write_text("mine")
-    elif case == "a link":
-        work.symlink_to(other)
-    else:
-        work_folder(work)
-        (work / "y.npy").symlink_to(other / "thesis.txt") if case == "a link inside" else os.mkfifo(work / "y.npy")
-    with pytest.raises(InputError, match=r"model\.training is in the way: .* Rename it"):
-        work_folder(work)
-    assert work.exists() and (other / "thesis.txt").read_text() == "mine"
 
 
 def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(tmp_path):
@@ -394,15 +366,3 @@ def test_a_full_disk_is_told_with_the_file_and_the_bytes_whichever_library_met_i
         raise RuntimeError("I/O error: No space left on device (os error 28)")  # safetensors' error is none of Python's
     assert caught.value.filename == str(tmp_path / "m") and caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
-
-
-def test_work_that_is_being_removed_is_known_as_ours_until_it_is_gone(tmp_path, monkeypatch):
-    work = tmp_path / "w"
-    files.work_folder(work)
-    for name in ("a", "b", "z"):
-        (work / name).write_text("x")
-    (work / "folder").mkdir()
-    seen, remove = [], files._remove
-    monkeypatch.setattr(files, "_remove", lambda path: (seen.append((work / files.MARK).exists()), remove(path)))
-    files.remove_work(work)
-    assert seen == [True] * 5 and not work.exists()

@@ -32,7 +32,7 @@ with suppress(ImportError):
 
 PathLike = str | os.PathLike[str]
 NAME, FORMAT = "manifest.json", 1  # of the manifest of a folder
-OURS, MARK = "fewnode-", ".fewnode"  # in the names of temporary files and folders; in a folder of unfinished work
+OURS = "fewnode-"  # in the names of temporary files and folders
 
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -162,37 +162,6 @@ def _ours(target: Path, ending: str) -> list[Path]:
     """What writers of ``target`` left beside it, by its name. A glob would read the target's name as a pattern."""
     beside = target.parent.iterdir() if target.parent.exists() else ()
     return [path for path in beside if path.name.startswith(f".{target.name}.{OURS}") and path.suffix == ending]
-
-
-def work_folder(path: Path) -> bool:
-    """Whether unfinished work is in the folder ``path``, which is made if it is not there.
-
-    A folder that we did not make, one with a link or a pipe in it, or anything else under that name is refused: work
-    folders are emptied and removed, others never.
-    """
-    with suppress(FileExistsError):
-        path.mkdir(parents=True)
-        (path / MARK).touch()
-        return False
-    odd = not path.is_dir() or any(
-        part.is_symlink() or (part.exists() and not (part.is_file() or part.is_dir()))
-        for part in (path, *path.rglob("*"))
-    )
-    if odd or (any(path.iterdir()) and not (path / MARK).exists()):  # an empty one: killed before it was marked
-        raise InputError(
-            f"{path} is in the way: fewnode keeps unfinished work under that name, but did not make what is there, and "
-            "leaves it as it is. Rename it, or choose another place for the result"
-        )
-    (path / MARK).touch()
-    return True
-
-
-def remove_work(path: Path) -> None:
-    """Remove a folder of unfinished work. Its mark goes last: killed half-way, the folder is still known as ours."""
-    for part in path.iterdir():
-        if part.name != MARK:
-            _remove(part)
-    _remove(path)
 
 
 def _umask() -> int:
@@ -480,7 +449,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @classmethod
     def write(cls, folder: Path) -> None:
         """Describe every file that is in the folder now."""
-        files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (NAME, MARK))
+        files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != NAME)
         entries = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}
         write_json(folder / NAME, {"format": FORMAT, "files": entries})
 

@@ -414,12 +414,14 @@ def _labels(
 
 
 def class_numbers(
-    table: Table, name: str, notes: list[str], multi: MultiLabel | None, max_classes: int
+    table: Table, name: str | None, notes: list[str], multi: MultiLabel | None, max_classes: int
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """The class of each cell that has one (an empty cell has none, nor -1 among whole numbers), and their names."""
+    if name is None:
+        return {}, None
     text = table.as_text(name, "labels", option("label"))
-    cells = [cell for (cell,) in table.run(f"select distinct {text} from {table.sql}").fetchall()]
-    label = dict(zip(cells, _single(table, name, cells, multi), strict=True))
+    cells = dict(table.run(f"select {text} x, count(*) from {table.sql} group by x").fetchall())
+    label = dict(zip(cells, _single(table, name, list(cells), multi), strict=True))
     found = set(label.values()) - {"", "nan", "NaN", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>", "?"}
     whole = all(value.removeprefix("-").isdecimal() for value in found)
     if whole:
@@ -428,6 +430,12 @@ def class_numbers(
         raise InputError(
             f"{table.path}, column {name!r}: {len(found):,} different labels in {len(table):,} rows, too many to be "
             f"classes; name another column with {option('label')}, or raise the limit with max_classes={len(found)}"
+        )
+    labelled = sum(count for cell, count in cells.items() if label[cell] in found)
+    if labelled >= 20 and len(found) > labelled / 2:
+        notes.append(
+            f"{table.path.name}, column {name!r}: {len(found):,} different labels of {labelled:,} nodes, though "
+            f"a class has several; if another column holds the classes, name it with {option('label')}"
         )
     classes = sorted(found, key=(lambda value: (int(value), value)) if whole else None)
     notes += [

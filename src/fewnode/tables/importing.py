@@ -1,14 +1,11 @@
-"""A user's tables of any length as a store, with bounded memory: DuckDB keeps them in the work folder of the import. An
-import that was killed continues after the last step it finished."""
+"""A user's tables of any length as a store, with bounded memory: DuckDB keeps them in a folder beside the arrays."""
 
-import json
-import os
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -17,15 +14,14 @@ from numpy.lib import format as npy
 from scipy import sparse as sp
 
 from ..errors import InputError
-from ..files import MARK, Manifest, PathLike, full_disk, lock, remove_work, work_folder, write_json
+from ..files import PathLike, whole_folder
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
-from .encode import Block, encode, fit_encoder
+from .encode import Block, TableEncoder, encode, fit_encoder
 from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array, named
 from .names import option
-from .read import TEXT, Table, connect, is_query, read_columns
+from .read import TEXT, connect, is_query, read_columns
 from .schema import GIVEN
 
-STATE = "import.json"
 UNTYPED = (
     "directions and edge types are not kept, all edges count alike; if the graph fits into memory, give the tables "
     "to fit, which uses those that help"
@@ -48,7 +44,8 @@ def import_tables(
     progress: Progress = lambda what, part: None,
     **columns: Any,
 ) -> Path:
-    """Make the store ``out`` of tables; until it is whole, what is there of it is in a hidden folder beside it.
+    """Make the store ``out`` of tables; until it is whole, what is there of it is in a hidden folder beside it. The
+    next import removes what a killed one left.
 
     Args:
         edges: the edge table: a file or a query.
@@ -65,68 +62,46 @@ def import_tables(
         columns: as in ``read_graph``.
     """
     target, memory = Path(out), default_memory() if memory is None else memory
-    array = None if features is None else Path(features)
-    with _work_folder(target) as work:
-        given = [path for path in (edges, nodes, features) if path is not None]
-        needed = sum(map(_disk, given))
-        steps = _Steps.of(
-            work,
-            repr((given, decimal, multi_label, max_classes, text_encoder, sorted(columns.items()), _stats(given))),
-        )
-        check_disk(work, needed - sum(path.stat().st_size for path in work.rglob("*")))
-        with _database(work, memory) as database:
-            node_table = steps.read("nodes", nodes, database, progress)
+    if target.exists():
+        raise InputError(f"{target} exists already; choose another name or remove it")
+    with whole_folder(target) as work:
+        check_disk(work, sum(_disk(path) for path in (edges, nodes, features) if path is not None))
+        with TemporaryDirectory(dir=work) as scratch, _database(Path(scratch), memory) as database:
+            progress("reading nodes", 0.0)
+            node_table = read_columns(nodes, database, Path(scratch))
             if memory < (least := (600 << 20) + 56 * len(node_table)):
                 raise InputError(
                     f"memory= {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
                     f"{format_bytes(least)} or more"
                 )
-            edge_table = steps.read("edges", edges, database, progress)
-            schema = Schema.of([edge_table], node_table, columns, decimal, separate=array is not None)
-            _check_features(schema, array)
+            progress("reading edges", 0.0)
+            edge_table = read_columns(edges, database, Path(scratch))
+            schema = Schema.of([edge_table], node_table, columns, decimal, separate=features is not None)
+            array = _features(schema, features)
             numbered = schema.number_nodes()
-            how = array, multi_label, max_classes, text_encoder, batch, progress
-            facts = steps.done("arrays", lambda: _write_nodes(work, schema, numbered, *how))
+            notes = [*schema.notes(numbered), *_taken(schema)]
+            label = named(schema.nodes, "label")
+            number, classes = class_numbers(numbered.table, label, notes, multi_label, max_classes)
+            encoder, told = fit_encoder(numbered.table, schema.nodes, text_encoder, batch)
+            facts = _write_nodes(work, schema, numbered, number, encoder, array, batch, progress)
+            facts |= {"class_names": classes, "encoder": asdict(encoder), "columns": schema.columns()}
             schema.check_ends(numbered)
             progress("sorting edges", 0.0)
             (query,) = schema.edges_sql(numbered)
-            database.execute(f"create or replace table ends as select s, t, w from ({query})")
+            database.execute(f"create table ends as select s, t, w from ({query})")
             weighted = named(schema.edges[0][1], "weight") is not None
             facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
-        notes = [*schema.notes(numbered), *_taken(schema), *facts["notes"], *([UNTYPED] if typed else [])]
+        Facts.write(work, facts | {"notes": [*notes, *told, *([UNTYPED] if typed else [])]})
         progress("hashing", 0.0)
-        _clear(work, but=".npy")
-        Facts.write(work, facts | {"notes": notes})
-        Manifest.write(work)
-        work.rename(target)
-        (target / MARK).unlink()
     progress("done", 1.0)
     return target
 
 
 @contextmanager
-def _work_folder(target: Path) -> Iterator[Path]:
-    """The hidden folder in which a store is made, for one program at a time."""
-    if target.exists():
-        raise InputError(f"{target} exists already; choose another name or remove it")
-    work = target.parent / f".{target.name}.part"
-    work_folder(work)
-    with (work / MARK).open("w") as file:
-        if not lock(file.fileno()):
-            raise InputError(f"another program is importing into {target}; wait for it")
-        try:
-            with full_disk(work, target):
-                yield work
-        except (InputError, OSError):  # tables, request or disk must change; what is half-built is of no use then
-            remove_work(work)
-            raise
-
-
-@contextmanager
-def _database(work: Path, memory: int) -> Iterator[Any]:
+def _database(scratch: Path, memory: int) -> Iterator[Any]:
     """The database of an import; that it needs more memory is told as the user's error."""
     try:
-        with connect(work / "tables.duckdb", max(256 << 20, memory - (400 << 20)), work / "spilled") as database:
+        with connect(scratch / "tables", max(256 << 20, memory - (400 << 20)), scratch / "spilled") as database:
             yield database
     except duckdb.OutOfMemoryException as error:
         raise InputError(f"memory= {format_bytes(memory)} is too little ({error}); give more") from error
@@ -143,98 +118,42 @@ def _disk(path: PathLike) -> int:
     return size * (6 if file.suffix.lower() in TEXT else 24)
 
 
-def _stats(paths: Iterable[PathLike]) -> list[tuple[int, int]]:
-    """What tells whether work that was begun is on the same files."""
-    stats = [Path(path).stat() for path in paths if not is_query(path) and Path(path).exists()]
-    return [(one.st_size, one.st_mtime_ns) for one in stats]
-
-
-def _clear(work: Path, but: str | None = None) -> None:
-    """Remove what is in the folder, but its mark and files that end so. What tells of finished steps goes first: killed
-    half-way, the next import begins anew."""
-    (work / STATE).unlink(missing_ok=True)
-    for path in work.iterdir():
-        if path.name != MARK and path.suffix != but:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-@dataclass
-class _Steps:
-    """What each finished step of an import gave, kept in its folder."""
-
-    work: Path
-    state: dict[str, Any]
-
-    @classmethod
-    def of(cls, work: Path, digest: str) -> "_Steps":
-        """What an import of the very same files had finished; anything else there is removed."""
-        state: dict[str, Any] = json.loads((work / STATE).read_bytes()) if (work / STATE).exists() else {}
-        if state.get("tables") != digest:
-            _clear(work)
-            state = {"tables": digest}
-        return cls(work, state)
-
-    def done(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What a step gave when it was finished, now or before the import was killed."""
-        if name not in self.state:
-            self.state[name] = work()
-            write_json(self.work / STATE, self.state)
-        found: dict[str, Any] = self.state[name]
-        return found
-
-    def read(self, name: str, path: Any, database: Any, progress: Progress) -> Table:
-        """A table of the database."""
-
-        def read() -> dict[str, Any]:
-            progress(f"reading {name}", 0.0)
-            table = read_columns(path, database, self.work)
-            _check_end(table)
-            return {key: getattr(table, key) for key in ("columns", "places", "sql", "rows", "notes")}
-
-        return Table(Path("the query") if is_query(path) else Path(path), **self.done(name, read), database=database)
-
-
 def _write_nodes(
     work: Path,
     schema: Schema,
     nodes: Nodes,
-    features: Path | None,
-    multi_label: MultiLabel | None,
-    max_classes: int,
-    text_encoder: str,
+    classes: Mapping[str, int],
+    encoder: TableEncoder,
+    array: Any,
     batch: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write names, labels and features of all nodes."""
-    table, label, files = nodes.table, named(schema.nodes, "label"), GrowingArrays(work)
-    notes, names, width, blocks = list[str](), None, None, dict[str, int]()
-    number, classes = ({}, None) if label is None else class_numbers(table, label, notes, multi_label, max_classes)
-    encoder, told = fit_encoder(table, schema.nodes, text_encoder, batch)
-    texts = {"name": nodes.by} | ({"title": title} if (title := named(schema.nodes, "title")) else {})
-    for what in texts:
-        files.append(f"{what}_ends", np.zeros(1, np.int64))
-    array: Any = None if features is None else load_array(features)
-    if features is not None:
-        check_rows(features, array, table, len(table))
+    """Write names, labels and features of all nodes, ``batch`` rows at a time; what is known of the features."""
+    table, files, names, blocks, width = nodes.table, GrowingArrays(work), None, dict[str, int](), None
+    label, title = (named(schema.nodes, use) for use in ("label", "title"))
+    texts = {"name": nodes.by} | ({"title": title} if title else {})
+    if array is not None:
+        check_rows(array.filename, array, table, len(table))
         batch = min(batch, max(1, (32 << 20) // array.shape[1]))
     for rows in table.batches(batch):
         progress("encoding nodes", rows.start / len(table))
         for what, column in texts.items():
             letters = name_arrays(table.text(column, rows=rows), what)
-            files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"])
+            files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"], first=0)
             files.append(f"{what}_letters", letters[f"{what}_letters"])
-        files.append("y", np.full(rows.stop - rows.start, -1) if label is None else table.codes(label, number, rows))
-        apart = [] if features is None else [Block("vectors", finite_rows(features, array[rows], rows.start), None)]
+        files.append("y", table.codes(label, classes, rows))
+        apart = [] if array is None else [Block("vectors", finite_rows(array.filename, array[rows], rows.start), None)]
         x, names, blocks, _ = encode(table, schema.nodes, encoder, rows, apart)
         if sp.issparse(x):
             width = x.shape[1]
-            files.append_csr(x)
+            files.append("x_indptr", files.rows["x_indices"] + x.indptr[1:].astype(np.int64), first=0)
+            files.append("x_indices", x.indices.astype(np.int64))
+            files.append("x_values", x.data.astype(np.float32))
         elif x is not None:
             files.append("features", x)
     files.close()
     write_name_index(work)
-    found = {"class_names": classes, "feature_names": names, "width": width, "blocks": blocks, "notes": notes + told}
-    return found | {"encoder": asdict(encoder), "columns": schema.columns()}
+    return {"feature_names": names, "width": width, "blocks": blocks}
 
 
 def write_arcs(
@@ -245,7 +164,7 @@ def write_arcs(
     run, indices = database.execute, np.int32 if n < 2**31 else np.int64
     (loops,) = run("select count(*) from ends where s = t").fetchone()
     summed = "select s, t, count(*) n, fsum(w)::float w from ends where s <> t group by s, t"
-    run(f"create or replace table edges as {summed}; drop table ends")
+    run(f"create table edges as {summed}; drop table ends")
     (repeated,) = run("select coalesce(sum(n) - count(*), 0)::bigint from edges").fetchone()
     both = "(select t i, s j, w from edges union all select s, t, w from edges)"
     mirrored = "select 1 from edges a left join edges b on a.s = b.t and a.t = b.s where b.w is distinct from a.w"
@@ -253,7 +172,7 @@ def write_arcs(
     if weighted:  # those of both ways are added, unless every edge is there both ways with the same weight
         added = run(mirrored).fetchone() is not None
         arcs = f"select i, j, fsum(w)::float w from {both} group by i, j" if added else "select t i, s j, w from edges"
-    run(f"create or replace table arcs as {arcs} order by i, j")
+    run(f"create table arcs as {arcs} order by i, j")
     (total,) = run("select count(*) from arcs").fetchone()
     counts, files, step = np.zeros(n, np.int64), GrowingArrays(folder), 1 << 22
     for at in range(0, max(total, 1), step):
@@ -271,23 +190,9 @@ def write_arcs(
     return {"self_loops": loops, "duplicates": repeated}
 
 
-def _check_end(table: Table) -> None:
-    """Refuse a text that ends within its last row: an id that was cut off may well be that of another node."""
-    if table.path.suffix.lower() not in TEXT or not len(table):
-        return
-    with table.path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read() in (b"\n", b"\r", b"\0"):
-            return
-    raise InputError(
-        f"{table.place(len(table) - 1)}: the file ends without a line break, so the row may be truncated. Complete it, "
-        "or end it with a line break"
-    )
-
-
-def _check_features(schema: Schema, features: Path | None) -> None:
-    """Refuse columns of vectors, and columns that are used beside features in a file of their own."""
-    if features is not None and features.suffix.lower() != ".npy":
+def _features(schema: Schema, features: PathLike | None) -> Any:
+    """The array of features, if there is one. Columns of vectors are refused, and columns that are used beside it."""
+    if features is not None and Path(features).suffix.lower() != ".npy":
         raise InputError(
             f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"
         )
@@ -303,6 +208,7 @@ def _check_features(schema: Schema, features: Path | None) -> None:
                 f"{where}: a store has the columns of nodes or features= {features}, not both; name no columns to be "
                 "used, or do without features="
             )
+    return None if features is None else load_array(Path(features))
 
 
 def _taken(schema: Schema) -> list[str]:
@@ -326,21 +232,15 @@ class GrowingArrays:
         self.folder, self.rows = folder, Counter[str]()
         self.files: dict[str, tuple[Any, np.dtype[Any], tuple[int, ...]]] = {}
 
-    def append(self, name: str, values: np.ndarray) -> None:
+    def append(self, name: str, values: np.ndarray, first: int | None = None) -> None:
+        """Add rows; a new array begins with the value ``first``, if it is given."""
         if name not in self.files:
             self.files[name] = (self.folder / f"{name}.npy").open("wb"), values.dtype, values.shape[1:]
             self.files[name][0].write(bytes(128))  # the header of an array of any length is so long
+            values = values if first is None else np.concatenate([[first], values])
         file, dtype, _ = self.files[name]
         np.ascontiguousarray(values, dtype).tofile(file)
         self.rows[name] += len(values)
-
-    def append_csr(self, x: Any) -> None:
-        """Rows of a sparse matrix."""
-        if "x_indptr" not in self.files:
-            self.append("x_indptr", np.zeros(1, np.int64))
-        self.append("x_indptr", self.rows["x_indices"] + x.indptr[1:].astype(np.int64))
-        self.append("x_indices", x.indices.astype(np.int64))
-        self.append("x_values", x.data.astype(np.float32))
 
     def close(self) -> None:
         for name, (file, dtype, width) in self.files.items():

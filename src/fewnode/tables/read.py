@@ -196,9 +196,10 @@ class Table:
         cells = self.fetch(f"coalesce({column}, [])").tolist()
         return np.stack([np.ma.filled(cell, np.nan) if len(cell) else gap for cell in cells]).astype(np.float32)
 
-    def codes(self, name: str, numbers: Mapping[str, int], rows: slice | None = None) -> np.ndarray:
-        """The number of each cell's text, -1 where it has none."""
-        return np.array([numbers.get(cell, -1) for cell in self.text(name, rows=rows)], dtype=np.int64)
+    def codes(self, name: str | None, numbers: Mapping[str, int], rows: slice | None = None) -> np.ndarray:
+        """The number of each cell's text, -1 where it has none, or there is no such column."""
+        found = [""] * len(range(self.rows)[rows or slice(None)]) if name is None else self.text(name, rows=rows)
+        return np.array([numbers.get(cell, -1) for cell in found], dtype=np.int64)
 
     def sample(self, name: str, size: int = 2000) -> list[str]:
         """Distinct values of about ``size`` rows, spread over the table."""
