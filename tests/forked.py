@@ -5,11 +5,8 @@ A copy has none of the threads of the original, and waits for ever if it counts 
 
 import multiprocessing
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
@@ -38,16 +35,3 @@ def ended(work: Callable[..., Any], *args: Any) -> int:
         process.kill()
         raise TimeoutError(f"{work.__name__} has not ended after {LONGEST} s")
     return process.exitcode
-
-
-def run_code(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-    """``subprocess.run`` for ``[python, "-c", code, *arguments]``, of which standard error is kept."""
-    with tempfile.TemporaryFile("w+") as said:
-        code = ended(_run_code, command[2], command[3:], said)
-        said.seek(0)
-        return subprocess.CompletedProcess(command, code, "", said.read())
-
-
-def _run_code(code: str, arguments: list[str], said: TextIO) -> None:
-    sys.argv, sys.stderr = ["-c", *arguments], said
-    exec(code, {})

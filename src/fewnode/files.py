@@ -12,7 +12,6 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -471,40 +470,29 @@ class Manifest(msgspec.Struct, frozen=True):
     def __contains__(self, name: str) -> bool:
         return name in self.files
 
-    @contextmanager
-    def checking(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Iterator[Path]:
-        """The file of that name, hashed in a second thread while the caller reads it.
-
-        A file that differs is refused by name, whatever the caller made of it; other errors while reading are, too.
-        """
+    def check(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Path:
+        """The file of that name; refused if it is not as it was written."""
         path = folder / name
         if name not in self.files or not path.exists():
             why = "is gone" if name in self.files else f"is not among the files of {folder / NAME}"
             raise InputError(f"{path} {why}; {remedy}")
-        readable(path)
-        with ThreadPoolExecutor(1) as thread, reading(path, remedy):
-            found = thread.submit(self._differs, path)
-            try:
-                yield path
-            finally:
-                if differs := found.result():
-                    raise InputError(f"{path} is damaged: {differs}. Restore it from a copy, or {remedy}")
+        entry, size = self.files[name], readable(path).stat().st_size
+        differs = f"it has {size:,} bytes, {entry.bytes:,} were written" if size != entry.bytes else ""
+        if differs or sha256(path) != entry.sha256:
+            differs = differs or "its SHA-256 is not the one that was written"
+            raise InputError(f"{path} is damaged: {differs}. Restore it from a copy, or {remedy}")
+        return path
 
-    def check(self, folder: Path, name: str, remedy: str) -> None:
-        """Refuse a file that is not as it was written."""
-        with self.checking(folder, name, remedy):
-            pass
+    @contextmanager
+    def checking(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Iterator[Path]:
+        """The same while the caller reads it: what goes wrong then names the file, too."""
+        path = self.check(folder, name, remedy)
+        with reading(path, remedy):
+            yield path
 
     def read_bytes(self, folder: Path, name: str) -> bytes:
         """The content of a file, as it was written."""
-        with self.checking(folder, name) as path:
-            return path.read_bytes()
-
-    def _differs(self, path: Path) -> str:
-        entry, size = self.files[path.name], path.stat().st_size
-        if size != entry.bytes:
-            return f"it has {size:,} bytes, {entry.bytes:,} were written"
-        return "" if sha256(path) == entry.sha256 else "its SHA-256 is not the one that was written"
+        return self.check(folder, name).read_bytes()
 
 
 # --- Cells of a CSV file that a spreadsheet shows and never runs.

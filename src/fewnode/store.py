@@ -279,7 +279,7 @@ class Store:
     """The arrays of a store by name, mapped; what is not as it was written is refused."""
 
     def __init__(self, path: PathLike, manifest: Manifest | None = None) -> None:
-        self.folder = Path(absolute(path))
+        self.folder = Path(path).absolute()
         if not (self.folder / STORE).exists():
             there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
             raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
@@ -302,11 +302,6 @@ class Store:
         files = {name: entry.sha256 for name, entry in self.manifest.files.items()}
         files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", "title_", STORE))}
         return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
-
-
-def absolute(path: PathLike) -> str:
-    """A path as it is found from anywhere; of ``file://``, too."""
-    return str(Path(str(path).removeprefix("file://")).absolute())
 
 
 def is_store(path: PathLike | None) -> bool:

@@ -33,7 +33,7 @@ def write_gpn(folder: Path) -> None:
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_mat: None) -> Entry:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     """The only entry of the catalog; its files lie in ``data/raw/gpn_format`` and their addresses lead nowhere."""
     folder = tmp_path / "data" / "raw" / "gpn_format"
     write_gpn(folder)
@@ -312,6 +312,6 @@ def test_real_gpn_files_where_they_are_at_hand() -> None:
                 download.check(file, path)
     table = readers._table(found[0], found[0].open("rb"), np.int64, "\t")
     assert Graph.from_edges(table.T).num_edges == catalog.entry("amazon_clothing").counts.edges
-    index, label, words = readers._mat(found[1])
-    assert len(index) == 9_360 and words.shape == (9_360, 9_034)
-    assert tuple(np.unique(label).tolist()) == catalog.entry("amazon_clothing").split.novel
+    graph = Graph.from_edges(**readers.gpn(found))
+    assert int((graph.y >= 0).sum()) == 9_360 and graph.num_features == 9_034
+    assert tuple(graph.y[graph.y >= 0].unique().tolist()) == catalog.entry("amazon_clothing").split.novel

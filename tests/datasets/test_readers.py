@@ -14,18 +14,17 @@ from fewnode.errors import InputError
 from fewnode.files import write_npz
 from fewnode.graph import Graph
 
-pytestmark = pytest.mark.usefixtures("quick_mat")
 # Six nodes; 5 is in neither .mat file, 4 has no edge. Labels of the test file are other ones.
 PAIRS = np.array([[0, 1], [1, 0], [1, 2], [2, 1], [3, 5], [5, 3]])
 WORDS = sp.csc_matrix(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0], [0, 0, 5]], dtype=float))
 
 
-def write_gpn(folder: Path, **changes: object) -> list[Path]:
+def write_gpn(folder: Path) -> list[Path]:
     paths = [folder / f"toy{end}" for end in ("_network", "_train.mat", "_test.mat")]
     np.savetxt(paths[0], PAIRS, fmt="%d", delimiter="\t")
     train = {"Index": np.array([[2, 0, 1]]), "Label": np.array([[7.0], [3.0], [3.0]]), "Attributes": WORDS[[2, 0, 1]]}
     test = {"Index": np.array([[3, 4]]), "Label": np.array([[1.0], [1.0]]), "Attributes": WORDS[[3, 4]]}
-    io.savemat(paths[1], {key: value for key, value in (train | changes).items() if value is not None})
+    io.savemat(paths[1], train)
     io.savemat(paths[2], test)
     return paths
 
@@ -35,37 +34,6 @@ def test_gpn_puts_labels_and_words_on_their_nodes(tmp_path: Path) -> None:
     assert graph.y.tolist() == [3, 3, 7, 1, 1, -1]
     assert np.array_equal(graph.features_scipy().toarray()[:5], WORDS.toarray())  # type: ignore[union-attr]
     assert graph.num_edges == 3 and graph.num_nodes == 6
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"Label": None}, "has no Label"),
-        ({"Index": np.array([[2, 0, 3]])}, "node 3 stands 2 times"),
-        ({"Index": np.array([[2, 0]])}, "Index 2, Label 3"),
-        ({"Label": np.array([[7.5], [3.0], [3.0]])}, r"Label\[0\] is 7.5"),
-        ({"Label": np.array([[7.0], [np.nan], [3.0]])}, r"Label\[1\] is nan"),
-    ],
-)
-def test_gpn_names_what_is_wrong(tmp_path: Path, changes: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        readers.gpn(write_gpn(tmp_path, **changes))
-
-
-@pytest.mark.parametrize("content", ["0\t1\n1\tx\n", "0\t1\n2\n", "0\t1\t2\n", "0,1\n"])
-def test_gpn_refuses_a_damaged_network(tmp_path: Path, content: str) -> None:
-    paths = write_gpn(tmp_path)
-    paths[0].write_text(content)
-    with pytest.raises(InputError, match="toy_network"):
-        readers.gpn(paths)
-
-
-@pytest.mark.parametrize("content", [b"", b"MATLAB 5.0 MAT-file", b"x" * 300])
-def test_gpn_refuses_a_damaged_mat_file(tmp_path: Path, content: bytes) -> None:
-    paths = write_gpn(tmp_path)
-    paths[1].write_bytes(content)
-    with pytest.raises(InputError, match=r"toy_train\.mat"):
-        readers.gpn(paths)
 
 
 def benchmark_arrays() -> dict[str, np.ndarray]:

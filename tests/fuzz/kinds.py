@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import io as scipy_io
 from scipy import sparse as sp
 
 import own_graph
@@ -299,19 +298,6 @@ def read_tables(ending: str) -> Callable[[Path], Any]:
     return read
 
 
-def make_gpn(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "toy_network").write_text("".join(f"{a}\t{(a + 1) % 12}\n" for a in range(12)))
-    for name, index in (("train", np.arange(6)), ("test", np.arange(6, 12))):
-        words = sp.csc_matrix(np.eye(6, 7))
-        parts = {"Index": index[:, None], "Label": index[:, None] % 4, "Attributes": words}
-        scipy_io.savemat(folder / f"toy_{name}.mat", parts, do_compression=name == "train")
-
-
-def read_gpn(folder: Path) -> Any:
-    _graph("gpn", sorted(folder.iterdir()))
-
-
 def make_ogb(folder: Path) -> None:
     folder.mkdir()
     tables = {"edge": "0,1\n1,2\n2,0\n", "node-feat": "0.5,1\n0,2\n1,1\n", "node-label": "0\n1\n0\n"}
@@ -345,6 +331,5 @@ KINDS = {
     "json lines": Kind(make_more_tables, read_tables("jsonl"), tuple(f"{name}.jsonl" for name in TABLES)),
     "excel": Kind(make_more_tables, read_tables("xlsx"), tuple(f"{name}.xlsx" for name in TABLES)),
     "graphml": Kind(make_graphml, read_graphml, ("g.graphml",)),
-    "gpn": Kind(make_gpn, read_gpn, ("toy_network", "toy_train.mat", "toy_test.mat")),
     "ogb": Kind(make_ogb, read_ogb, ("toy.zip",)),
 }

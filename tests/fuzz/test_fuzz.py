@@ -15,8 +15,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forked
-from fewnode.datasets import mat
 from fewnode.errors import InputError
 from fewnode.tables import Table
 from fuzz.damage import ODD, damaged
@@ -25,7 +23,7 @@ from fuzz.kinds import KINDS, Kind
 CASES = int(os.environ.get("FEWNODE_FUZZ_CASES", "500"))
 NEW = "FEWNODE_FUZZ_CASES" in os.environ  # a long run tries new cases
 SECONDS, BYTES = 20, 2 << 30  # of a case
-SHARE = {"own model": 2.0, "training state": 0.5, "csv": 0.5, "gpn": 0.25}  # the last has a process for each file
+SHARE = {"own model": 2.0, "training state": 0.5, "csv": 0.5}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +61,6 @@ def outcome(kind: Kind, folder: Path, files: list[str]) -> object:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_damage_is_refused_by_name_or_harmless(name, tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(mat.subprocess, "run", forked.run_code)  # no Python started anew for each file
     kind, home = KINDS[name], tmp_path_factory.mktemp("whole")
     whole, folder = home / "whole", home / "case"
     kind.make(whole)

@@ -714,7 +714,7 @@ def test_a_table_of_some_of_the_nodes_still_tells_the_ends(tmp_path):
     edges = "port,needs,how\n" + "".join(f"n{i},m{i},{'lib' if i % 2 else 'run'}\n" for i in range(300))
     nodes = "name,label\n" + "".join(f"n{i},{i % 3}\n" for i in range(300))
     found = io.read_graph(**prepared(tmp_path, {"e.csv": edges, "n.csv": nodes}, {}))
-    assert found.columns["target_column"] == "needs" and found.arguments["num_nodes"] == 600
+    assert found.columns["target_column"] == "needs" and len(found.arguments["node_names"]) == 600
     assert "300 nodes that only the edges name" in found.notes[0]
 
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from ..files import PathLike, convert, unguarded
 from ..graph import Graph
 from ..graph.arrays import CacheKey, hash_ranks
 from ..graph.stored import open_store
-from ..store import Store, StoredNames, absolute, is_store
+from ..store import Store, StoredNames, is_store
 from ..tables.cells import MISSING
-from ..tables.read import close_name, column_of, is_frame, is_query, is_series, read_columns, table_of
+from ..tables.read import close_name, column_of, is_frame, is_series, read_columns
 from ..tables.schema import pair_roles
 from ..tasks import ClassSplit
 from .predictions import UNKNOWN
@@ -122,12 +123,10 @@ class TableSource:
 
 
 def _table(given: Any, what: str) -> Any:
-    """A DataFrame as a table; absolute paths of files."""
-    if given is None or is_frame(given):
-        return given if given is None else table_of(given, what)
-    several = [given] if isinstance(given, str | os.PathLike) else given
-    meant = [one for path in several for one in ([path] if "://" in str(path) else tables.several(path))]
-    found = [str(one) if is_query(one) else absolute(one) for one in meant]
+    """A DataFrame as it is; absolute paths of files."""
+    if given is None:
+        return None
+    found = [str(one.absolute()) if isinstance(one, Path) else one for one in tables.several(given, what)]
     return found[0] if len(found) == 1 else found
 
 
@@ -401,7 +400,7 @@ def read_examples(
         raise InputError(
             f"examples are {{class: [nodes]}}, or a table with the columns id and label; not {type(given).__name__}"
         )
-    table = table_of(given, "examples") if is_frame(given) else read_columns(given)
+    table = read_columns(given, name="examples")
 
     def known_share(values: Sequence[str]) -> float:
         nodes = {} if graph is None else name_index(graph, values)

@@ -18,8 +18,8 @@ from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
 from ..tables.encode import encode
-from ..tables.graph_tables import check_given, check_once, class_numbers, edge_types
-from ..tables.read import cells_of, is_frame, table_of
+from ..tables.graph_tables import check_given, check_once, class_numbers, type_sql
+from ..tables.read import cells_of
 from ..tables.schema import known_roles
 from .features import FeatureSchema, arranged
 from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
@@ -306,7 +306,7 @@ def new_nodes_of(
         table = _table(edges, "new_edges")
         ends = [table.text(name, "ends of each edge") for name in given[:2]]
         weights = numbers(table, given[2]) if "weight_column" in columns else None
-        types = edge_types(table, kind, by_file) if kind or by_file else None
+        types = table.fetch(type_sql(table, kind, by_file)).tolist() if kind or by_file else None
         joined = NewEdges(ends[0], ends[1], weights, types, options.get("directed", False), table.place)
     return nodes if isinstance(nodes, Graph) else _read_nodes(source, schema, nodes), joined
 
@@ -346,4 +346,4 @@ def _table(given: Any, what: str) -> tables.Table:
             raise InputError(f"{what} has no rows with columns; name those of the table that the model was fitted on")
         columns = ([row.get(key) for row in given] for key in keys)
         return tables.Table.of(what, {str(key): cells_of(cells) for key, cells in zip(keys, columns, strict=True)})
-    return table_of(given, what) if is_frame(given) else tables.read_columns(given)
+    return tables.read_columns(given, name=what)

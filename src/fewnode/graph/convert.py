@@ -15,7 +15,7 @@ from scipy import sparse as sp
 from .. import tables
 from ..errors import InputError
 from ..files import PathLike, atomic_write, checked_csr, readable
-from ..tables.read import Table, cells_of, is_frame, table_of
+from ..tables.read import Table, cells_of, is_frame
 from .arrays import checked_features, flat, to_numpy, to_scipy
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TAKEN = (
 def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` in whatever holds a graph; ``nodes`` is a table beside one of edges."""
     if is_frame(given) or isinstance(given, str | os.PathLike):
-        return frame_arguments(given, nodes, **options)
+        return tables.graph_tables(given, nodes, **options)
     if nodes is not None:
         raise InputError(f"nodes= belongs to a table of edges; {_type_of(given)} brings its own nodes")
     attributes = {name: options.pop(name) for name in ("label", "weight", "edge_type") if name in options}
@@ -50,17 +50,6 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     else:
         raise InputError(f"{_type_of(given)} is no graph that is known here; give {TAKEN}")
     return found | {name: value for name, value in options.items() if value is not None}
-
-
-def frame_arguments(edges: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
-    """The arguments in tables of edges and nodes, as DataFrames or files."""
-    given = {"edges": edges, "nodes": nodes}
-    for name, table in given.items():
-        if is_frame(table):
-            given[name] = table_of(table, f"the table of {name}")
-        elif not (table is None or isinstance(table, str | os.PathLike)):
-            raise InputError(f"{name} is {_type_of(table)}; give a DataFrame or a file")
-    return tables.graph_tables(**given, **options)
 
 
 def _array_arguments(given: Any) -> dict[str, Any]:

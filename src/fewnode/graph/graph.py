@@ -307,8 +307,8 @@ class Graph:
         )
 
     @classmethod
-    def from_files(cls, edges: PathLike, nodes: PathLike | None = None, **options: Any) -> "Graph":
-        """A graph from a user's own tables (CSV or Parquet); options as in ``tables.graph_tables``."""
+    def from_files(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
+        """A graph from a user's own tables (CSV or Parquet); options as in ``tables.read_graph``."""
         return cls.from_edges(**tables.graph_tables(edges=edges, nodes=nodes, **options))
 
     @classmethod
@@ -337,7 +337,7 @@ class Graph:
     @classmethod
     def from_frames(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
         """A graph from DataFrames of pandas or polars; columns are found and options named as in ``from_files``."""
-        return cls.from_edges(**convert.frame_arguments(edges, nodes, **options))
+        return cls.from_files(edges, nodes, **options)
 
     @classmethod
     def from_pyg(cls, data: "Data | HeteroData", *, label: str | None = None, directed: bool = False) -> "Graph":

@@ -15,7 +15,7 @@ from ..files import PathLike, checked_csr, read_npz, readable, reading
 from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import USES, option, option_name
-from .read import Files, Table, close_name, read_columns, several
+from .read import Files, Table, close_name, literal, read_columns, several
 from .schema import Role, are_swapped, edge_roles, find_id, flagged, known_roles, named_pair, node_roles, pair_roles
 
 MultiLabel = Literal["first", "none", "one"]
@@ -88,9 +88,10 @@ def read_graph(
             ``target_column``, ``weight_column``, ``edge_type_column``; others are found by name and by content.
     """
     _check_options(columns, edges, nodes, knn)
-    tables = [] if edges is None else [edges] if isinstance(edges, Table) else list(map(read_columns, several(edges)))
+    tables = [] if edges is None else [read_columns(one, name="edges") for one in several(edges, "edges")]
+    node_table = None if nodes is None else read_columns(nodes, name="nodes")
     separate = {"separate": features is not None, "labelled": labels is not None, "again": encoder is not None}
-    schema = Schema.of(tables, None if nodes is None else read_columns(nodes), columns, decimal, **separate)
+    schema = Schema.of(tables, node_table, columns, decimal, **separate)
     file = None if features is None else FeatureFile.read(features, flagged(columns, "id"), schema)
     known = schema.number_nodes()
     schema.check_ends(known if strict else None)
@@ -98,21 +99,31 @@ def read_graph(
     all_nodes = known.extended([*schema.ends(), *more])
     listed = len(all_nodes.table) if nodes is None else len(known.table)
     notes = [*schema.notes(known), *_told_of_new(schema, known, all_nodes)]
-    found: dict[str, Any] = {"num_nodes": len(all_nodes.table), "node_names": tuple(all_nodes.names())}
+    found: dict[str, Any] = {"node_names": tuple(all_nodes.names()), "directed": directed}
     if listed < len(all_nodes.table):
         found["unlisted"] = np.arange(len(all_nodes.table)) >= listed
     if title := named(schema.nodes, "title"):
         found["node_titles"] = tuple(all_nodes.table.text(title, "titles"))
-    found |= schema.edge_arrays(all_nodes, type_per_file) | ({"directed": True} if directed else {})
-    given = None if labels is None else read_columns(labels)
-    classes, label_roles = _labels(schema, given, columns, all_nodes, notes, multi_label, max_classes)
+    found |= schema.edge_arrays(all_nodes, type_per_file)
+    label_table, label_roles = all_nodes.table, list[Role]()
+    label, rows = named(schema.nodes, "label"), np.arange(len(all_nodes.table))
+    if labels is not None:
+        label_table = read_columns(labels, name="labels")
+        label_roles = [*pair_roles(label_table, columns, partial(all_nodes.table.share, all_nodes.by))]
+        by, label = (role.column for role in label_roles)
+        rows = all_nodes.look_up(label_table, by)
+        check_once(label_table, by, "A node has one label; give each node one row")
+    if label is not None:  # nodes without a row have none
+        number, class_names = class_numbers(label_table, label, notes, multi_label, max_classes)
+        found |= {"y": np.full(len(all_nodes.table), -1), "class_names": class_names}
+        found["y"][rows] = label_table.codes(label, number)
     fitted, told = fit_encoder(all_nodes.table, schema.nodes, encoder or str(text_encoder))
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
     x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
         found["edge_index"] = _nearest_edges(x, knn, known.table.path)
     roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for _, roles in schema.edges for role in roles)]
-    found |= classes | {"x": x, "feature_names": names, "blocks": blocks}
+    found |= {"x": x, "feature_names": names, "blocks": blocks}
     table = None if nodes is None else all_nodes.table
     return GraphTables(found, roles, notes + told, schema.columns(), fitted, table)
 
@@ -279,39 +290,49 @@ class Schema:
             if nodes is not None:
                 nodes.check_known(table, name)
 
-    def edges_sql(self, nodes: Nodes) -> list[str]:
+    def edges_sql(self, nodes: Nodes, type_per_file: bool = False) -> list[str]:
         """SQL for the edges of each table: their row ``r``, the numbers ``s`` and ``t`` of their nodes, their weight
-        ``w``."""
+        ``w`` and their type ``k``."""
         found = []
         for table, roles in self.edges:
             source, target = (table.as_text(role.column) for role in roles[:2])
-            weight = "1"  # the edges of a file without weights count one each
+            weight, kind = "1", type_sql(table, named(roles, "edge type"), type_per_file)  # an edge counts one
             if (name := named(roles, "weight")) is not None:
                 weight = f"({number_sql(table, name)})::double"
                 problem = "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} rows)"
                 remedy = f". Write one, remove the row, or do without {option('weight')}"
                 table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
-            rows = f"(select rowid r, {source} x, {target} y, {weight} w from {table.sql})"
+            rows = f"(select rowid r, {source} x, {target} y, {weight} w, {kind} k from {table.sql})"
             joins = f"join {nodes.sql} a on a.id = x join {nodes.sql} b on b.id = y"
-            found.append(f"select r, a.node s, b.node t, w from {rows} {joins}")
+            found.append(f"select r, a.node s, b.node t, w, k from {rows} {joins}")
         return found
 
     def edge_arrays(self, nodes: Nodes, type_per_file: bool) -> dict[str, Any]:
         """``edge_index`` and, where they are asked for, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
         if not self.edges:
             return {}
-        parts = [nodes.table.run(f"{query} order by r").fetchnumpy() for query in self.edges_sql(nodes)]
-        source, target, weight = (np.concatenate([part[name] for part in parts]) for name in "stw")
-        found: dict[str, Any] = {"edge_index": np.stack([source, target]).astype(np.int64)}
-        if any(named(roles, "weight") for _, roles in self.edges):
-            found["edge_weight"] = weight.astype(np.float64)
-        types = [(table, named(roles, "edge type")) for table, roles in self.edges]
-        if type_per_file or any(name for _, name in types):
-            cells = [cell for pair in types for cell in edge_types(*pair, type_per_file)]
-            place = {name: i for i, name in enumerate(sorted(set(cells)))}
-            found["edge_type"] = np.array([place[cell] for cell in cells], dtype=np.int64)
-            found["edge_type_names"] = tuple(place)
+        uses = {role.use for _, roles in self.edges for role in roles} | ({"edge type"} if type_per_file else set())
+        wanted = "s, t, w, k" if "edge type" in uses else "s, t, w"
+        queries = self.edges_sql(nodes, type_per_file)
+        parts = [nodes.table.run(f"select {wanted} from ({query}) order by r").fetchnumpy() for query in queries]
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        found: dict[str, Any] = {"edge_index": np.stack([whole["s"], whole["t"]]).astype(np.int64)}
+        if "weight" in uses:
+            found["edge_weight"] = whole["w"].astype(np.float64)
+        if "edge type" in uses:
+            names, found["edge_type"] = np.unique(whole["k"].astype(object), return_inverse=True)
+            found["edge_type_names"] = tuple(names.tolist())
         return found
+
+
+def type_sql(table: Table, name: str | None, per_file: bool) -> str:
+    """SQL for the type of each edge of a table: what the column ``name`` says, or the file, or both."""
+    file = table.path.name.split(".")[0]
+    if name is None:
+        return literal(file)
+    cell, remedy = table.as_text(name, "edge types"), f"; fill it in or do without {option('edge type')}"
+    table.refuse(name, f"{cell} = ''", "the edge type is missing", remedy)
+    return f"{literal(f'{file} ')} || {cell}" if per_file else cell
 
 
 def check_given(table: Table, name: str) -> None:
@@ -359,16 +380,6 @@ def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
     return [f"{count}, {told}; include_unlisted=True predicts them too, strict=True refuses them"]
 
 
-def edge_types(table: Table, name: str | None, per_file: bool) -> list[str]:
-    """The type of each edge of a table."""
-    file = table.path.name.split(".")[0]
-    if name is None:
-        return [file] * len(table)
-    remedy = f"; fill it in or do without {option('edge type')}"
-    table.refuse(name, f"{table.as_text(name, 'edge types')} = ''", "the edge type is missing", remedy)
-    return [f"{file} {cell}" if per_file else cell for cell in table.text(name)]
-
-
 def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndarray:
     """Edges ``[2, N k]`` from each node to the ``k`` nodes of the highest cosine in at most ``rank`` dimensions."""
     from sklearn.decomposition import TruncatedSVD
@@ -390,27 +401,6 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
     search = NearestNeighbors(n_neighbors=k, metric="cosine", algorithm="brute").fit(whole)
     source, target = search.kneighbors_graph().nonzero()  # the node itself is none of its neighbours
     return np.stack([source, target]).astype(np.int64)
-
-
-def _labels(
-    schema: Schema, given: Table | None, columns: Mapping[str, Any], nodes: Nodes, notes: list[str], *how: Any
-) -> tuple[dict[str, Any], Sequence[Role]]:
-    """``y`` and ``class_names``, if there are labels (nodes without a row have none), and the roles in a table of
-    labels that is ``given``."""
-    roles: Sequence[Role] = ()
-    if given is not None:
-        roles = pair_roles(given, columns, partial(nodes.table.share, nodes.by))
-        table, (by, name) = given, (role.column for role in roles)
-        rows = nodes.look_up(table, by)
-        check_once(table, by, "A node has one label; give each node one row")
-    elif column := named(schema.nodes, "label"):
-        table, name, rows = nodes.table, column, np.arange(len(nodes.table))
-    else:
-        return {}, roles
-    number, names = class_numbers(table, name, notes, *how)
-    y = np.full(len(nodes.table), -1, dtype=np.int64)
-    y[rows] = table.codes(name, number)
-    return {"y": y, "class_names": names}, roles
 
 
 def class_numbers(

@@ -42,15 +42,7 @@ QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 csv.field_size_limit(1 << 30)  # texts may be long
 CELLS = "cells", 20_000_000, 20  # of a table: at most so many, or so many for each byte of its file
 Content = Literal["text", "number", "vectors"]
-Files = Any  # a path, a query, several of them, or a Table
-
-
-def _latin_1(error: Any) -> tuple[str, int]:
-    """The bytes that Windows-1252 lacks."""
-    return error.object[error.start : error.end].decode("latin-1"), error.end
-
-
-codecs.register_error("latin-1", _latin_1)
+Files = Any  # a path, a query, a DataFrame, a Table, or several of them
 
 
 def connect(file: PathLike = ":memory:", memory: int | None = None, folder: PathLike | None = None) -> Any:
@@ -250,11 +242,15 @@ def is_query(value: Any) -> bool:
     return isinstance(value, str) and QUERY.match(value) is not None
 
 
-def several(paths: PathLike | Sequence[PathLike]) -> list[Any]:
-    """The files (and queries) that are meant: one, several, or a pattern such as ``part-*.csv``."""
-    given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Sequence) else paths
+def several(given: Files, name: str = "the table") -> list[Any]:
+    """The files, queries and DataFrames that are meant: one, several, or a pattern such as ``part-*.csv``."""
     files: list[Any] = []
-    for one in given:
+    for one in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(one, Table) or is_frame(one):
+            files.append(one)
+            continue
+        if not isinstance(one, str | os.PathLike):
+            raise InputError(f"{name} is a value of type {type(one).__name__}; give a DataFrame or a file")
         path = Path(one)
         pattern = not is_query(one) and any(mark in path.name for mark in "*?[") and not path.exists()
         found = sorted(path.parent.glob(path.name)) if pattern else [one if is_query(one) else path]
@@ -276,18 +272,19 @@ def _reading(what: str, remedy: str = "write it again") -> Iterator[None]:
         raise InputError(f"{what} ({reason}); {remedy}") from error
 
 
-def read_columns(paths: Files, database: Any = None, folder: Path | None = None) -> Table:
+def read_columns(given: Files, database: Any = None, folder: Path | None = None, *, name: str = "the table") -> Table:
     """Read a table whose first row names the columns: CSV, TSV, Parquet, Excel, JSON lines, the only table of a
-    .duckdb file, or what an SQL query selects.
+    .duckdb file, or what an SQL query selects; or take a DataFrame, which messages call ``name``.
 
     Several files, or those of a pattern such as ``part-*.csv``, are parts of one table with the same columns. Packed
     files are unpacked into ``folder``.
     """
-    if isinstance(paths, Table):
-        return paths
     database = _in_memory(os.getpid()) if database is None else database
     tables = []
-    for path in several(paths):
+    for path in several(given, name):
+        if isinstance(path, Table) or is_frame(path):
+            tables.append(path if isinstance(path, Table) else table_of(path, name))
+            continue
         with tempfile.TemporaryDirectory(dir=folder) as unpacked:
             tables.append(_read(path, database, Path(unpacked)))
         if not len(tables[-1]):
@@ -454,7 +451,7 @@ def _plain_text(file: Path, folder: Path, utf8: bool = True, copy: bool = False)
             if encoding == "utf-8" and suffix not in PACKED and not copy:
                 return file, notes
             stream.seek(0)
-            errors = "latin-1" if encoding == "cp1252" else "strict"
+            errors = "replace" if encoding == "cp1252" else "strict"  # which lacks five bytes
             text = io.TextIOWrapper(stream, encoding, errors, newline=None if copy else "")
             with plain.open("w", encoding="utf-8", newline="") as out:
                 while part := text.read(1 << 20):
@@ -559,14 +556,9 @@ def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[int]:
 def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
     """One object in each line; a key that a line lacks is missing there."""
     plain, notes = _plain_text(file, folder)
-    source = f"read_json({literal(plain)}, format = 'newline_delimited', maximum_depth = 3, sample_size = -1)"
-    objects = f"read_ndjson_objects({literal(plain)})"
-    keys = f"(select unnest(json_keys(json)) k from {objects})"
-    counts = f"select count(distinct k), (select count(*) from {objects}) from {keys}"
+    how = "format = 'newline_delimited', maximum_depth = 3, sample_size = -1, map_inference_threshold = -1"
+    source = f"read_json({literal(plain)}, {how})"
     try:
-        with _reading(f"{file} cannot be read"):
-            width, rows = database.cursor().execute(counts).fetchone()
-        check_bound(file, rows * width, *CELLS)
         table = _from_sql(database, file, source, f"{file} cannot be read")
         table.notes = notes
         if list(table.columns) != ["json"]:  # what DuckDB calls lines that are no objects
@@ -586,43 +578,30 @@ def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
 
 
 def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
-    """The first sheet with anything in it as CSV, and what to say about it."""
+    """The first sheet with anything in it as CSV without its blank rows, and what to say about it."""
     try:
         import openpyxl
-        from openpyxl.worksheet._reader import WorkSheetParser
     except ImportError as error:
         raise InputError(
             f"{file}: Excel needs openpyxl, which is not installed: pip install 'fewnode[tables]', or save it as CSV"
         ) from error
-    check_unpacked(file, 64 << 20)  # strings that cells share are held in memory
-    plain, rows, full, width, last = folder / "sheet", list[dict[int, str]](), list[str](), 0, 0
+    check_unpacked(file, 64 << 20)  # all cells are held in memory
+    plain, sheets = folder / "sheet", dict[str, list[Any]]()
     try:
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        formats = book.epoch, book._date_formats, book._timedelta_formats
-        for sheet in book:  # by its rows: the size that it declares may be wrong, and rows out of order would be lost
-            with sheet._get_source() as source:
-                for number, found in WorkSheetParser(source, sheet._shared_strings, True, *formats).parse():
-                    given = [(cell["column"], as_text(cell["value"])) for cell in found if cell["value"] is not None]
-                    if given and full and full[0] != sheet.title:
-                        full.append(sheet.title)
-                        break
-                    if given:
-                        row = dict(given)
-                        if number <= last or len(row) < len(given):
-                            raise InputError(f"{file}: row {number} of {sheet.title!r} is out of order; save it again")
-                        full, last, width = [sheet.title], number, max(width, *row)
-                        check_bound(file, number * width, *CELLS)
-                        rows.append(row)
+        for sheet in openpyxl.load_workbook(file, data_only=True).worksheets:
+            check_bound(file, sheet.max_row * sheet.max_column, *CELLS)
+            if rows := [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]:
+                sheets[sheet.title] = rows
     except InputError:
         raise
     except Exception as error:  # zipfile, XML and openpyxl each have their own words for "damaged"
         raise InputError(f"{file} is not a readable .xlsx file ({error}); save it again") from error
-    if not full:
+    if not sheets:
         raise InputError(f"{file} has no sheet with anything in it")
+    (title, rows), *more = sheets.items()
     with plain.open("w", encoding="utf-8", newline="") as out:
-        columns = range(1, width + 1)
-        csv.writer(out, lineterminator="\n").writerows([row.get(i, "") for i in columns] for row in rows)
-    return plain, [f"{file.name}: only the first of {len(full)} sheets was read, {full[0]!r}"] if full[1:] else []
+        csv.writer(out, lineterminator="\n").writerows(map(as_text, row) for row in rows)
+    return plain, [f"{file.name}: only the first of {len(sheets)} sheets was read, {title!r}"] if more else []
 
 
 def is_frame(value: Any) -> bool:
