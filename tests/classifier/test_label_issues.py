@@ -77,13 +77,13 @@ def test_the_only_node_of_a_class_is_not_judged(planted):
 
 
 def test_doubt_where_mistakes_are_alike_everywhere():
-    """With as many mistakes of each pair N_ji is the same, and doubt is the sum of the other p_j^2 / p_i times it."""
+    """With as many mistakes of each pair N_ji is the same, and the odds are the sum of the other p_j^2 / p_i times it."""
     random = torch.Generator().manual_seed(0)
     n, true = 500, torch.arange(500) % 5
     y = torch.where(torch.arange(n) % 25 < 5, (true + 1 + torch.arange(n) // 25 % 4) % 5, true)  # of each pair five
-    p = torch.softmax(torch.randn(n, 5, generator=random) + 12 * torch.nn.functional.one_hot(true, 5), 1)
+    p = torch.softmax(torch.randn(n, 5, generator=random) + 8 * torch.nn.functional.one_hot(true, 5), 1)
     doubt, own = label_doubt(p, y, sure=1.0), p.gather(1, y[:, None])[:, 0]
-    ratio = doubt * own / p.scatter(1, y[:, None], 0).pow(2).sum(1)
+    ratio = 0.5 * doubt / (1 - doubt) * own / p.scatter(1, y[:, None], 0).pow(2).sum(1)
     torch.testing.assert_close(ratio, ratio.mean().expand(n), rtol=1e-3, atol=0)
     assert abs(float(ratio.mean()) - 101 / 501 / 4) < 1e-4
 
@@ -95,7 +95,8 @@ def test_doubt_of_a_pair_that_is_mixed_up():
     y = torch.zeros(100, dtype=torch.long)
     y[:10], y[99] = 1, 2
     doubt = label_doubt(sure, y, sure=1.0)
-    assert float(doubt[0]) > 3 * float(doubt[99])
+    odds = doubt / (1 - doubt)
+    assert float(odds[0]) > 3 * float(odds[99])
 
 
 @pytest.mark.parametrize(("name", "value"), [("top", 0), ("folds", 1)])

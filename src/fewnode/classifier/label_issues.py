@@ -4,7 +4,7 @@ Every labelled node is predicted by a model that was fitted without its label: `
 ``N_ji`` is how often nodes of class j are labelled i, counted where the predictions are surest. How
 doubtful the label i of a node is follows from both::
 
-    doubt = sum_{j != i} N_ji p_j^2 / p_i        (at most 1)
+    odds = sum_{j != i} N_ji p_j^2 / p_i,    doubt = odds / (odds + 1/2)
 
 With mistakes spread over all classes this is nearly the order of ``p_i``, cleanlab's self-confidence. Where two classes
 are mistaken for each other, the model learns the mistake and ``p_i`` is not small: ``N`` makes up for it. How far the
@@ -59,7 +59,7 @@ def held_out_probabilities(
 
 
 def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.25) -> Tensor:
-    """How doubtful each label ``y [L]`` is, given held-out ``probabilities [L, C]``: the sum above, not cut at 1.
+    """How doubtful each label ``y [L]`` is, given held-out ``probabilities [L, C]``; from 0 to 1.
 
     ``N`` is counted on the surest predictions of each class, a share ``sure`` of them.
     """
@@ -76,7 +76,8 @@ def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.25) -> Tensor:
     spread = _concentration(mistakes) ** 1.5  # some mistakes are the model's, which makes labels look less spread
     noise = (mistakes + spread / max(1, n_classes - 1)) / (mistakes.sum(1, keepdim=True) + spread)
     mistaken = probabilities.double() ** 2 @ (rate * noise).fill_diagonal_(0)
-    return (mistaken / probabilities.clamp(min=1e-12)).gather(1, y[:, None])[:, 0].float()
+    odds = (mistaken / probabilities.clamp(min=1e-12)).gather(1, y[:, None])[:, 0]
+    return (odds / (odds + 0.5)).float()
 
 
 def _concentration(mistakes: Tensor) -> Tensor:
@@ -96,7 +97,7 @@ class LabelIssues(Rows):
     Args:
         nodes, names: their numbers and names.
         labels, suggested: the label of each, and the most probable other class.
-        doubt: ``[B]``, from 0 to 1, how sure it is that the label is wrong.
+        doubt: ``[B]``, from 0 to 1, about the probability that the label is wrong.
         probabilities: ``[B, 2]``, of the label and of the suggested class, by a model that has not seen the label.
         neighbours: ``[B, 3]``, how many neighbours have the label, the suggested class, and any label.
         labelled: how many labels were judged.
@@ -136,7 +137,7 @@ class LabelIssues(Rows):
             [node_name(graph, node) for node in nodes.tolist()],
             [classes[c] for c in y[nodes].tolist()],
             [classes[c] for c in other.tolist()],
-            doubt[order].clamp(max=1).cpu(),
+            doubt[order].cpu(),
             torch.cat([given, best[:, None]], 1)[order].cpu(),
             torch.tensor(neighbours).view(-1, 3),
             judged,
