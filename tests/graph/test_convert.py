@@ -171,6 +171,15 @@ def test_pyg_weights_and_kinds(pyg):
     assert again.fingerprint == graph.fingerprint
 
 
+def test_pyg_without_labels_says_what_there_is(pyg):
+    data = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), shelf=torch.tensor([0, 1, 1]))
+    with pytest.warns(UserWarning, match=r"no labels, of 'edge_index', 'x', 'shelf'. Name the labels with label="):
+        assert Graph.of(data).y.tolist() == [-1, -1, -1]
+    assert Graph.of(data, label="shelf").y.tolist() == [0, 1, 1]
+    with pytest.raises(InputError, match=r"label='shelves' is no attribute of the nodes; they have 'edge_index', 'x'"):
+        Graph.of(data, label="shelves")
+
+
 def test_pyg_masks_are_named_as_left_out(pyg):
     data = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 1]))
     data.train_mask = data.test_mask = torch.tensor([True, False, False])

@@ -287,8 +287,12 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         )
     usual = (label,) if label else ("y", "label", "labels")
     labels = {name: None if (y := _first(held, *usual)) is None else flat(y) for name, held in nodes.items()}
-    if label and all(y is None for y in labels.values()):
-        raise InputError(f"label={label!r} is no attribute of the nodes")
+    if all(y is None for y in labels.values()):
+        there = ", ".join(dict.fromkeys(repr(name) for held in nodes.values() for name in held.to_dict()))
+        if label:
+            raise InputError(f"label={label!r} is no attribute of the nodes; they have {there}")
+        told = f"no attribute is {', '.join(usual)}: no labels, of {there}. Name the labels with label="
+        warnings.warn(told, stacklevel=2)
     indices = {ends: _edge_index(ends, _first(held, "edge_index")) for ends, held in edges.items()}
     weights = {ends: _weight(held, ends) for ends, held in edges.items()}
     if len(nodes) == len(edges) == 1:
