@@ -77,7 +77,7 @@ def test_the_only_node_of_a_class_is_not_judged(planted):
 
 
 def test_doubt_where_mistakes_are_alike_everywhere():
-    """With as many mistakes of each pair N_ji is the same, and the odds are the sum of the other p_j^2 / p_i times it."""
+    """With as many mistakes of each pair, the odds are the sum of the other p_j^2 / p_i times a constant N."""
     random = torch.Generator().manual_seed(0)
     n, true = 500, torch.arange(500) % 5
     y = torch.where(torch.arange(n) % 25 < 5, (true + 1 + torch.arange(n) // 25 % 4) % 5, true)  # of each pair five

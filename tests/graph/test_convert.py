@@ -173,10 +173,10 @@ def test_pyg_weights_and_kinds(pyg):
 
 def test_pyg_without_labels_says_what_there_is(pyg):
     data = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), shelf=torch.tensor([0, 1, 1]))
-    with pytest.warns(UserWarning, match=r"no labels, of 'edge_index', 'x', 'shelf'. Name the labels with label="):
+    with pytest.warns(UserWarning, match=r"no labels, of 'x', 'edge_index', 'shelf'. Name the labels with label="):
         assert Graph.of(data).y.tolist() == [-1, -1, -1]
     assert Graph.of(data, label="shelf").y.tolist() == [0, 1, 1]
-    with pytest.raises(InputError, match=r"label='shelves' is no attribute of the nodes; they have 'edge_index', 'x'"):
+    with pytest.raises(InputError, match=r"label='shelves' is no attribute of the nodes; they have 'x', 'edge_index'"):
         Graph.of(data, label="shelves")
 
 
