@@ -42,9 +42,9 @@ help:
 	$(PIP) --editable .
 	@touch $@
 
-# The quickstart's page has figures: matplotlib. What it needs for texts is there to be tried next.
+# The quickstart's page has figures: matplotlib. What texts and the label page need is there to be tried next.
 .venv/report.stamp: .venv/base.stamp
-	$(PIP) --quiet --editable '.[report,text]'
+	$(PIP) --quiet --editable '.[report,text,label]'
 	@touch $@
 
 .venv/dev.stamp: .venv/base.stamp

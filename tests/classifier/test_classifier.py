@@ -1,7 +1,9 @@
 """From a graph to trusted predictions: choice of classes, examples, probabilities, keeping, other graphs."""
 
 import ast
+import copy
 import errno
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import torch
 from scipy import sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 
 import fewnode
 import own_graph
@@ -284,6 +287,53 @@ def test_right_after_fit_the_known_classes_are_predicted(classifier):
     with pytest.raises(InputError, match="y has 1 classes for 2 nodes"):
         classifier.score([0, 1], ["baker"])
     assert classifier.partial_adapt(add={"mule": ["n6"]}).classes_[0] == "mule"
+
+
+def test_misspelt_parameters_are_named_at_once():
+    with pytest.raises(InputError, match=r"unknown parameter 'seeed'\. Did you mean 'seed'"):
+        FewShotClassifier(seeed=1)
+    with pytest.raises(InputError, match=r"unknown parameter 'kshot'\. Did you mean 'k_shot'"):
+        FewShotClassifier("probe").set_params(kshot=3)
+
+
+def test_parameters_change_what_the_next_fit_does(classifier):
+    classifier.adapt(own_graph.examples())
+    before = classifier.predict()
+    classifier.set_params(k_shot=4, head="ridge")
+    assert classifier.get_params()["k_shot"] == 4 and classifier.options["head"] == "ridge"
+    assert (classifier.predict() == before).all()
+    assert repr(classifier).endswith("nodes, 6 known classes; new: mule, phisher]")
+
+
+def test_a_fitted_classifier_is_saved_not_pickled(classifier):
+    assert copy.deepcopy(FewShotClassifier("probe", k_shot=3)).get_params()["k_shot"] == 3
+    for way in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"save\(folder\) keeps it, FewShotClassifier.load reads it"):
+            way(classifier)
+    assert copy.copy(classifier).graph is classifier.graph
+
+
+def test_scikit_learn_is_told_that_a_graph_has_edges():
+    with pytest.raises(ValueError, match="A graph has edges: give edges= and a table of nodes="):
+        cross_val_score(FewShotClassifier("probe"), np.eye(20), ["a", "b"] * 10, cv=2, error_score="raise")
+
+
+def test_what_is_expected_is_about_nodes_without_a_label(classifier):
+    classifier.adapt(own_graph.examples())
+    free = classifier.expect(classifier.predict_proba(classifier.unlabelled()))
+    assert classifier.expect(classifier.predict_proba()) == free and free.rows == len(classifier.unlabelled())
+    labelled = classifier.predict_proba((classifier.graph.y >= 0).nonzero().flatten())
+    assert classifier.expect(labelled).rows == len(labelled)
+    assert str(free).startswith(f"Of {free.rows} rows {free.right} are expected to be right")
+
+
+def test_nodes_may_be_rows_of_a_table_and_probabilities_an_array(classifier):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    rows = pandas.DataFrame({"age": [4, 5], "who": ["n6", "n7"]})
+    found = classifier.predict_proba(rows)
+    assert found.names == ["n6", "n7"] and found[:, 0].tolist() == found.probabilities[:, 0].tolist()
+    with pytest.raises(InputError, match="give a list of nodes, not a DataFrame"):
+        classifier.predict(rows[["age"]])
 
 
 def test_scikit_learn_clones_it():

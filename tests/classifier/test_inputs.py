@@ -95,7 +95,7 @@ def test_arrays_and_adjacencies(made):
     [
         ((), "give either a graph or edges="),
         ((7,), "a value of type int is no graph"),
-        ((np.ones((3, 3)), [0, 1, 2]), "split is a list; give a ClassSplit, and a table of nodes as nodes="),
+        ((np.ones((3, 3)), [0, 1, 2]), "the second argument is a list, not a ClassSplit"),
         ((sp.eye_array(3), None), "labelled|classes|nothing"),
     ],
 )

@@ -216,8 +216,8 @@ def test_the_whole_conversation_by_keys_alone(window, serve, folder, tmp_path):
     after_fit(page)
     taught = examples(page)
     assert sum(taught.values()) == 6 and "6 answers" in page.locator("#verdict").inner_text()
-    for name in ("support.csv", "predictions.csv"):
-        page.locator("#files").press("Enter")
+    page.locator("#files").press("Enter")
+    for name in ("support.csv", "predictions.csv"):  # the dialog stays open
         with page.expect_download() as saved:
             page.get_by_role("button", name=name).press("Enter")
         saved.value.save_as(tmp_path / name)
@@ -548,6 +548,7 @@ def test_a_sentence_shows_the_candidates_of_a_class_which_is_then_learned_for_go
         page.locator("#files").click()
         page.get_by_role("button", name="support.csv").click()
     assert Path(saved.value.path()).read_text() == "id,label,description\n,boats,rowing\n"
+    page.keyboard.press("Escape")
     page.keyboard.press("1")
     assert examples(page) == {"boats": 20}
     page.locator("#grow").click()

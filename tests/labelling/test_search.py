@@ -39,7 +39,7 @@ def test_words_of_any_column_in_any_order(browser):
 
 def test_a_row_is_shown_by_its_columns(browser):
     node = next(i for i in range(4) if browser.name(i) == "c")
-    assert browser.row(node) == [("size", "4")] and browser.summary(node) == "4"
+    assert browser.row(node) == [("size", "4")] and browser.summary(node) == "size 4"
     assert browser.name(browser.neighbours(node)[0]) == "ab"
 
 

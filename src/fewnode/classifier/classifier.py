@@ -21,7 +21,8 @@ from ..files import Manifest, PathLike, Positive, check_place, parse_json, uncha
 from ..graph import Graph
 from ..graph.operators import feature_rows
 from ..graph.stored import read_graph, write_graph
-from ..methods.base import Method
+from ..methods import find as find_method
+from ..methods.base import Method, option_types
 from ..nn.features import feature_columns
 from ..nn.landmarks import wordless_bytes
 from ..store import STORE, Space, format_bytes, methods_in_one_thread
@@ -129,6 +130,7 @@ class FewShotClassifier:
         text_encoder: str = "auto",
         **options: Any,
     ) -> None:
+        self._check_names(method, options)
         self.method, self.min_size, self.device, self.options = method, min_size, device, options
         self.text_encoder = text_encoder
         self.n_way, self.k_shot, self.n_query, self.seed = n_way, k_shot, n_query, seed
@@ -151,6 +153,15 @@ class FewShotClassifier:
         self.support: Support | None = None
         self.task: OpenSetTask | ClosedSetTask | None = None
         self.include_unlisted = False
+
+    @classmethod
+    def _check_names(cls, method: str | type[Method] | None, given: Iterable[str]) -> None:
+        """Refuse names that are neither parameters of this class nor options of the method."""
+        own = [name for name in signature(cls).parameters if name != "options"]
+        if wrong := [name for name in given if name not in own]:
+            kind = method if isinstance(method, type) else find_method(method or "vantage")
+            for name in wrong:
+                one_of("parameter", name, (*own, *option_types(kind)))
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -189,7 +200,10 @@ class FewShotClassifier:
             columns: beside tables, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
         if not isinstance(split, ClassSplit | None):
-            raise InputError(f"split is a {type(split).__name__}; give a ClassSplit, and a table of nodes as nodes=")
+            raise InputError(
+                f"the second argument is a {type(split).__name__}, not a ClassSplit. A graph has edges: give edges= "
+                "and a table of nodes=, or edges= and arrays x= and y="
+            )
         columns |= {} if self.text_encoder == "auto" else {"text_encoder": str(self.text_encoder)}
         graph, inferred = graph_of(graph, edges, nodes, columns=columns, x=x, y=y)
         split = self.choose_split(graph) if split is None else split
@@ -624,10 +638,17 @@ class FewShotClassifier:
         self, found: Predictions, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
     ) -> Expectation:
         """What is to be expected of open-set predictions: the share of right rows, precision and recall of each new
-        class, accuracy on known classes; each with an interval, and what was assumed."""
+        class, accuracy on known classes; each with an interval, and what was assumed. Rows of labelled nodes are left
+        out, unless there are no others."""
         if not isinstance(self.task, OpenSetTask) or found.kinds is None:
             raise InputError("expectations are for predictions among 'all'; closed-set ones have `calibration`")
-        return self.task.expect(found.probabilities, found.accepted(threshold, thresholds))
+        graph, rows = self._graph(), torch.ones(len(found), dtype=torch.bool)
+        free = (graph.y < 0).cpu()
+        free[[] if self.support is None else self.support.nodes.cpu()] = False
+        old = found.nodes < graph.num_nodes  # the others are new nodes
+        rows[old] = free[found.nodes[old]]
+        rows |= not bool(rows.any())
+        return self.task.expect(found.probabilities[rows], found.accepted(threshold, thresholds)[rows])
 
     def simulated(self, k_shot: int | None = None) -> dict[str, Any]:
         """How open-set classification did in simulations on this graph, in which known classes were hidden and shown by
@@ -807,15 +828,43 @@ class FewShotClassifier:
         }
 
     def set_params(self, **params: Any) -> Self:
-        """The same classifier with other arguments, not fitted."""
-        type(self).__init__(self, **{**self.get_params(), **params})
+        """Change arguments; what was fitted stays as it is until the next fit."""
+        self._check_names(params.get("method", self.method), params)
+        own = signature(type(self)).parameters
+        for name, value in params.items():
+            if name in own:
+                setattr(self, name, value)
+            else:
+                self.options = {**self.options, name: value}
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        parts: dict[str, Any] = {"classifier_tags": ClassifierTags(), "input_tags": InputTags(two_d_array=False)}
+        return Tags(estimator_type="classifier", target_tags=TargetTags(required=False), **parts)
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.model is not None:
+            raise TypeError(
+                "a fitted classifier is not pickled: save(folder) keeps it, FewShotClassifier.load reads it"
+            )
+        return vars(self)
 
     def __repr__(self) -> str:
         usual = {name: part.default for name, part in signature(type(self)).parameters.items()}
         given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
-        state = "not fitted" if self.model is None else f"fitted, {self.model.card.method}"
-        return f"{type(self).__name__}({', '.join(given)}) [{state}]"
+        state = ["not fitted" if self.model is None else f"fitted, {self.model.card.method}"]
+        if self.graph is not None:
+            state.append(f"{self.graph.num_nodes:,} nodes, {len(self.known.names())} known classes")
+        if self.support is not None and self.support.n_new:
+            state.append(f"new: {', '.join(self.support.classes[: self.support.n_new])}")
+        return f"{type(self).__name__}({', '.join(given)}) [{'; '.join(state)}]"
 
     # --- what must have been called before ------------------------------------------------------------------
 

@@ -284,6 +284,10 @@ def sorted_by_name(graph: Graph, nodes: Tensor) -> Tensor:
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     """Numbers [B] of nodes given by their ids of any kind, as text or not. A tensor holds numbers of nodes; so do whole
     numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
+    if is_frame(nodes):  # the column that holds the ids
+        columns = [read_columns(nodes, name=where).text(name) for name in nodes.columns]
+        held = [values for values in columns if {*values} <= name_index(graph, values).keys()]
+        nodes = held[0] if len(held) == 1 else nodes
     if hasattr(nodes, "columns") or isinstance(nodes, Mapping | str):
         raise InputError(f"{where}: give a list of nodes, not a {type(nodes).__name__}")
     if isinstance(nodes, Tensor) and nodes.dtype in (torch.long, torch.int):

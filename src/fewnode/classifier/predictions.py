@@ -80,6 +80,10 @@ class Predictions(Rows):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.probabilities.numpy().astype(dtype or np.float32)
 
+    def __getitem__(self, at: Any) -> Any:
+        """Probabilities as of an array: ``found[0]``, ``found[:, 1]``."""
+        return np.asarray(self)[at]
+
     def accepted(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> Tensor:
         """Whether the best class of each node is as probable as ``threshold``, or as its own of ``thresholds``; [B]."""
         limits = torch.full((len(self.classes),), _probability("threshold", threshold))

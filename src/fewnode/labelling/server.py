@@ -178,8 +178,8 @@ class LabelServer:
                 "classes": [self._class(one) for one in session.counts()],
                 "answers": session.labels.count_answers(),
                 "skipped": session.skipped(),
-                "undo": _last_step(session.labels.done, query["who"]),
-                "redo": _last_step(session.labels.undone, query["who"]),
+                "undo": self._last_step(session.labels.done, query["who"]),
+                "redo": self._last_step(session.labels.undone, query["who"]),
                 "who": query["who"],
                 "people": self.guard.people,
                 "unsettled": sum(mark is None for mark in session.labels.marks.values()),
@@ -191,6 +191,15 @@ class LabelServer:
                 "described": session.described,
                 "least": session.classifier.least_size(),
             }
+
+    def _last_step(self, steps: list[Step], who: str) -> str | None:
+        """The step of a person that undo or redo would turn, in a few words."""
+        step = next((step for step in reversed(steps) if step.who == who), None)
+        place = {} if step is None else name_index(self.session.graph, step.nodes)
+        if step is None or len(step.nodes) != 1 or step.nodes[0] not in place:
+            return None if step is None else str(step)
+        shown = self.browser.title(place[step.nodes[0]]) or step.nodes[0]
+        return str(msgspec.structs.replace(step, nodes=[shown]))
 
     def _class(self, one: dict[str, Any]) -> dict[str, Any]:
         """A class with the places of its latest 500 examples."""
@@ -379,11 +388,6 @@ def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
         )
 
     return endpoint
-
-
-def _last_step(steps: list[Step], who: str) -> str | None:
-    """The step of a person that undo or redo would turn, in a few words."""
-    return next((str(step) for step in reversed(steps) if step.who == who), None)
 
 
 def label(

@@ -364,7 +364,7 @@ class LabelSession:
     def counts(self) -> list[dict[str, Any]]:
         """Every class with its kind, its examples, its labels in the graph, and how many nodes are predicted so."""
         with self.lock:
-            called = (self.given < 0) & (self.choice >= 0)
+            called = (self.given < 0) & (self.choice >= 0) & self.graph.listed.cpu()  # as predict counts them
             chosen = {
                 "labelled": self.given[(self.given >= 0) & ~self.marked],
                 "predicted": self.choice[called],

@@ -78,7 +78,8 @@ class NodeRows:
         """The longest text beside the title, or the first three features, in one line: of a long text the part with the
         words that tell the class ``label``."""
         row, title = self.row(node), self.title(node)
-        texts = [value for _, value in row if " ".join(value.split()) != title]
+        beside = [(name, value) for name, value in row if " ".join(value.split()) != title]
+        texts = [value if re.search(r"[^\W\d_]", value) else f"{name} {value}" for name, value in beside]
         if not self.columns and len(row) > 1:
             texts = [", ".join(f"{name} {value}" for name, value in row[:3])]
         text = max((" ".join(text.split()) for text in texts), key=lambda text: (" " in text, len(text)), default="")

@@ -2,7 +2,7 @@
 import { byId, count, el, percent, user } from "./dom.js";
 import { colourOf } from "./colours.js";
 import { download, get } from "./api.js";
-import { said } from "./panel.js";
+import { aboutOf, said } from "./panel.js";
 import { toast } from "./dom.js";
 
 const place = () => byId("dialog");
@@ -95,7 +95,7 @@ export function classMenu(state, index, { step, ask, more, pick }) {
 
 export function filesMenu() {
   const save = (name) => async () => {
-    try { await download(name); close(); toast(`${name} is saved`); } catch (error) { toast(error.message, true); }
+    try { await download(name); toast(`${name} is saved`); } catch (error) { toast(error.message, true); }
   };
   show(el("h2", {}, "Save files"),
     el("p", {}, "The same tables as the command line writes: fewnode predict with this support.csv gives these predictions, to the last digit."),
@@ -112,13 +112,14 @@ export async function reviewMenu(state, { step, pick }, which = "all") { // ever
   const kinds = { all: () => true, "mine": (row) => row.people[state.who], differ, "not sure": (row) => Object.values(row.people).some((one) => one.unsure), corrections: (row) => row.given && !row.marked, comments: (row) => Object.values(row.people).some((one) => one.text) };
   const again = async (body) => { await step(body); reviewMenu(state, { step, pick }, which); };
   const line = (row) => {
-    const mine = row.people[state.who], label = el("select", { "aria-label": `Class of ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: label.value, unsure: mine?.unsure ?? false, settle: !mine }) },
-      mine ? "" : el("option", { value: "" }, "settle…"), state.classes.map((one) => el("option", { value: one.name, selected: mine?.label === one.name }, one.name)));
+    const mine = row.people[state.who], all = Object.values(row.people), settle = !mine && (differ(row) || "\n" in row.people || all.every((one) => one.unsure)); // else one more answer
+    const label = el("select", { "aria-label": `Class of ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: label.value, unsure: mine?.unsure ?? false, settle }) },
+      mine ? "" : el("option", { value: "" }, settle ? "settle…" : "your answer…"), state.classes.map((one) => el("option", { value: one.name, selected: mine?.label === one.name }, one.name)));
     const text = el("input", { type: "text", maxlength: "4000", value: mine?.text ?? "", placeholder: "comment", "aria-label": `Comment on ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: mine.unsure, text: text.value.trim() }) });
-    return el("tr", { "data-node": row.name }, el("td", {}, el("button", { class: "plain user", title: row.name, onclick: () => { close(); pick(row.id); } }, row.title || row.name), el("span", { class: "about user" }, row.about)),
+    return el("tr", { "data-node": row.name }, el("td", {}, el("button", { class: "plain user", title: row.name, onclick: () => { close(); pick(row.id); } }, row.title || row.name), el("span", { class: "about user" }, aboutOf(row))),
       el("td", {}, el("ul", { class: "list" }, said(Object.fromEntries(Object.entries(row.people).filter(([who, one]) => who !== state.who || one.unsure))))), el("td", {}, label), el("td", {}, mine?.label ? text : ""),
-      el("td", {}, mine?.label ? el("button", { class: "plain", "aria-pressed": String(mine.unsure), onclick: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: !mine.unsure }) }, "not sure") : "",
-        mine || row.people["\n"] ? el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: () => again({ do: "take", ids: [row.id] }) }, "take back") : ""));
+      el("td", {}, mine?.label ? el("button", { "aria-pressed": String(mine.unsure), onclick: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: !mine.unsure }) }, "not sure") : "",
+        mine || row.people["\n"] ? el("button", { "aria-label": `Take ${row.name} back`, onclick: () => again({ do: "take", ids: [row.id] }) }, "take back") : ""));
   };
   const { agreement } = found, rows = found.rows.filter(kinds[which]);
   show(el("h2", {}, "Answers"),

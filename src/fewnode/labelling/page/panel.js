@@ -38,6 +38,8 @@ function cell(value) {
 }
 
 export const headline = (row) => row.title || row.name;
+export const aboutOf = (row) => [row.title && row.name, row.about].filter(Boolean).join(" · "); // id and text under the title
+const noneOf = (state) => (state.classes.some((one) => one.kind === "new") ? "none of these" : "none of the known classes");
 export function said(people) { // who said what
   return Object.entries(people).map(([who, one]) => el("li", { class: "said" }, who === "\n" ? "settled: " : who ? el("b", { class: "user" }, `${who}: `) : "",
     user(one.label || "skipped"), one.unsure ? " (not sure)" : "", one.text ? el("span", { class: "about user", title: one.text }, one.text) : ""));
@@ -46,13 +48,13 @@ export function said(people) { // who said what
 function answers(state, acts, predicted, marked, like = null, instead = null) {
   const buttons = [];
   state.classes.forEach((one, index) => {
-    if (one.kind === "known" || buttons.length >= BUTTONS) return;
-    const label = one.kind === "other" ? "none of these" : one.name;
+    if (one.kind === "known" || one.name === predicted || buttons.length >= BUTTONS) return;
+    const label = one.kind === "other" ? noneOf(state) : one.name;
     buttons.push(el("button", { onclick: () => acts.give(one.name), "data-answer": one.name }, el("span", { class: "dot", color: colourOf(state.classes, index) }), user(label), keyOf(state.classes, index) ? el("kbd", {}, keyOf(state.classes, index)) : ""));
   });
   if (instead) buttons.unshift(el("button", { onclick: () => acts.give(instead), "data-answer": instead }, "No, ", user(instead)));
   return el("div", { class: "answers" },
-    predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(state.classes.some((one) => one.kind === "other" && one.name === predicted) ? "none of these" : predicted), el("kbd", {}, "Enter")),
+    predicted && el("button", { class: "main", onclick: () => acts.give(predicted) }, "Yes, ", user(state.classes.some((one) => one.kind === "other" && one.name === predicted) ? noneOf(state) : predicted), el("kbd", {}, "Enter")),
     ...buttons,
     el("button", { onclick: acts.other }, "Another class… ", el("kbd", {}, "C")),
     el("button", { id: "unsure", "aria-pressed": String(acts.isUnsure()), onclick: acts.unsure, title: "Keep the next answer for review; it is not learned from" }, "Not sure ", el("kbd", {}, "U")),
@@ -71,7 +73,7 @@ function single(state, row, node, asking, acts) {
   const text = blind ? el("p", { class: "question" }, "What is this?") : row.marked ? el("p", { class: "given" }, mine?.label === name ? "You gave it to " : "It was given to ", user(name), ".")
     : asking?.by === "open" ? el("p", { class: "question" }, "What is it? Your answer settles it.")
     : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph.")
-    : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(name === "other" && asking ? "none of these" : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
+    : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(asking && state.classes[row.class].kind === "other" ? noneOf(state) : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
     : el("p", { class: asking ? "question" : "hint" }, asking ? "What is this?" : "Nothing is predicted yet.");
   if (asking) parts.push(el("p", { class: "quiet" }, asking.title));
   if (asking?.by === "issues") parts.push(el("p", { class: "question" }, "Is this label right?"), row.issue && el("p", { class: "hint" }, "A model that has not seen the label suggests ", user(row.issue[0]), `: ${row.issue[1]}.`));
@@ -99,7 +101,7 @@ export function rowsList(state, rows, acts, drop) {
   return el("ul", { class: drop ? "list tall" : "list" }, rows.map((row) => el("li", {},
     el("span", { class: "swatch", color: colourOf(state.classes, row.class), title: state.classes[row.class]?.name ?? "nothing predicted" }),
     el("button", { class: "plain user", title: row.name, onclick: () => acts.pick(row.id) }, headline(row)),
-    row.about && el("span", { class: "about user" }, row.about),
+    aboutOf(row) && el("span", { class: "about user" }, aboutOf(row)),
     drop && el("button", { class: "plain", "aria-label": `Leave ${row.name} out`, onclick: () => drop(row.id) }, "✕"))));
 }
 
