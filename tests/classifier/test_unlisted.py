@@ -4,11 +4,13 @@ import copy
 import csv
 import json
 
+import numpy as np
 import pytest
 import torch
 
 import own_graph
 from fewnode import FewShotClassifier, Graph
+from fewnode.classifier.drift import measure_drift
 from fewnode.cli import main
 from fewnode.labelling.server import open_session
 
@@ -86,3 +88,23 @@ def test_the_commands_tell_how_many_there_are(files, tmp_path, capsys):
     assert (told["unlisted"], more["unlisted"]) == (12, 0) and more["nodes"] == told["nodes"] + 12
     rows = {row["id"] for row in csv.DictReader((tmp_path / "q.csv").open())}
     assert set(GHOSTS) < rows
+
+
+def test_nothing_is_learned_of_columns_from_them(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,label,size\n" + "".join(f"n{i},{'ab'[i % 2]},{i}\n" for i in range(40)))
+    edges = [f"n{i},n{(i + 2) % 40}\n" for i in range(40)] + [f"n{i},g{i}\n" for i in range(30)]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(edges))
+    graph = Graph.from_files(tmp_path / "edges.csv", tmp_path / "nodes.csv")
+    assert graph.feature_names == ("size",)  # no column tells that they have no size
+
+
+def test_new_data_are_compared_with_listed_nodes():
+    graph, (edges, x, y) = own_graph.graph(), own_graph.arrays()
+    n, ghosts = len(y), np.arange(400)
+    edges = np.concatenate([edges, [ghosts % n, n + ghosts]], 1)
+    x = np.concatenate([x, np.full((400, x.shape[1]), 9.0, x.dtype)])
+    y = np.concatenate([graph.y.numpy(), np.full(400, -1)])
+    names = {"class_names": graph.class_names, "feature_names": graph.feature_names}
+    larger = Graph.from_edges(edges, x, y, unlisted=np.arange(n + 400) >= n, **names)
+    found = measure_drift(larger, graph)
+    assert found.n_before == n and all(shift.psi == 0 for shift in found.columns)

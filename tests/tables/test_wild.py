@@ -357,8 +357,8 @@ CASES = [
     Case(
         "edges to nodes that are not listed",
         {"e.csv": EDGES + "a,x\n", "n.csv": NODES},
-        x=[[1.5, 0], [0, 0], [3, 0], [4, 0], [2.25, 1]],
-        columns=("size", "size missing"),
+        x=[[1.5], [0], [3], [4], [2.25]],
+        columns=("size",),
         notes=("1 nodes that only the edges name", "'x'", "strict=True"),
     ),
     Case(

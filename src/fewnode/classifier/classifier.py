@@ -530,7 +530,7 @@ class FewShotClassifier:
         names = read_columns(source.table).text(source.columns["id_column"], "ids")
         place = name_index(self._graph(), names)
         rows = torch.tensor([place[name] for name in dict.fromkeys(names) if name in place], device=nodes.device)
-        return torch.cat([rows, nodes[~torch.isin(nodes, rows)]])
+        return torch.cat([rows[predicted[rows]], nodes[~torch.isin(nodes, rows)]])
 
     def predict(
         self,

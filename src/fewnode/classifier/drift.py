@@ -106,11 +106,12 @@ def measure_drift(
     before: Graph, after: Graph, nodes: np.ndarray | None = None, *, sample: int = 10_000, seed: int = 0
 ) -> Drift:
     """Compare ``nodes`` of a graph, by default all, with the graph ``before``, which has the same feature columns; at
-    most ``sample`` nodes of each."""
+    most ``sample`` nodes of each. Nodes that only the edges of a graph name are not compared."""
     random = np.random.default_rng(seed)
     graphs = before, after
-    nodes = np.arange(after.num_nodes) if nodes is None else nodes
-    picked = [np.sort(random.permutation(part)[:sample]) for part in (np.arange(before.num_nodes), nodes)]
+    listed, all_new = (graph.listed.nonzero().flatten().cpu().numpy() for graph in graphs)
+    pools = listed, all_new if nodes is None else nodes
+    picked = [np.sort(random.permutation(part)[:sample]) for part in pools]
     if min(map(len, picked)) < 50:
         raise InputError(f"{min(map(len, picked))} nodes are too few to compare; give at least 50")
     old, new = _described(graphs, picked, seed)

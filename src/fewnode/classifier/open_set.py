@@ -163,7 +163,7 @@ class OpenSetModel:
         hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
         known, folds = KnownClassModel.fit(x, edges, y, ranks, hops, seed)
         described = None if names is None else described_rows(graph, sources, pca, names)
-        unlabelled = float((y < 0).float().mean())
+        unlabelled = float((y < 0)[graph.listed].float().mean())  # of those that may be predicted
         simulated = simulate(x, edges, y, ranks, known, hops, unlabelled, progress, seed, names=described)
         moments, none, pipeline = Moments.of(x, y, ranks), x[:0], Pipeline(sources, pca, known)
         learned = moments, tuple(simulated), None, pipeline, None, views.use

@@ -117,7 +117,8 @@ def read_graph(
         number, class_names = class_numbers(label_table, label, notes, multi_label, max_classes)
         found |= {"y": np.full(len(all_nodes.table), -1), "class_names": class_names}
         found["y"][rows] = label_table.codes(label, number)
-    fitted, told = fit_encoder(all_nodes.table, schema.nodes, encoder or str(text_encoder))
+    described = all_nodes.table if nodes is None else known.table  # of the others there is nothing to learn from
+    fitted, told = fit_encoder(described, schema.nodes, encoder or str(text_encoder))
     apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
     x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
     if edges is None:
