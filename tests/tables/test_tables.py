@@ -228,7 +228,7 @@ def test_row_numbered_features_need_a_node_table(write, tmp_path):
 def test_missing_file_unknown_kind_and_wordless_text(write, tmp_path):
     with pytest.raises(InputError, match=r"no file .*edges\.csv"):
         tables.graph_tables(tmp_path / "edges.csv")
-    with pytest.raises(InputError, match=r"edges\.xlsx is not a readable"):
+    with pytest.raises(InputError, match=r"edges\.xlsx is damaged"):
         tables.graph_tables(write("edges.xlsx", "PK"))
     with pytest.raises(InputError, match=r"must end in .*\.xlsx.*not '\.doc'"):
         tables.graph_tables(write("edges.doc", "PK"))

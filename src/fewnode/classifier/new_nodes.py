@@ -19,7 +19,6 @@ from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
 from ..tables.encode import encode
 from ..tables.graph_tables import check_given, check_once, class_numbers, type_sql
-from ..tables.read import cells_of
 from ..tables.schema import known_roles
 from .features import FeatureSchema, arranged
 from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
@@ -344,6 +343,5 @@ def _table(given: Any, what: str) -> tables.Table:
     if _are_records(given):
         if not (keys := dict.fromkeys(key for row in given for key in row)):
             raise InputError(f"{what} has no rows with columns; name those of the table that the model was fitted on")
-        columns = ([row.get(key) for row in given] for key in keys)
-        return tables.Table.of(what, {str(key): cells_of(cells) for key, cells in zip(keys, columns, strict=True)})
+        return tables.Table.of(what, {str(key): [row.get(key) for row in given] for key in keys})
     return tables.read_columns(given, name=what)

@@ -15,7 +15,7 @@ from scipy import sparse as sp
 from .. import tables
 from ..errors import InputError
 from ..files import PathLike, atomic_write, checked_csr, readable
-from ..tables.read import Table, cells_of, is_frame
+from ..tables.read import Table, is_frame
 from .arrays import checked_features, flat, to_numpy, to_scipy
 
 if TYPE_CHECKING:
@@ -199,10 +199,8 @@ def _vectors(nodes: Sequence[Any], rows: Sequence[Any], name: str) -> np.ndarray
 
 def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> tables.GraphTables:
     """Attributes read as a table of nodes would be: numbers, categories and texts."""
-    held = {name: cells_of(values) for name, values in columns.items()}
-    nodes = Table.of("the node attributes", {"id": np.array(ids, dtype=object), **held})
-    ends = np.array([ids[0], ids[0]], dtype=object)
-    edges = Table.of("the edges", {"source": ends[:1], "target": ends[1:]})
+    nodes = Table.of("the node attributes", {"id": ids, **columns})
+    edges = Table.of("the edges", {"source": ids[:1], "target": ids[:1]})
     return tables.read_graph(edges, nodes, id_column="id", label_column="")
 
 

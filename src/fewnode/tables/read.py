@@ -8,13 +8,10 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import lzma
 import os
 import re
 import tempfile
-import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,10 +22,11 @@ from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import duckdb
+import msgspec
 import numpy as np
 
 from ..errors import InputError
-from ..files import PathLike, check_bound, check_unpacked, readable
+from ..files import PathLike, check_bound, check_unpacked, readable, reading
 from .names import USUAL_NAMES
 
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".edges", ".edgelist")
@@ -89,16 +87,11 @@ class Table:
     cache: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: PathLike, columns: Mapping[str, np.ndarray]) -> "Table":
-        """A table of arrays: numbers with NaN where they are missing, vectors as rows, anything else as text."""
+    def of(cls, path: PathLike, columns: Mapping[str, Any]) -> "Table":
+        """A table of columns in memory, as ``column_of`` reads them."""
         database = _in_memory(os.getpid())  # once: two threads that are the first make two
-        cursor, given = database.cursor(), {}
-        for i, column in enumerate(columns.values()):
-            given[f"c{i}"] = column
-            if column.ndim > 1:
-                given[f"c{i}"] = vectors = np.empty(len(column), dtype=object)
-                vectors[:] = [None if np.isnan(row).any() else row.tolist() for row in column.astype(np.float32)]
-        cursor.register("given", given)
+        cursor = database.cursor()
+        cursor.register("given", {f"c{i}": column_of(cells) for i, cells in enumerate(columns.values())})
         return _stored(database, Path(path), list(columns), "given", cursor)
 
     def with_rows(self, name: str, values: Sequence[str]) -> "Table":
@@ -224,7 +217,7 @@ class Table:
             with tempfile.TemporaryDirectory() as folder:
                 plain, _ = _plain_text(file, Path(folder))
                 rows = _rows(file, plain, _find_dialect(file, plain))
-                line = f" (line {next(islice(rows, row - first, None))})"
+                line = f" (line {next(islice(rows, row - first, None))[0]})"
         return f"{file}, row {row - first + 1}{line}" + (f", column {column!r}" if column else "")
 
 
@@ -283,7 +276,7 @@ def read_columns(given: Files, database: Any = None, folder: Path | None = None,
     tables = []
     for path in several(given, name):
         if isinstance(path, Table) or is_frame(path):
-            tables.append(path if isinstance(path, Table) else table_of(path, name))
+            tables.append(path if isinstance(path, Table) else _of_frame(path, name))
             continue
         with tempfile.TemporaryDirectory(dir=folder) as unpacked:
             tables.append(_read(path, database, Path(unpacked)))
@@ -318,6 +311,10 @@ def _read(path: Any, database: Any, folder: Path) -> Table:
     kind, quoted = _ending(file), literal(file)
     if kind in TEXT:
         return _read_text(file, database, folder, *_plain_text(file, folder))
+    if kind in EXCEL:
+        return _read_text(file, database, folder, *_excel_text(file, folder))
+    if kind in JSON_LINES:
+        return _read_json_lines(file, database, *_plain_text(file, folder))
     if kind in PARQUET:
         source = f"read_parquet({quoted}, binary_as_string = true)"
         return _from_sql(database, file, source, f"{file} is not a readable Parquet file")
@@ -325,10 +322,6 @@ def _read(path: Any, database: Any, folder: Path) -> Table:
         remedy = f"with several tables, name one with a query: from read_duckdb({quoted}, table_name = 'NAME')"
         what = f"{file} is not a readable DuckDB database with one table"
         return _from_sql(database, file, f"read_duckdb({quoted})", what, remedy)
-    if kind in JSON_LINES:
-        return _read_json_lines(file, database, folder)
-    if kind in EXCEL:
-        return _read_text(file, database, folder, *_excel_text(file, folder))
     known = ", ".join((*TEXT[:3], *PARQUET, *JSON_LINES, EXCEL[0], DATABASES[0]))
     raise InputError(
         f"{file}: a table must end in {known} (text also packed: {', '.join(PACKED)}), not {kind or 'nothing'!r}"
@@ -364,8 +357,7 @@ def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "
 
 def _stored(database: Any, path: Path, names: Sequence[str], source: str, cursor: Any = None, **kept: Any) -> Table:
     """A source of SQL as a table: columns of any type as text, numbers or vectors."""
-    if again := [name for place, name in enumerate(names) if name in names[:place]]:
-        raise InputError(f"{path} has two columns called {again[0]!r}; a first row names all columns, each differently")
+    _check_names(path, names)
     cursor, sql = cursor or database.cursor(), f"t{uuid4().hex}"
     places = {name: f"c{i}" for i, name in enumerate(names)}
     source = f"{source} as source({', '.join(places.values())})"
@@ -376,6 +368,11 @@ def _stored(database: Any, path: Path, names: Sequence[str], source: str, cursor
     (rows,) = cursor.execute(f"select count(*) from {sql}").fetchone()
     contents = {name: content for name, (_, content) in zip(names, converted, strict=True)}
     return Table(path, contents, places, sql, rows, database, **kept)
+
+
+def _check_names(path: Any, names: Sequence[str]) -> None:
+    if again := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise InputError(f"{path} has two columns called {again[0]!r}; give every column its own name")
 
 
 def _converted(path: Path, name: str, place: str, kind: str) -> tuple[str, Content]:
@@ -406,20 +403,20 @@ class _Dialect(NamedTuple):
 
 
 def _read_text(file: Path, database: Any, folder: Path, plain: Path, notes: list[str]) -> Table:
-    """A table of the text in ``plain``; if DuckDB does not read it, a copy with other encoding or line ends."""
+    """A table of the text in ``plain``. If DuckDB cannot read it, the first wrong row is named; where none is wrong
+    (line ends of several kinds, say), Python's reader makes a copy that DuckDB reads."""
     dialect = _find_dialect(file, plain)
     if not any(dialect.header):
         raise InputError(f"{file}: the first row names no column; every column needs its own name")
     names = [name or f"column {place + 1}" for place, name in enumerate(dialect.header)]
     try:
         table = _stored(database, file, names, _csv_source(plain, dialect))
-    except duckdb.Error as error:
-        utf8 = "not utf-8" not in str(error)
-        if utf8:
-            deque(_rows(file, plain, dialect), 0)  # refuses the row that is wrong
-        plain, notes = _plain_text(file, folder, utf8, copy=True)
+    except duckdb.Error:
+        copy = folder / "copy"
+        with copy.open("w", encoding="utf-8", newline="") as out:
+            csv.writer(out).writerows(cells for _, cells in _rows(file, plain, dialect))
         with _reading(f"{file} cannot be read"):
-            table = _stored(database, file, names, _csv_source(plain, dialect))
+            table = _stored(database, file, names, _csv_source(copy, _Dialect(",", names, 0)))
     for name, given in zip(names, dialect.header, strict=True):
         if not given and table.one("count(*)", f"{table.places[name]} <> ''")[0] == 0:
             del table.columns[name]  # a separator at the end of every line
@@ -437,30 +434,21 @@ def _csv_source(plain: Path, dialect: _Dialect) -> str:
     return source if len(dialect.header) > 1 else f"(from {source} where c0 is not null)"  # a blank line is no row
 
 
-def _plain_text(file: Path, folder: Path, utf8: bool = True, copy: bool = False) -> tuple[Path, list[str]]:
-    """A text file as it is or, if it is packed or in another encoding, a copy in ``folder``; and what to say about it.
-
-    ``utf8`` is False if the file is known not to be in UTF-8. A ``copy`` has line ends of one kind.
-    """
+def _plain_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
+    """A text file as it is or, if it is packed or not in UTF-8, a copy in ``folder``; and what to say about it."""
     packing: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     suffix, plain = file.suffix.lower(), folder / "plain"
     source = _unpacked_zstd(file, folder) if suffix == ".zst" else file
-    try:
-        with packing.get(suffix, open)(source, "rb") as stream:
-            encoding, notes = _find_encoding(file, stream, utf8)
-            if encoding == "utf-8" and suffix not in PACKED and not copy:
-                return file, notes
-            stream.seek(0)
-            errors = "replace" if encoding == "cp1252" else "strict"  # which lacks five bytes
-            text = io.TextIOWrapper(stream, encoding, errors, newline=None if copy else "")
-            with plain.open("w", encoding="utf-8", newline="") as out:
-                while part := text.read(1 << 20):
-                    out.write(part)
-                    check_bound(file, out.tell())
-    except InputError:
-        raise
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"{file} cannot be unpacked ({error}); it may be cut off. Write it again") from error
+    with reading(file, "it cannot be unpacked: write it again"), packing.get(suffix, open)(source, "rb") as stream:
+        encoding, notes = _find_encoding(file, stream)
+        if encoding == "utf-8" and suffix not in PACKED:
+            return file, notes
+        stream.seek(0)
+        text = io.TextIOWrapper(stream, encoding, "replace", newline="")  # Windows-1252 lacks five bytes
+        with plain.open("w", encoding="utf-8", newline="") as out:
+            while part := text.read(1 << 20):
+                out.write(part)
+                check_bound(file, out.tell())
     return plain, notes
 
 
@@ -475,27 +463,23 @@ def _unpacked_zstd(file: Path, folder: Path) -> Path:
     return out
 
 
-def _find_encoding(file: Path, stream: Any, utf8: bool) -> tuple[str, list[str]]:
-    """The encoding of a text, and what is to be said about it."""
-    head = stream.read(1 << 20)
-    zeros = [head[start:2000:2].count(0) for start in (0, 1)]
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16", [f"{file.name} is in UTF-16"]
-    if max(zeros) > len(head[:2000]) // 4:
-        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le", [f"{file.name} is in UTF-16"]
-    if b"\0" in head:
-        raise InputError(f"{file} holds NUL bytes, so it is not a text table. Save it as a UTF-8 text file.")
-    with suppress(UnicodeDecodeError):
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-        if utf8:
-            return "utf-8", []
-    stream.seek(0)
-    for number, line in enumerate(stream, 1):
+def _find_encoding(file: Path, stream: Any) -> tuple[str, list[str]]:
+    """The encoding of a text, and what to say about it."""
+    part = stream.read(2000)
+    even, odd = (part[start::2].count(0) for start in (0, 1))
+    if part[:2] in (b"\xff\xfe", b"\xfe\xff") or max(even, odd) > len(part) // 4:
+        marked = part[:2] in (b"\xff\xfe", b"\xfe\xff")
+        return "utf-16" if marked else "utf-16-be" if even > odd else "utf-16-le", [f"{file.name} is in UTF-16"]
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    while part:
+        if b"\0" in part:
+            raise InputError(f"{file} holds NUL bytes, so it is not a text table. Save it as a UTF-8 text file.")
         try:
-            line.decode()
+            decoder.decode(part)
         except UnicodeDecodeError as error:
-            where = f"line {number}: byte 0x{line[error.start]:02x}"
+            where = f"line {line + part[: error.start].count(10)}: byte 0x{error.object[error.start]:02x}"
             return "cp1252", [f"{file.name} is not in UTF-8 ({where}); it was read as Windows-1252 (Latin-1)"]
+        line, part = line + part.count(10), stream.read(1 << 20)
     return "utf-8", []
 
 
@@ -533,9 +517,9 @@ def _find_separator(file: Path, lines: list[str]) -> str:
     return max(marks, key=fitness)
 
 
-def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[int]:
-    """The line that each row of data ends in. A row with too few or too many cells, or a quote that is left open, is
-    refused by its line."""
+def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[tuple[int, list[str]]]:
+    """The rows of data, each with the line that it ends in. A row with too few or too many cells, or a quote that is
+    left open, is refused by its line."""
     with plain.open(encoding="utf-8", errors="replace", newline="") as stream:
         skipped, expected = sum(1 for _ in islice(stream, dialect.skip)), len(dialect.header)
         reader = csv.reader(stream, delimiter=dialect.separator, strict=True)
@@ -547,34 +531,29 @@ def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[int]:
                         f"names {expected} columns. Quote values that hold {dialect.separator!r}, leave gaps empty; "
                         "the file may be truncated"
                     )
-                yield skipped + reader.line_num
+                yield skipped + reader.line_num, cells
         except csv.Error as error:
             line = skipped + reader.line_num
             raise InputError(f"{file}, line {line}: {error}. A quote may be left open or out of place.") from error
 
 
-def _read_json_lines(file: Path, database: Any, folder: Path) -> Table:
+def _read_json_lines(file: Path, database: Any, plain: Path, notes: list[str]) -> Table:
     """One object in each line; a key that a line lacks is missing there."""
-    plain, notes = _plain_text(file, folder)
-    how = "format = 'newline_delimited', maximum_depth = 3, sample_size = -1, map_inference_threshold = -1"
-    source = f"read_json({literal(plain)}, {how})"
+    how = "format = 'newline_delimited', records = true, maximum_depth = 3, sample_size = -1"
+    source = f"read_json({literal(plain)}, {how}, map_inference_threshold = -1)"
     try:
         table = _from_sql(database, file, source, f"{file} cannot be read")
-        table.notes = notes
-        if list(table.columns) != ["json"]:  # what DuckDB calls lines that are no objects
-            return table
-        wrong = InputError(f"{file} holds no objects")
-    except InputError as error:
-        wrong = error
-    with plain.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):  # which one is it?
+    except InputError:
+        for number, line in enumerate(plain.read_bytes().splitlines(), 1):  # which one is it?
             try:
-                row = json.loads(line) if line.strip() else {}
+                msgspec.json.decode(line.strip() or b"{}", type=dict)
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{file}, line {number}: not JSON ({error}). Write one object in each line") from error
-            if not isinstance(row, dict):
-                raise InputError(f"{file}, line {number}: {line[:40]!r} is no object; write one {{...}} in each line")
-    raise wrong
+                raise InputError(
+                    f"{file}, line {number}: not a JSON object ({error}); write one {{...}} in each line"
+                ) from error
+        raise
+    table.notes = notes
+    return table
 
 
 def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
@@ -587,17 +566,13 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
         ) from error
     check_unpacked(file, 64 << 20)  # all cells are held in memory
     plain, sheets = folder / "sheet", dict[str, list[Any]]()
-    try:
+    with reading(file, "save it again as .xlsx"):
         for sheet in openpyxl.load_workbook(file, data_only=True).worksheets:
             check_bound(file, sheet.max_row * sheet.max_column, *CELLS)
             if rows := [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]:
                 sheets[sheet.title] = rows
-    except InputError:
-        raise
-    except Exception as error:  # zipfile, XML and openpyxl each have their own words for "damaged"
-        raise InputError(f"{file} is not a readable .xlsx file ({error}); save it again") from error
-    if not sheets:
-        raise InputError(f"{file} has no sheet with anything in it")
+        if not sheets:
+            raise InputError(f"{file} has no sheet with anything in it")
     (title, rows), *more = sheets.items()
     with plain.open("w", encoding="utf-8", newline="") as out:
         csv.writer(out, lineterminator="\n").writerows(map(as_text, row) for row in rows)
@@ -614,31 +589,30 @@ def is_series(value: Any) -> bool:
     return hasattr(value, "to_numpy") and hasattr(value, "dtype") and not hasattr(value, "columns")
 
 
-def table_of(frame: Any, name: str) -> Table:
+def _of_frame(frame: Any, name: str) -> Table:
     """A DataFrame as a table; ``name`` is what messages call it. An index with a name is a column as well."""
     if hasattr(frame, "reset_index") and any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     names = [str(column) for column in frame.columns]
     if len(frame) == 0 or not names:
         raise InputError(f"{name} is a DataFrame without {'rows' if names else 'columns'}")
-    if len(set(names)) < len(names):
-        again = next(column for column in names if names.count(column) > 1)
-        raise InputError(f"{name} has two columns called {again!r}; give them different names")
-    return Table.of(name, {text: column_of(frame[column]) for text, column in zip(names, frame.columns, strict=True)})
+    _check_names(name, names)
+    return Table.of(name, {text: frame[column] for text, column in zip(names, frame.columns, strict=True)})
 
 
-def column_of(series: Any) -> np.ndarray:
-    """A column of a DataFrame as an array that ``Table.of`` takes: numbers, vectors of one length, else text."""
-    values = np.asarray(series.to_numpy())
-    return values if values.dtype.kind in "iuf" else cells_of(series.to_list())
-
-
-def cells_of(cells: Sequence[Any]) -> np.ndarray:
-    """The same for the cells of a column."""
+def column_of(cells: Any) -> np.ndarray:
+    """Cells, perhaps of a DataFrame, as an array that DuckDB takes: numbers, vectors of one length, or else text."""
+    if not isinstance(cells, list):
+        values = np.asarray(cells.to_numpy() if is_series(cells) else cells)
+        if values.dtype.kind in "iuf":
+            return values
+        cells = cells.to_list() if is_series(cells) else values.tolist()
     if cells and all(isinstance(cell, list | tuple | np.ndarray) for cell in cells) and len(set(map(len, cells))) == 1:
         vectors = np.array([np.asarray(cell) for cell in cells])
         if vectors.ndim == 2 and vectors.dtype.kind in "iuf":
-            return vectors
+            found = np.empty(len(cells), dtype=object)
+            found[:] = [None if np.isnan(row).any() else row.tolist() for row in vectors.astype(np.float32)]
+            return found
     return np.array(list(map(as_text, cells)), dtype=object)
 
 
