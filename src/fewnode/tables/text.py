@@ -197,7 +197,6 @@ class TransformerEncoder(Encoder):
         self.name, self.max_tokens = name, max_tokens
         self.tokenizer = _tokenizer(folder / "tokenizer.json")
         self.tokenizer.enable_truncation(max_tokens)
-        self.tokenizer.enable_padding()
         pooling = folder / "1_Pooling" / "config.json"
         files = [*sorted(weights.parent.glob(f"{weights.name}*")), folder / "tokenizer.json"]
         self.sha256 = _hashed(sha256(file) for file in [*files, pooling] if file.exists())
@@ -215,28 +214,31 @@ class TransformerEncoder(Encoder):
                 "attention_mask. Export the encoder part of a sentence transformer"
             )
         with reading(weights, REMEDY):
-            self.dim = self._run(["a"]).shape[1]
+            self.dim = self._run([self.tokenizer.encode("a").ids]).shape[1]
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
         out = np.empty((len(texts), self.dim), np.float32)
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # so that little is padding
+        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
+        order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))  # so that little is padding
         for start in range(0, len(order), TEXTS_PER_RUN):
             part = order[start : start + TEXTS_PER_RUN]
-            out[part] = self._run([texts[i] for i in part])
+            out[part] = self._run([tokens[i] for i in part])
         return out
 
-    def _run(self, texts: list[str]) -> np.ndarray:
-        found = self.tokenizer.encode_batch(texts)
-        ids, mask = (np.array([getattr(one, name) for one in found], np.int64) for name in ("ids", "attention_mask"))
-        if not ids.size:  # no token in any of them
-            return np.zeros((len(texts), self.dim), np.float32)
+    def _run(self, tokens: list[list[int]]) -> np.ndarray:
+        lengths = np.array([len(one) for one in tokens])
+        if not lengths.any():
+            return np.zeros((len(tokens), self.dim), np.float32)
+        known = np.arange(lengths.max()) < lengths[:, None]
+        ids, mask = np.zeros(known.shape, np.int64), known.astype(np.int64)
+        ids[known] = np.concatenate(tokens)
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states = self.session.run(None, {name: part for name, part in given.items() if name in self.inputs})[0]
         if states.ndim == 3:
             weight = mask[:, :, None].astype(np.float32)
             states = states[:, 0] if self.first else (states * weight).sum(1) / np.maximum(weight.sum(1), 1)
-        if states.ndim != 2 or len(states) != len(texts):
-            raise InputError(f"it gives {states.shape} numbers for {len(texts)} texts, not a vector for each")
+        if states.ndim != 2 or len(states) != len(tokens):
+            raise InputError(f"it gives {states.shape} numbers for {len(tokens)} texts, not a vector for each")
         return _unit(states.astype(np.float32))
 
 
