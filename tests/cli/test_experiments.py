@@ -2,13 +2,13 @@
 
 import json
 import warnings
+from concurrent.futures import Future
 
 import pytest
 
 from fewnode.cli.output import clock
-from fewnode.experiments import runners as local
+from fewnode.experiments import runners
 from fewnode.experiments.grid import Run
-from fewnode.experiments.worker import Event
 from report.made_up import grid, row
 
 
@@ -23,17 +23,42 @@ def own(tmp_path, tiny, monkeypatch):
     return tmp_path
 
 
-def pretend(fail: bool = False):
+class Pretended:
     """An engine that does nothing and does it at once."""
 
-    def execute(next_run, jobs=1, data_dir=None):
-        while (run := next_run()) is not None:
-            yield Event(run)
-            yield Event(run, 5, 10, 0.4)
-            found = row(run, 0.6)
-            yield Event(run, row={**found, "status": "failed", "reason": "no luck"} if fail and run.seed else found)
+    def __init__(self, jobs=1, data_dir=None) -> None:
+        pass
 
-    return execute
+    def slots(self) -> int:
+        return 1
+
+    def submit(self, run) -> Future:
+        done: Future = Future()
+        done.set_result(self.row(run))
+        return done
+
+    def row(self, run) -> dict:
+        return row(run, 0.6)
+
+    def close(self) -> None:
+        pass
+
+
+class Failing(Pretended):
+    def row(self, run) -> dict:
+        return {**row(run, 0.6), "status": "failed", "reason": "no luck"} if run.seed else row(run, 0.6)
+
+
+class Stopped(Pretended):
+    """Ctrl-C comes with the second run."""
+
+    begun = 0
+
+    def submit(self, run) -> Future:
+        Stopped.begun += 1
+        if Stopped.begun == 2:
+            raise KeyboardInterrupt
+        return super().submit(run)
 
 
 def test_a_dry_run_lists_and_does_nothing(run, own):
@@ -76,7 +101,7 @@ def test_wrong_words_are_answered_with_how_to_write_them(run, capsys):
 
 
 def test_rows_are_kept_skipped_and_used_for_estimates(run, own, monkeypatch):
-    monkeypatch.setattr(local, "execute", pretend())
+    monkeypatch.setattr(runners, "Workers", Pretended)
     code, out, err = run("run", "own.toml", "--seeds", 1)
     assert code == 0 and "3 runs done; rows in results/own.jsonl" in out
     assert "[3/3] tent on own.npz, 3w2s, seed 0:" in err and "not run: gone.npz" in err
@@ -87,10 +112,10 @@ def test_rows_are_kept_skipped_and_used_for_estimates(run, own, monkeypatch):
 
 
 def test_a_failure_is_a_row_and_an_exit_code_and_is_tried_again(run, own, monkeypatch):
-    monkeypatch.setattr(local, "execute", pretend(fail=True))
+    monkeypatch.setattr(runners, "Workers", Failing)
     code, out, _ = run("run", "own.toml")
     assert code == 1 and "3 runs done, 1 failed" in out and "failed: tent on own.npz, 3w2s, seed 1: no luck" in out
-    monkeypatch.setattr(local, "execute", pretend())
+    monkeypatch.setattr(runners, "Workers", Pretended)
     assert run("run", "own.toml", "--json")[0] == 0
 
 
@@ -108,11 +133,7 @@ def test_wrong_input_is_one_line(run, own, argv, words):
 
 
 def test_ctrl_c_keeps_what_is_done(run, own, monkeypatch):
-    def stop(next_run, jobs=1, data_dir=None):
-        yield from list(pretend()(next_run))[:3]
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(local, "execute", stop)
+    monkeypatch.setattr(runners, "Workers", Stopped)
     code, _, err = run("run", "own.toml")
     assert code == 130 and "1 new rows are in results/own.jsonl" in err
     assert len((own / "results/own.jsonl").read_text().splitlines()) == 1
@@ -145,13 +166,12 @@ def test_a_terminal_shows_bars_of_what_runs_and_a_line_for_what_has_finished(mon
     terminal = Console(width=120, record=True, force_terminal=True, stderr=True)
     monkeypatch.setattr(output, "_console", lambda stderr=False: terminal)
     runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]
-    events = Event(runs[0]), Event(runs[0], row=row(runs[0], 0.6)), Event(runs[1]), Event(runs[1], 5, 10, 0.42)
     with RunBar(3) as bar:
-        for event in events:
-            bar(event)
+        for one, found in ((runs[0], None), (runs[0], row(runs[0], 0.6)), (runs[1], None)):
+            bar(one, found)
         bar.progress.refresh()
         text = terminal.export_text()
-    for words in ("[1/3] tent on wordnet, 5w5s, seed 0: 60.2 %", "tent on wordnet, 5w5s, seed 1", "validation 42.0 %"):
+    for words in ("[1/3] tent on wordnet, 5w5s, seed 0: 60.2 %", "tent on wordnet, 5w5s, seed 1", "1/3"):
         assert words in text
 
 

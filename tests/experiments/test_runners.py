@@ -18,8 +18,8 @@ from fewnode.errors import InputError
 from fewnode.experiments import rows as results
 from fewnode.experiments import runners
 from fewnode.experiments.grid import Run
-from fewnode.experiments.runners import Durations, Session, Sizes, make_plan
-from fewnode.experiments.worker import Bench, Event
+from fewnode.experiments.runners import Cluster, Durations, Session, Sizes, Workers, make_plan
+from fewnode.experiments.worker import Bench
 from fewnode.tasks import draw_tasks
 from ray_cluster import two_machines
 from report import made_up
@@ -130,13 +130,14 @@ def test_a_killed_worker_fails_its_run_and_the_others_are_done(own, tmp_path):
     short = [Run(own, "probe", {}, 3, 2, 5), replace(run, options={"train_shot": 10_000})]
     session = Session(tmp_path / "rows.jsonl", [run, *short])
     outcomes = {}
-    for event in session.conduct(lambda next_run: runners.execute(next_run, jobs=1)):
-        if event == Event(run):
-            (worker,) = multiprocessing.active_children()
-            os.kill(worker.pid, signal.SIGKILL)
-        if event.row is not None:
-            outcomes[event.run.id] = event.row
-            assert event.row in results.read(tmp_path / "rows.jsonl")  # kept before anyone is told
+    for one, row in session.conduct(Workers()):
+        if (one, row) == (run, None):
+            while not (started := multiprocessing.active_children()):
+                time.sleep(0.02)
+            os.kill(started[0].pid, signal.SIGKILL)
+        if row is not None:
+            outcomes[one.id] = row
+            assert row in results.read(tmp_path / "rows.jsonl")  # kept before anyone is told
     assert "killed (SIGKILL)" in outcomes[run.id]["reason"]
     assert outcomes[short[0].id]["status"] == "ok"
     assert "10001 labelled nodes" in outcomes[short[1].id]["reason"]
@@ -189,7 +190,7 @@ def test_a_grid_killed_half_way_goes_on_and_two_processes_share_it(own, tmp_path
 @pytest.mark.skipif(HAS_RAY, reason="Ray is installed")
 def test_without_ray_the_extra_is_named():
     with pytest.raises(InputError, match=r"fewnode\[ray\]"):
-        next(runners.execute_ray(lambda: None))
+        Cluster()
 
 
 @pytest.mark.skipif(not HAS_RAY, reason="needs Ray: pip install 'fewnode[ray]'")
@@ -200,8 +201,8 @@ def test_a_lost_machine_costs_no_row(tmp_path, tiny):
     session = Session(tmp_path / "rows.jsonl", [*runs, bad])
     with two_machines() as machines:
         (second,) = machines.worker_nodes
-        for event in session.conduct(lambda next_run: runners.execute_ray(next_run, resources={"cpu": 1})):
-            if event.row is not None and len(session.done) == 2 and second is not None:
+        for _, row in session.conduct(Cluster(resources={"cpu": 1})):
+            if row is not None and len(session.done) == 2 and second is not None:
                 machines.remove_node(second, allow_graceful=False)
                 second = None
     assert second is None

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fewnode import Graph, draw_tasks
-from fewnode.methods.rale import RALE, Choice, Locations, PathAttention, enlist, hubs, join, reach, tabulate, to_hubs
+from fewnode.methods.rale import RALE, Choice, PathAttention, hubs, join, reach, to_hubs
 from fewnode.nn.heads import one_hot
 from oracles import rale as oracle
 
@@ -95,7 +95,6 @@ def test_path_attention_is_the_loops_and_does_not_see_behind_the_end():
     torch.testing.assert_close(ours, torch.stack(theirs))
     masked = torch.arange(7) >= lengths[:, None]
     torch.testing.assert_close(model(torch.where(masked[..., None], 100.0, nodes), lengths), ours)
-    assert torch.isfinite(model(nodes, torch.zeros(5, dtype=torch.long))).all()
 
 
 def test_choice_weighs_what_is_known_and_is_zero_without_anything():
@@ -115,17 +114,16 @@ def test_locations_are_those_of_loops_over_paths(graph):
     support, y = torch.tensor([[0, 1, 2, 3, 28]]), torch.tensor([[0, 1, 2, 0, 1]])
     nodes = torch.tensor([[4, 5, 9, 29, 0]])
     here, there = reach(graph, nodes, 4, 3), reach(graph, support, 4, 3)
-    paths, ways = join(here, there, 3), to_hubs(here, state.is_hub, 3)
-    view = model._view(state, nodes, here, there, one_hot(y, 3, torch.float64))
-    ours = model.locations(*(part[0] for part in view))
+    paths, ways = join(here, there, 3), to_hubs(here, state[1], 3)
+    ours = model.locate(*state, nodes, here, there, one_hot(y, 3, torch.float64))[0]
 
     def real(found, *at):
         return [n[:k].tolist() for n, k in zip(found.node[at], found.length[at].tolist(), strict=True) if k]
 
     theirs = [
         oracle.location(
-            model.locations,
-            state.x,
+            model,
+            state[0],
             int(nodes[0, u]),
             {s: real(paths, 0, u, s) for s in range(5)},
             y[0].tolist(),
@@ -137,52 +135,28 @@ def test_locations_are_those_of_loops_over_paths(graph):
     torch.testing.assert_close(ours, torch.stack(theirs))
 
 
-def test_the_list_of_paths_pools_pairs_before_classes(graph):
-    here, there = (reach(graph, torch.arange(a, a + 6).view(2, 3), 8, 3) for a in (0, 6))
-    paths, ways = join(here, there, 3), to_hubs(here, hubs(graph, 0.2), 2)
-    y = torch.tensor([[0, 1, 1], [1, 0, 0]])
-    listed = enlist(paths, ways, one_hot(y, 2, torch.float64))
-    assert listed.node.shape[2] == 7
-    assert int((listed.length > 0).sum()) == int((paths.length > 0).sum() + (ways.length > 0).sum())
-    for task, node, c in np.ndindex(2, 3, 2):
-        counts = [int((paths.length[task, node, s] > 0).sum()) for s in range(3) if y[task, s] == c]
-        pairs = [k for k in counts if k]
-        expected = sorted(1 / k / len(pairs) for k in pairs for _ in range(k))
-        weights = listed.pool[task, node, c]
-        assert weights[weights > 0].sort().values.tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("first_order", [False, True])
-def test_inner_steps_are_gradient_steps_of_every_weight(graph, first_order):
-    """Scores and meta-gradient of one task against the steps written out with autograd."""
-    model = model_on(graph, inner_steps=2, inner_rate=0.7, first_order=first_order)
-    tasks = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 1, 0)
-    target, supports = one_hot(tasks.support_y, 3, torch.float64), model._reach(graph, tasks.support)
-    state = model.embed(graph)
-    view = [part[0] for part in model._view(state, tasks.support, supports, supports, target)]
-    asked = [part[0] for part in model._view(state, tasks.query, model._reach(graph, tasks.query), supports, target)]
-    moved = {name: weight.requires_grad_() for name, weight in model.start(3).items()}
-    for _ in range(2):  # in the first step only the head moves, which is zero
-        loss = torch.nn.functional.cross_entropy(model.task_scores(moved, *view), tasks.support_y[0])
-        gradients = torch.autograd.grad(loss, list(moved.values()), create_graph=not first_order)
-        moved = {name: w - 0.7 * gradient for (name, w), gradient in zip(moved.items(), gradients, strict=True)}
-    assert not torch.equal(moved["content.weight"], model.locations.content.weight)
-    theirs, ours = model.task_scores(moved, *asked), model(graph, tasks)[0]
-    torch.testing.assert_close(ours, theirs)
-    learned = list(model.locations.parameters())
-    gradients = (torch.autograd.grad(scores.square().sum(), learned) for scores in (ours, theirs))
+def test_the_head_takes_one_gradient_step_from_zero(graph):
+    """Scores and gradients of a batch of tasks against the step written out with autograd."""
+    model = model_on(graph, inner_rate=0.7)
+    tasks, state = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 2, 0), model.embed(graph)
+    target, there = one_hot(tasks.support_y, 3, torch.float64), model.reach(graph, tasks.support)
+    z = model.locate(*state, tasks.support, there, there, target)
+    q = model.locate(*state, tasks.query, model.reach(graph, tasks.query), there, target)
+    theirs = []
+    for task in range(2):
+        head = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, z.shape[-1]), (3,))]
+        scores = torch.nn.functional.elu(z[task] @ head[0].T + head[1])
+        loss = torch.nn.functional.cross_entropy(scores, tasks.support_y[task])
+        weight, bias = (-0.7 * gradient for gradient in torch.autograd.grad(loss, head, create_graph=True))
+        theirs.append(torch.nn.functional.elu(q[task] @ weight.T + bias))
+    ours = model(graph, tasks)
+    torch.testing.assert_close(ours, torch.stack(theirs))
+    gradients = (
+        torch.autograd.grad(scores.square().sum(), list(model.parameters()), retain_graph=True)
+        for scores in (ours, torch.stack(theirs))
+    )
     for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b)
-
-
-def test_tabulate_looks_every_node_up_once():
-    x = torch.randn(10, 3)
-    ids = torch.tensor([[1, 5, 1], [9, 9, 9]]), torch.tensor([[[5, 2], [1, 1]], [[0, 9], [0, 0]]])
-    table, rows = tabulate(x, *ids)
-    assert table.shape == (2, 3, 3)
-    for task in range(2):
-        for before, after in zip(ids, rows, strict=True):
-            torch.testing.assert_close(table[task][after[task]], x[before[task]])
 
 
 def test_batches_of_tasks_and_queries_score_alike(graph, monkeypatch):
@@ -202,6 +176,4 @@ def test_any_number_of_classes(graph):
 def test_features_may_be_missing_edges_too():
     lonely = Graph.from_edges(np.zeros((2, 0), int), np.eye(6, dtype=np.float32), [0, 0, 0, 1, 1, 1], num_nodes=6)
     model = model_on(lonely)
-    scores = model(lonely, draw_tasks(lonely.y, [0, 1], 2, 1, 2, 1, 0))
-    assert torch.isfinite(scores).all()
-    assert isinstance(model.locations, Locations)
+    assert torch.isfinite(model(lonely, draw_tasks(lonely.y, [0, 1], 2, 1, 2, 1, 0))).all()

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from fewnode.methods.rale import Choice, Locations, PathAttention
+from fewnode.methods.rale import RALE, Choice, PathAttention
 
 
 def unit(z: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def choice(model: Choice, vectors: list[Tensor], channels: int) -> Tensor:
 
 
 def location(
-    model: Locations,
+    model: RALE,
     x: Tensor,
     node: int,
     to_supports: dict[int, list[list[int]]],

@@ -5,7 +5,6 @@ import os
 import shlex
 import warnings
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,9 @@ from ..errors import InputError
 from .output import Bar, emit, fill, percent, say, warnings_as_notes
 
 if TYPE_CHECKING:
+    from ..experiments.grid import Run
     from ..experiments.rows import Row
-    from ..experiments.runners import Engine, Plan
-    from ..experiments.worker import Event
+    from ..experiments.runners import Cluster, Plan, Workers
 
 
 def run_grid(args: argparse.Namespace) -> int:
@@ -57,8 +56,8 @@ def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -
     session = Session(Path(path), plan.todo)
     try:
         with RunBar(len(plan.todo)) as bar:
-            for event in session.conduct(_engine(args)):
-                bar(event)
+            for run, row in session.conduct(_engine(args)):
+                bar(run, row)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; {len(session.done)} new rows are in {path}, the same command continues from there"
@@ -72,32 +71,31 @@ def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -
     return 1 if session.failed else 0
 
 
-def _engine(args: argparse.Namespace) -> "Engine":
-    from ..experiments import runners
+def _engine(args: argparse.Namespace) -> "Workers | Cluster":
+    from ..experiments.runners import Cluster, Workers
 
     if args.engine == "ray":
-        return partial(runners.execute_ray, address=args.address, data_dir=args.data_dir, resources=args.per_run or {})
-    return partial(runners.execute, jobs=min(args.jobs, 4 * (os.cpu_count() or 1)), data_dir=args.data_dir)
+        return Cluster(args.address, args.data_dir, args.per_run)
+    return Workers(min(args.jobs, 4 * (os.cpu_count() or 1)), args.data_dir)
 
 
 class RunBar(Bar):
-    """Called with every event of a grid: a line for each finished run; in a terminal also bars of those that run."""
+    """Called with every run that begins or ends: a line for each finished one; in a terminal also bars."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
         self.done, self.total = 0, total
 
-    def __call__(self, event: "Event") -> None:
-        name = str(event.run)
-        if event.row is not None:
+    def __call__(self, run: "Run", row: "Row | None") -> None:
+        name = str(run)
+        if row is not None:
             self.done += 1
             self.remove(name)
-            say(f"[{self.done}/{self.total}] {name}: {_outcome(event.row)}")
+            say(f"[{self.done}/{self.total}] {name}: {_outcome(row)}")
         if self.live:
             self.show("all runs", self.done, self.total, f"{self.done}/{self.total}")
-            if event.steps:
-                checked = "" if event.accuracy is None else f"validation {percent(event.accuracy)}"
-                self.show(name, event.step, event.steps, checked)
+            if row is None:
+                self.show(name, 0, None, "")
 
 
 def _outcome(row: "Row") -> str:

@@ -9,10 +9,12 @@ import sys
 import time
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
+from multiprocessing import connection
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
 from threading import Thread
@@ -23,10 +25,7 @@ from ..tasks import TaskSampler
 from . import rows as results
 from .grid import Run
 from .rows import Row
-from .worker import Bench, Event, failure, file_fingerprint, open_run, use_threads
-
-NextRun = Callable[[], Run | None]  # hands out one run after another, then None
-Engine = Callable[[NextRun], Iterator[Event]]
+from .worker import do, failure, file_fingerprint, open_run
 
 
 @dataclass(frozen=True)
@@ -116,17 +115,25 @@ class Session:
         self.failed: list[Row] = []
         self.done: list[Row] = []
 
-    def conduct(self, engine: Engine) -> Iterator[Event]:
-        """Let the engine work through the queue; a row is on disk before its event is passed on."""
-        events = engine(self.next_run)
+    def conduct(self, engine: "Workers | Cluster") -> Iterator[tuple[Run, Row | None]]:
+        """Let the engine work through the queue. Every run comes out when it begins and, with its row, when it has
+        ended; the row is on disk by then."""
+        waiting: dict[Future[Row], Run] = {}
         try:
-            for event in events:
-                if event.row is not None:
-                    results.append(self.path, event.row)
-                    (self.done if event.row["status"] == "ok" else self.failed).append(event.row)
-                yield event
+            while True:
+                while len(waiting) < engine.slots() and (run := self.next_run()) is not None:
+                    waiting[engine.submit(run)] = run
+                    yield run, None
+                if not waiting:
+                    return
+                for future in wait(waiting, timeout=5, return_when=FIRST_COMPLETED).done:
+                    run, error = waiting.pop(future), future.exception()
+                    row = failure(run, f"lost on the cluster: {error}") if error else future.result()
+                    results.append(self.path, row)
+                    (self.done if row["status"] == "ok" else self.failed).append(row)
+                    yield run, row
         finally:
-            events.close()  # type: ignore[attr-defined]  # an engine is a generator: this ends its workers
+            engine.close()
             self.claims.close()
 
     def next_run(self) -> Run | None:
@@ -146,64 +153,48 @@ class Session:
             return {row["id"] for row in results.read(self.path) if row["status"] == "ok"}
 
 
-def execute(next_run: NextRun, jobs: int = 1, data_dir: str | None = None) -> Iterator[Event]:
-    """Do what ``next_run`` hands out in ``jobs`` processes of this machine. One that dies (out of memory, a crash)
-    fails its run, nothing else; all end with the generator."""
-    workers = [_Worker(data_dir) for _ in range(jobs)]
-    try:
-        while True:
-            for worker in workers:
-                if worker.run is None and (run := next_run()) is not None:
-                    yield worker.start(run)
-            busy: dict[Any, _Worker] = {worker.pipe: worker for worker in workers if worker.run is not None}
-            if not busy:
-                return
-            for pipe in wait(list(busy)):
-                yield busy[pipe].listen()
-    finally:
-        for worker in workers:
-            worker.stop()
+class Workers:
+    """Runs in ``jobs`` processes of this machine, each watched by a thread. A process that dies (out of memory, a
+    crash) fails its run, nothing else."""
 
+    def __init__(self, jobs: int = 1, data_dir: str | None = None) -> None:
+        self.jobs, self.data_dir, self.threads = jobs, data_dir, ThreadPoolExecutor(jobs)
+        self.processes: list[Any] = []
+        self.idle: list[tuple[Any, Connection]] = []
 
-class _Worker:
-    """A process with a bench in it, started with its first run and again after its death. ``run`` is what it is doing;
-    the ``pipe`` leads to it."""
+    def slots(self) -> int:
+        """How many runs it can take at a time."""
+        return self.jobs
 
-    def __init__(self, data_dir: str | None) -> None:
-        self.data_dir = data_dir
-        self.process: Any = None
-        self.run: Run | None = None
+    def submit(self, run: Run) -> Future[Row]:
+        return self.threads.submit(self._do, run)
 
-    def start(self, run: Run) -> Event:
-        if self.process is None or not self.process.is_alive():
-            context = multiprocessing.get_context("spawn")  # a fork would share torch's threads and locks
-            self.pipe, inner = context.Pipe()
-            self.process = context.Process(target=_work, args=(inner, self.data_dir), daemon=True)
-            self.process.start()
-            inner.close()
-        self.run, self.began = run, time.perf_counter()
-        with suppress(OSError):  # it has just died: listening will tell
-            self.pipe.send(run)
-        return Event(run)
-
-    def listen(self) -> Event:
-        """What the process says next: progress, a row, or nothing, because it has died."""
-        assert self.run is not None
-        run = self.run
+    def _do(self, run: Run) -> Row:
+        process, pipe = self.idle.pop() if self.idle else self._started()
+        began = time.perf_counter()
         try:
-            message = self.pipe.recv()
+            pipe.send(run)
+            row: Row = pipe.recv()
         except (EOFError, OSError):
-            self.process.join()
-            message = failure(run, _cause(self.process.exitcode), time.perf_counter() - self.began)
-        if not isinstance(message, dict):
-            return Event(run, *message)
-        self.run = None
-        return Event(run, row=message)
+            process.join()
+            return failure(run, _cause(process.exitcode), time.perf_counter() - began)
+        self.idle.append((process, pipe))
+        return row
 
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()  # nothing is lost: rows are written by the listener
-            self.process.join()
+    def _started(self) -> tuple[Any, Connection]:
+        context = multiprocessing.get_context("spawn")  # a fork would share torch's threads and locks
+        pipe, inner = context.Pipe()
+        process = context.Process(target=_work, args=(inner, self.data_dir), daemon=True)
+        process.start()
+        inner.close()
+        self.processes.append(process)
+        return process, pipe
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()  # nothing is lost: rows are written by the session
+            process.join()
+        self.threads.shutdown()
 
 
 def _cause(code: int) -> str:
@@ -218,68 +209,52 @@ def _end_with_parent() -> None:
     """End at once when the process that started this one is gone, however it went: nobody would take the row."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        wait([parent.sentinel])
+        connection.wait([parent.sentinel])
         os._exit(1)
 
 
 def _work(pipe: Connection, data_dir: str | None) -> None:
-    """The worker: runs come in, progress (twice a second) and rows go out. It ends when nobody listens any more."""
+    """What a worker process does: runs come in, rows go out, until nobody listens any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who listens
     Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")  # what matters is among the notes of the row
-    use_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    bench = Bench(data_dir)
-    reported = 0.0
-    best: float | None = None
-
-    def report(now: Any) -> None:
-        nonlocal reported, best
-        best = now.accuracy if now.accuracy is not None else best
-        if time.monotonic() - reported >= 0.5:
-            reported = time.monotonic()
-            pipe.send((now.step, now.steps, best))
-
+    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
     with suppress(EOFError, OSError):
         while True:
-            run, best = pipe.recv(), None
-            pipe.send(bench.do(run, report))
+            pipe.send(do(pipe.recv(), data_dir, threads))
 
 
-def execute_ray(
-    next_run: NextRun,
-    address: str | None = None,
-    data_dir: str | None = None,
-    resources: Mapping[str, float] | None = None,
-) -> Iterator[Event]:
-    """Do what ``next_run`` hands out on the Ray cluster at ``address`` (None: a cluster of this machine alone). A run
-    that is lost with its machine is done again elsewhere.
+class Cluster:
+    """Runs on the Ray cluster at ``address`` (None: a cluster of this machine alone). A run that is lost with its
+    machine is done again elsewhere.
 
     ``resources`` are those of one run: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}``. fewnode and the data must be on every
     machine; rows come back to the caller.
     """
-    ray = connected(address)
-    needs = {"cpu": 1.0, **(resources or {})}
-    task = ray.remote(_do).options(**task_options(needs))
-    waiting: dict[Any, Run] = {}
-    try:
-        while True:
-            slots = max(1, int(ray.cluster_resources().get("CPU", 1) / max(needs["cpu"], 0.01)))
-            # Two tasks for each that the cluster can do at once: no machine waits for the next one.
-            while len(waiting) < 2 * slots and (run := next_run()) is not None:
-                waiting[task.remote(run, data_dir, needs["cpu"])] = run
-                yield Event(run)
-            if not waiting:
-                return
-            for reference in ray.wait(list(waiting), num_returns=1, timeout=5)[0]:
-                run = waiting.pop(reference)
-                try:
-                    row = ray.get(reference)
-                except ray.exceptions.RayError as error:  # lost more often than it is tried again
-                    row = failure(run, f"lost on the cluster: {error}")
-                yield Event(run, row=row)
-    finally:
-        for reference in waiting:
-            ray.cancel(reference, force=True)
+
+    def __init__(
+        self, address: str | None = None, data_dir: str | None = None, resources: Mapping[str, float] | None = None
+    ) -> None:
+        self.ray, self.data_dir = connected(address), data_dir
+        own = {"cpu": 1.0, **(resources or {})}
+        self.cpus = own.pop("cpu")
+        known = {key: own.pop(key) for key in ("gpu", "memory") if key in own}
+        needs = {"num_cpus": self.cpus, "num_gpus": known.get("gpu"), "memory": known.get("memory"), "resources": own}
+        self.task = self.ray.remote(do).options(**needs, max_retries=3)
+        self.begun: list[Any] = []
+
+    def slots(self) -> int:
+        """Two runs for each that the cluster can do at once: no machine waits for the next one."""
+        return 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1) / max(self.cpus, 0.01)))
+
+    def submit(self, run: Run) -> Future[Row]:
+        self.begun.append(self.task.remote(run, self.data_dir, int(self.cpus)))
+        found: Future[Row] = self.begun[-1].future()
+        return found
+
+    def close(self) -> None:
+        for reference in self.begun:
+            self.ray.cancel(reference, force=True)  # one that is done stays done
 
 
 def connected(address: str | None) -> Any:
@@ -296,7 +271,7 @@ def connected(address: str | None) -> Any:
     try:
         ray.init(**where, log_to_driver=False, configure_logging=False, include_dashboard=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"address={address!r}: Ray does not start there ({_first_line(error)})") from error
+        raise InputError(f"address={address!r}: Ray does not start there ({short(error)})") from error
     return ray
 
 
@@ -324,25 +299,9 @@ def _check_address(address: str) -> None:
     try:
         socket.create_connection((found[1].strip("[]"), int(found[2])), 10).close()
     except OSError as error:
-        raise InputError(f"address={address!r}: nobody answers there ({_first_line(error)}); {remedy}") from error
+        raise InputError(f"address={address!r}: nobody answers there ({short(error)}); {remedy}") from error
 
 
-def task_options(needs: Mapping[str, float]) -> dict[str, Any]:
-    """Ray's options of a task with such needs: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}`` and resources of one's own."""
-    known = {"cpu": "num_cpus", "gpu": "num_gpus", "memory": "memory"}
-    own = {known[key]: value for key, value in needs.items() if key in known}
-    return {**own, "resources": {key: value for key, value in needs.items() if key not in known}, "max_retries": 3}
-
-
-def _first_line(error: BaseException) -> str:
+def short(error: BaseException) -> str:
+    """The first line of an error's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-
-
-_benches: dict[str | None, Bench] = {}  # a Ray worker does many runs: the data stay loaded between them
-
-
-def _do(run: Run, data_dir: str | None, cpus: float) -> Row:
-    from fewnode.experiments import runners  # the module itself: its benches outlive this task
-
-    use_threads(int(cpus))
-    return runners._benches.setdefault(data_dir, Bench(data_dir)).do(run)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -21,21 +21,9 @@ from ..graph import Graph
 from ..methods.base import Method, versions
 from ..tasks import ClassSplit, Tasks, draw_tasks
 from ..training.evaluate import check_unseen, evaluate, task_classes
-from ..training.loop import Callback, fit
+from ..training.loop import fit
 from .grid import Run
 from .rows import FORMAT, Row
-
-
-@dataclass(frozen=True)
-class Event:
-    """A run has begun, is so far (training ``step`` of at most ``steps``, and the last validation ``accuracy``), or has
-    ended, well or not, with its ``row``."""
-
-    run: Run
-    step: int = 0
-    steps: int = 0
-    accuracy: float | None = None
-    row: Row | None = None
 
 
 def open_run(run: Run, data_dir: str | None = None, **options: Any) -> tuple[Graph, ClassSplit, Tasks | None]:
@@ -67,18 +55,18 @@ class Bench:
         self.read: tuple[tuple[str, ...], str] = ((), "")
         self.data: tuple[Graph, ClassSplit, Tasks | None] | None = None
 
-    def do(self, run: Run, callback: Callback | None = None) -> Row:
+    def do(self, run: Run) -> Row:
         """The row of a run; whatever goes wrong is a row too, with the reason."""
         started = time.perf_counter()
         reset_peak()
         try:
-            row = self._measure(run, callback)
+            row = self._measure(run)
         except Exception as error:
             row = failure(run, f"{type(error).__name__}: {error}")
         total = round(time.perf_counter() - started, 3)
         return {**row, "seconds": {**row["seconds"], "total": total}, "peak_memory": peak_memory()}
 
-    def _measure(self, run: Run, callback: Callback | None) -> Row:
+    def _measure(self, run: Run) -> Row:
         graph, split, tasks = self._data(run)
         shared = graph.cache.names()
         shape: dict[str, Any] = {"n_way": run.n_way, "k_shot": run.k_shot, "n_query": run.n_query}
@@ -86,7 +74,7 @@ class Bench:
             tasks = draw_tasks(graph.y, split.novel, **shape, n_tasks=500, seed=0)
         began = time.perf_counter()
         settings = {**shape, "seed": run.seed, "inductive": run.inductive, **run.options}
-        model = fit(run.method, graph, split, callback=callback, **settings)
+        model = fit(run.method, graph, split, callback=lambda _: None, **settings)  # no bar of its own
         trained = time.perf_counter()
         found = evaluate(model, graph, tasks=tasks, allow_seen=True)
         tested, queries = time.perf_counter(), tasks.query.shape[1]
@@ -113,6 +101,16 @@ class Bench:
             _ = data[0].x, data[0].fingerprint  # computed here once, kept for all runs
             self.read, self.data = (run.source, run.graph), data
         return self.data
+
+
+bench = cache(Bench)  # a worker does many runs: the data stay loaded between them
+
+
+def do(run: Run, data_dir: str | None, threads: int) -> Row:
+    """The row of a run, in a worker: small solves are slow when the threads of several compete."""
+    torch.set_num_threads(max(1, threads))
+    threadpool_limits(max(1, threads))
+    return bench(data_dir).do(run)
 
 
 def _row(run: Run, status: str) -> Row:
@@ -180,12 +178,6 @@ def peak_memory() -> int:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
-
-
-def use_threads(count: int) -> None:
-    """Threads of a worker: small solves are slow when the threads of several workers compete."""
-    torch.set_num_threads(max(1, count))
-    threadpool_limits(max(1, count))
 
 
 def file_fingerprint(run: Run, graph: Graph) -> str:

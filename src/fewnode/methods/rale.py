@@ -16,28 +16,21 @@ from ..graph.operators import adjacency, hashed, mean_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
 from ..nn.heads import one_hot
-from ..nn.inner_loop import Weights, adapt, for_each_task, head_scores, unit, unit_features, weights_of, with_head
+from ..nn.inner_loop import unit, unit_features
 from ..tasks import Tasks
-from .base import InnerLoopMethod, Training
+from .base import Method, Training
 
 PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
 
 BESIDE = CacheKey[Tensor]("features beside their neighbours' mean")
-PAGERANK = CacheKey[Tensor]("PageRank")
+HUBS = CacheKey[Tensor]("hubs")
 
 
-class LocationState(NamedTuple):
-    """Features of each node beside its neighbours' mean, ``x [N, 2 * rank]``, and which nodes are hubs, ``[N]``."""
-
-    x: Tensor
-    is_hub: Tensor
-
-
-class RALE(InnerLoopMethod):
+class RALE(Method):
     """Attention over the nodes of paths to the supports and to hubs gives each node a location, which a head reads.
 
-    Location network and head take one gradient step on the supports; the start is what is trained. The walks are
+    The head takes one gradient step on the supports; the location network is what is trained. The walks are
     drawn anew whenever they are needed, and are the same every time.
 
     Args:
@@ -46,8 +39,7 @@ class RALE(InnerLoopMethod):
         n_walks, walk_steps: walks from each node, and their steps; a path has at most twice as many.
         n_paths: paths to each support.
         hub_share, n_hubs: share of the nodes that are hubs (highest PageRank), and hubs used for each node.
-        inner_steps, inner_rate: gradient steps on the supports, and their size.
-        first_order: leave second derivatives out.
+        inner_rate: size of the gradient step on the supports.
         dropout: share of an embedding that is dropped while training.
     """
 
@@ -61,7 +53,6 @@ class RALE(InnerLoopMethod):
         train_query=5,
         clip=10.0,
     )
-    features: ReducedFeatures
     sampled: ClassVar[bool] = True  # the walks depend on how the nodes are numbered
 
     def __init__(
@@ -76,109 +67,64 @@ class RALE(InnerLoopMethod):
         n_paths: int = 5,
         hub_share: float = 0.05,
         n_hubs: int = 10,
-        inner_steps: int = 1,
         inner_rate: float = 20.0,
-        first_order: bool = False,
         dropout: float = 0.2,
     ) -> None:
-        super().__init__(inner_steps, inner_rate, first_order, ReducedFeatures(in_channels, rank))
+        super().__init__()
         self.n_walks, self.walk_steps, self.n_paths = n_walks, walk_steps, n_paths
-        self.hub_share, self.n_hubs, self.channels = hub_share, n_hubs, channels
-        width, longest = 2 * min(rank, in_channels), 2 * walk_steps + 1
-        self.locations = Locations(width, channels, heads=heads, longest=longest, dropout=dropout)
+        self.hub_share, self.n_hubs, self.inner_rate, self.dropout = hub_share, n_hubs, inner_rate, dropout
+        self.features = ReducedFeatures(in_channels, rank)
+        self.content = xavier(nn.Linear(2 * min(rank, in_channels), channels))
+        self.path = PathAttention(channels, heads, 2 * walk_steps + 1)
+        self.relative, self.absolute = Choice(channels), Choice(channels)
 
-    def embed(self, graph: Graph) -> LocationState:
-        x = unit_features(self.features, graph, self.locations)
+    def prepare(self, graph: Graph) -> None:
+        self.features.fit(graph)
+
+    def embed(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Features of each node beside their neighbours' mean, ``[N, 2 * rank]``, and which nodes are hubs, ``[N]``."""
+        x, share = unit_features(self.features, graph, self), self.hub_share
         beside = graph.cache.get(BESIDE, lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), source=x)
-        return LocationState(beside, hubs(graph, self.hub_share))
+        return beside, graph.cache.get(HUBS.of(share), lambda: hubs(graph, share))
 
-    def score(self, graph: Graph, state: LocationState, tasks: Tasks) -> Tensor:
-        queries = min(tasks.query.shape[1], QUERIES)
-        per_task = tasks.support.shape[1] * (tasks.support.shape[1] + queries) * self.n_paths
-        size = max(1, PATHS // per_task)
-        return torch.cat([self._located(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)])
+    def score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
+        supports, queries = tasks.support.shape[1], min(tasks.query.shape[1], QUERIES)
+        size = max(1, PATHS // (supports * (supports + queries) * self.n_paths))
+        return torch.cat([self._score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)])
 
-    def _located(self, graph: Graph, state: LocationState, tasks: Tasks) -> Tensor:
-        target = one_hot(tasks.support_y, tasks.n_way, state.x.dtype)
-        supports = self._reach(graph, tasks.support)
-        known = (target, *self._view(state, tasks.support, supports, supports, target))
-        weights = adapt(self.task_loss, self.start(tasks.n_way), known, **self.inner)
+    def _score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
+        target = one_hot(tasks.support_y, tasks.n_way, state[0].dtype)
+        there = self.reach(graph, tasks.support)
+        z = self.locate(*state, tasks.support, there, there, target)
+        # The head starts at zero, where the gradient of its cross-entropy is known: one step on the supports.
+        step = self.inner_rate * (target - 1 / tasks.n_way).mT / target.shape[1]
+        weight, bias = step @ z, step.sum(-1)[:, None]
         groups = tasks.query.split(QUERIES, dim=1)
-        views = (self._view(state, query, self._reach(graph, query), supports, target) for query in groups)
-        return torch.cat([for_each_task(self.task_scores, weights, *view) for view in views], 1)
+        q = torch.cat([self.locate(*state, group, self.reach(graph, group), there, target) for group in groups], 1)
+        return F.elu(q @ weight.mT + bias)
 
-    def start(self, n_way: int) -> Weights:
-        return with_head(weights_of(self.locations), 3 * self.channels, n_way)
-
-    def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
-        """The loss of one task's supports, their ``target`` and view, which the inner loop lowers."""
-        target, *view = data
-        return F.cross_entropy(self.task_scores(weights, *view), target)
-
-    def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
-        """Scores [M, N] of nodes of one task; see ``Locations`` for what a view is."""
-        return F.elu(head_scores(self.locations, weights, *data))
-
-    def _reach(self, graph: Graph, nodes: Tensor) -> "Reach":
+    def reach(self, graph: Graph, nodes: Tensor) -> "Reach":
         return reach(graph, nodes, self.n_walks, self.walk_steps)
 
-    def _view(
-        self, state: LocationState, nodes: Tensor, here: "Reach", supports: "Reach", target: Tensor
-    ) -> tuple[Tensor, ...]:
-        """What ``Locations`` takes for ``nodes [T, M]``."""
-        ways = to_hubs(here, state.is_hub, self.n_hubs)
-        listed = enlist(join(here, supports, self.n_paths), ways, target)
-        table, indexed = tabulate(state.x, nodes, listed.node)
-        return table, *indexed, *listed[1:]
-
-
-def tabulate(x: Tensor, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """The rows of ``x [N, d]`` that the node ids of each task name, once each: a table ``[T, V, d]``, filled up with
-    zeros, and the ids ``[T, ...]`` as rows of it."""
-    n, tasks = len(x), len(ids[0])
-    flat = torch.cat([part.flatten(1) for part in ids], 1)
-    task = torch.arange(tasks, device=x.device)[:, None]
-    keys, place = torch.unique(flat + task * n, return_inverse=True)
-    owner = keys // n
-    count = torch.bincount(owner, minlength=tasks)
-    first = count.cumsum(0) - count
-    table = x.new_zeros(tasks, int(count.max()), x.shape[1])
-    table[owner, torch.arange(len(keys), device=x.device) - first[owner]] = x[keys % n]
-    rows = (place - first[:, None]).split([part[0].numel() for part in ids], 1)
-    return table, [row.view_as(part) for row, part in zip(rows, ids, strict=True)]
-
-
-class Locations(nn.Module):
-    """Embeds nodes by their location: relative to the task's classes, absolute relative to hubs, and by content.
-
-    Args:
-        in_channels: width of the features, a node's own and its neighbours' mean side by side.
-        channels: width of everything else; the output is three times as wide.
-        heads: attention heads, a divisor of ``channels``.
-        longest: nodes of the longest path.
-        dropout: share of the output that is dropped while training.
-    """
-
-    def __init__(self, in_channels: int, channels: int, *, heads: int, longest: int, dropout: float) -> None:
-        super().__init__()
-        self.content = xavier(nn.Linear(in_channels, channels))
-        self.path = PathAttention(channels, heads, longest)
-        self.relative = Choice(channels)
-        self.absolute = Choice(channels)
-        self.dropout = dropout
-
-    def forward(self, table: Tensor, nodes: Tensor, *listed: Tensor) -> Tensor:
-        """Embeddings [M, 3 * channels] of the nodes of one task.
-
-        ``table [V, in]`` holds the features of all nodes that occur, ``nodes [M]`` index it; ``listed`` are the parts
-        of ``Listed``, whose paths index it too.
-        """
-        path, length, pool, hub, near = listed
-        g = unit(F.elu(self.content(table)))
-        paths = self.path(g[path], length)
-        relative = self.relative(pool @ paths, pool.sum(-1) > 0)
-        absolute = self.absolute(paths[hub], near)
-        return F.dropout(torch.cat([relative, absolute, g[nodes]], -1), self.dropout, self.training)
+    def locate(self, x: Tensor, is_hub: Tensor, nodes: Tensor, here: "Reach", there: "Reach", target: Tensor) -> Tensor:
+        """Embeddings [T, M, 3 * channels] of ``nodes [T, M]`` and their reach, by the reach of the supports and their
+        classes ``target [T, S, N]``: where it is relative to the classes, relative to hubs, and what it holds."""
+        paths, ways = join(here, there, self.n_paths), to_hubs(here, is_hub, self.n_hubs)
+        joined, near = paths.length > 0, ways.length > 0
+        ways_node = F.pad(ways.node[near], (0, paths.node.shape[-1] - ways.node.shape[-1]))
+        path, length = torch.cat([paths.node[joined], ways_node]), torch.cat([paths.length[joined], ways.length[near]])
+        known, place = torch.unique(torch.cat([nodes.flatten(), path.flatten()]), return_inverse=True)
+        g = unit(F.elu(self.content(x[known]))).index_select(0, place)
+        own, along = g[: nodes.numel()].unflatten(0, nodes.shape), g[nodes.numel() :].unflatten(0, path.shape)
+        to_support, to_hub = self.path(along, length).tensor_split([len(path) - len(ways_node)])
+        # The mean over the paths to each support, then over the supports of each class that have any.
+        pair, count = joined.flatten(0, 2).nonzero()[:, 0], joined.sum(-1)
+        means = g.new_zeros(count.numel(), g.shape[1]).index_add(0, pair, to_support) / count.view(-1, 1).clamp(min=1)
+        linked = (count > 0).to(g.dtype) @ target
+        classes = target.mT[:, None] @ means.view(*count.shape, -1) / linked[..., None].clamp(min=1)
+        every_hub = g.new_zeros(*near.shape, g.shape[1]).masked_scatter(near[..., None], to_hub)
+        parts = self.relative(classes, linked > 0), self.absolute(every_hub, near), own
+        return F.dropout(torch.cat(parts, -1), self.dropout, self.training)
 
 
 class PathAttention(nn.Module):
@@ -201,8 +147,7 @@ class PathAttention(nn.Module):
         """One vector [..., d] for each path of nodes ``z [..., L, d]``, of which the first ``length [...]`` count."""
         size, channels = z.shape[-2:]
         z = z * math.sqrt(channels) + self.positions[:size].to(z.dtype)
-        # Where the list is only filled up, the first position is left open: nobody reads it, but it stays finite.
-        open_ = torch.arange(size, device=z.device) < length.clamp(min=1)[..., None]
+        open_ = torch.arange(size, device=z.device) < length[..., None]
         z = unit(z + self._attend(z, open_))
         z = unit(z + self.outer(torch.relu(self.inner(z))))
         return torch.where(open_[..., None], z, -torch.inf).amax(-2)
@@ -289,19 +234,15 @@ def pagerank(graph: Graph, damping: float = 0.85, tolerance: float = 1e-10, max_
 
     Page, Brin, Motwani, Winograd: The PageRank Citation Ranking. Stanford, 1999.
     """
-
-    def rank() -> Tensor:
-        arcs, n = adjacency(graph), graph.num_nodes
-        out = arcs.T.totals()[:, None]
-        p = torch.full((n, 1), 1 / n, dtype=torch.float64, device=graph.device)
-        for _ in range(max_steps):
-            new = damping * (arcs @ (p / out.clamp(min=1)) + p[out == 0].sum() / n) + (1 - damping) / n
-            change, p = float((new - p).abs().sum()), new
-            if change < tolerance:
-                break
-        return p[:, 0]
-
-    return graph.cache.get(PAGERANK.of(damping, tolerance, max_steps), rank)
+    arcs, n = adjacency(graph), graph.num_nodes
+    out = arcs.T.totals()[:, None]
+    p = torch.full((n, 1), 1 / n, dtype=torch.float64, device=graph.device)
+    for _ in range(max_steps):
+        new = damping * (arcs @ (p / out.clamp(min=1)) + p[out == 0].sum() / n) + (1 - damping) / n
+        change, p = float((new - p).abs().sum()), new
+        if change < tolerance:
+            break
+    return p[:, 0]
 
 
 def hubs(graph: Graph, share: float = 0.05) -> Tensor:
@@ -376,47 +317,3 @@ def to_hubs(here: Reach, is_hub: Tensor, n_hubs: int) -> Paths:
     chosen = _fewest_steps(here.steps, hub, n_hubs)
     walk, steps, real = (part.gather(-1, chosen) for part in (here.walk, here.steps, hub))
     return Paths(torch.take_along_dim(here.walks, walk[..., None], 2), torch.where(real, steps + 1, 0))
-
-
-class Listed(NamedTuple):
-    """The paths of each task that exist, in one list, and how nodes read it.
-
-    ``node [T, P, L]`` are the nodes of each, ``length [T, P]`` how many they are, 0 where the list is filled up;
-    ``pool [T, M, N, P]`` averages, for each node and class, the paths to each support and then the supports that have
-    any (all zero: none has); ``hub [T, M, H]`` are places of the paths to hubs, ``near [T, M, H]`` which of them exist.
-    """
-
-    node: Tensor
-    length: Tensor
-    pool: Tensor
-    hub: Tensor
-    near: Tensor
-
-
-def enlist(paths: Paths, ways: Paths, target: Tensor) -> Listed:
-    """List paths to supports ``[T, M, S, K]`` and ways to hubs ``[T, M, H]``; classes ``target [T, S, N]``, one-hot.
-
-    Most pairs of nodes have no path: a list holds a tenth of what a box for each pair would.
-    """
-    longest = paths.node.shape[-1]
-    length = torch.cat([paths.length.flatten(1), ways.length.flatten(1)], 1)
-    ways_node = F.pad(ways.node, (0, longest - ways.node.shape[-1]))
-    node = torch.cat([paths.node.flatten(1, -2), ways_node.flatten(1, -2)], 1)
-    there = length > 0
-    place, most = (there.cumsum(1) - 1).clamp(min=0), max(1, int(there.sum(1).max()))
-    task, at = there.nonzero().unbind(1)
-    listed = node.new_zeros(len(node), most, longest).index_put((task, place[task, at]), node[task, at])
-    lengths = length.new_zeros(len(node), most).index_put((task, place[task, at]), length[task, at])
-    hub = place[:, -ways.length[0].numel() :].view_as(ways.length)
-    return Listed(listed, lengths, _pool(paths.length > 0, place, target, most), hub, ways.length > 0)
-
-
-def _pool(there: Tensor, place: Tensor, target: Tensor, most: int) -> Tensor:
-    """``Listed.pool`` from which paths exist, ``there [T, M, S, K]``, and their places in the list."""
-    joined = there.any(-1).to(target.dtype)
-    supports = joined @ target  # how many supports of each class a node has paths to, [T, M, N]
-    task, node, support, path = there.nonzero().unbind(1)
-    y = target.argmax(-1)[task, support]
-    weight = 1 / (there.sum(-1)[task, node, support] * supports[task, node, y])
-    where = place[:, : there[0].numel()].view_as(there)[task, node, support, path]
-    return target.new_zeros(*supports.shape, most).index_put((task, node, y, where), weight.to(target.dtype))
