@@ -56,12 +56,6 @@ def load_adapted(
     said: dict[str, str] = {}
     examples = {} if support is None else classifier.read_examples(support, said)
     how = {**(how or {}), "descriptions": said | dict((how or {}).get("descriptions") or {})}
-    unknown = set(examples) - classifier.known.names()
-    new = [c for c, name in enumerate(graph.class_names or ()) if name in unknown]
-    # the support may be the table of nodes: there the examples stand as labels of the graph
-    hidden = torch.isin(graph.y, torch.tensor(new, dtype=torch.long, device=graph.device))
-    if bool(hidden.any()):
-        classifier.relabel(torch.where(hidden, -1, graph.y))
     if among is None and not bool((graph.y >= 0).any()):
         say("note: no node has a label, so predictions are closed-set")
         among = "new"
@@ -160,18 +154,6 @@ def write_predictions(
     )
 
 
-@dataclass(frozen=True)
-class EvaluatedTables:
-    """What ``evaluate_tables`` measured, and on tasks of which classes: ``unseen`` by the training or not;
-    ``open_set`` is what simulations of open-set classification achieved (``FewShotClassifier.simulated``)."""
-
-    classifier: FewShotClassifier
-    open_set: dict[str, Any]
-    classes: tuple[str, ...]
-    unseen: bool
-    found: Evaluation
-
-
 @one_thread
 def evaluate_tables(
     folder: PathLike,
@@ -182,9 +164,10 @@ def evaluate_tables(
     n_tasks: int = 500,
     seed: int = 0,
     say: Say = lambda _: None,
-) -> EvaluatedTables:
-    """Accuracy of a user's model on tasks of its own graph: of classes that it neither learned from nor was selected
-    on, if two of them have labels enough by now, else of its validation classes."""
+) -> tuple[FewShotClassifier, Evaluation, dict[str, Any]]:
+    """A user's model and its accuracy on tasks of its own graph. The classes of the tasks are those it neither learned
+    from nor was selected on, if two of them have enough labels, else its validation classes; the last value says
+    which, and what the simulations of open-set classification achieved."""
     classifier = load_attached(folder, say=say)
     model, graph, known, shape = classifier.model, classifier.graph, classifier.known, classifier.shape
     assert model is not None and graph is not None
@@ -199,5 +182,5 @@ def evaluate_tables(
         )
     n_way = n_way or min(shape["n_way"], len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)
-    names = tuple(large[c] for c in chosen)
-    return EvaluatedTables(classifier, classifier.simulated(k_shot), names, len(others) >= 2, found)
+    facts = {"classes": [large[c] for c in chosen], "kind": "unseen" if chosen is others else "validation"}
+    return classifier, found, facts | {"open_set": classifier.simulated(k_shot)}

@@ -13,7 +13,7 @@ from .. import tables
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import gather_rows, to_tensor
-from ..graph.operators import rows_of
+from ..graph.operators import gather_neighbours, rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
@@ -191,21 +191,30 @@ class NewNodes:
 
 
 class Neighbourhood:
-    """The new nodes and, after them, the ``touched`` old ones, ``n`` together, with the new edges as ``arcs [n, n]``.
-    ``mass [n, 1]`` is the weight of all edges of a node, ``before`` of those that were there."""
+    """The new nodes and, after them, old nodes whose rows change with them, ``n`` together: those that are ``touched``
+    by new edges, and the neighbours of those among them that have few. ``arcs [n, n]`` are the new edges, ``near``
+    all edges between these nodes, ``mass [n, 1]`` the weight of all edges of a node, ``before`` of those it had."""
 
-    def __init__(self, graph: Graph, new: NewNodes) -> None:
+    def __init__(self, graph: Graph, new: NewNodes, few: int = 32) -> None:
         n_old, self.n_new, device = graph.num_nodes, len(new.y), graph.device
-        self.touched = new.arcs[new.arcs < n_old].unique()
+        touched = new.arcs[new.arcs < n_old].unique()
+        beside = gather_neighbours(graph, touched[graph.degree[touched] <= few])[1]
+        self.touched = torch.cat([touched, beside]).unique()
         at = torch.searchsorted(self.touched, new.arcs.contiguous()) + self.n_new
         here = torch.where(new.arcs < n_old, at, new.arcs - n_old)
-        shape = (self.n_new + len(self.touched),) * 2
-        arcs = sp.csr_matrix((new.weights.cpu().numpy(), here.cpu().numpy()), shape=shape)
-        arcs.sort_indices()
-        self.arcs, gap = to_tensor(arcs, device), torch.zeros(self.n_new, device=device)
-        arcs.data[:] = 1
-        self.pattern = to_tensor(arcs, device)
-        self.before = torch.cat([gap, _mass(graph, self.touched)])[:, None]
+        n = self.n_new + len(self.touched)
+        self.arcs = _matrix(here, new.weights, n)
+        self.pattern = _matrix(here, torch.ones_like(new.weights), n)
+        owner, at = gather_rows(graph.indptr, self.touched)
+        weights = torch.ones(len(at), device=device)
+        if graph.weights is not None:
+            weights = graph.weights[at] / graph.weights.mean()
+        self.before = torch.zeros(n, 1, device=device)
+        self.before[self.n_new :, 0].index_add_(0, owner, weights)
+        to = graph.indices[at].long()
+        inside = torch.isin(to, self.touched)
+        ends = torch.stack([owner[inside], torch.searchsorted(self.touched, to[inside])]) + self.n_new
+        self.near = _matrix(torch.cat([here, ends], 1), torch.cat([new.weights, weights[inside]]), n)
         self.mass = self.before + self.arcs @ torch.ones_like(self.before)
         self.scale = (self.mass + 1).rsqrt()
 
@@ -222,17 +231,17 @@ class Neighbourhood:
         return ((self.arcs @ (total / shares)) / shares)[: self.n_new]
 
     def smoothed(self, h: Tensor, old: Tensor, restart: float) -> Tensor:
-        """The new rows of personalised PageRank of ``h [n, d]``, where those of the touched nodes were ``old``: a few
-        steps between new nodes and touched ones, while what reaches the latter from elsewhere stays as it was."""
-        n = self.n_new
-        had = self.before[n:] + 1
-        elsewhere = had.sqrt() * (old - restart * h[n:]) / (1 - restart) - old / had.sqrt()
-        given = restart * h
-        given[n:] += (1 - restart) * self.scale[n:] * elsewhere
-        own = 1 - (1 - restart) * self.scale.square()  # the self-loop, brought to the other side
+        """The new rows of personalised PageRank of ``h [n, d]``, where those of the old nodes were ``old``: a few steps
+        among the nodes here, while what reaches them from all others stays as it was."""
+        n, rest = self.n_new, 1 - restart
+        given, had = restart * h, (self.before[n:] + 1).sqrt()
+        inside = torch.cat([torch.zeros_like(h[:n]), old / had])
+        elsewhere = had * (old - given[n:]) / rest - (inside + self.near @ inside)[n:]
+        given[n:] += rest * self.scale[n:] * elsewhere
+        own = 1 - rest * self.scale.square()  # the self-loop, brought to the other side
         z = torch.cat([h[:n], old])
-        for _ in range(6):
-            z = (given + (1 - restart) * self.scale * (self.arcs @ (self.scale * z))) / own
+        for _ in range(12):
+            z = (given + rest * self.scale * (self.near @ (self.scale * z))) / own
         return z[:n]
 
     def links(self, graph: Graph, basis: Tensor) -> Tensor:
@@ -245,13 +254,11 @@ class Neighbourhood:
         return ((self.pattern @ (rarity * basis)) / lengths.sqrt())[: self.n_new]
 
 
-def _mass(graph: Graph, nodes: Tensor) -> Tensor:
-    """The weights of the edges of some nodes together."""
-    if graph.weights is None:
-        return graph.degree[nodes].float()
-    owner, at = gather_rows(graph.indptr, nodes)
-    weights = graph.weights[at] / graph.weights.mean()
-    return weights.new_zeros(len(nodes)).index_add_(0, owner, weights)
+def _matrix(ends: Tensor, values: Tensor, n: int) -> Tensor:
+    """The matrix ``[n, n]`` with ``values`` at ``ends [2, A]``."""
+    made = sp.csr_matrix((values.cpu().numpy(), ends.cpu().numpy()), shape=(n, n))
+    made.sort_indices()
+    return to_tensor(made, values.device)
 
 
 def _check(graph: Graph, schema: FeatureSchema, new: Graph, joined: Graph) -> None:

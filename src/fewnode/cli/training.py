@@ -113,14 +113,12 @@ def _evaluate_classifier(args: argparse.Namespace) -> None:
 
     if args.pool is not None:
         raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
-    done = evaluate_tables(
-        args.folder, **options.picked(args, *options.SHAPE), n_tasks=args.tasks, seed=args.seed, say=say
-    )
-    more = {"classes": list(done.classes), "kind": "unseen" if done.unseen else "validation", "seed": args.seed}
-    more["open_set"] = done.open_set
-    card = None if done.classifier.model is None else done.classifier.model.card
-    method, title = ("", "") if card is None else (card.method, card.title)
-    emit(args, _evaluated(method, None, done.found, **more), "evaluate", title=title, found=done.found)
+    shape = options.picked(args, *options.SHAPE)
+    classifier, found, facts = evaluate_tables(args.folder, **shape, n_tasks=args.tasks, seed=args.seed, say=say)
+    assert classifier.model is not None
+    card = classifier.model.card
+    document = _evaluated(card.method, None, found, seed=args.seed, **facts)
+    emit(args, document, "evaluate", title=card.title, found=found)
 
 
 def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:
