@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
-
 from ..errors import InputError
 from ..files import PathLike, readable
 from ..store import one_thread
