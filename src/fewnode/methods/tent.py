@@ -4,26 +4,19 @@ Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classification. KDD 202
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import one_of
 from ..files import Positive
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey
-from ..nn.ego import LocalGNN, class_ego_graphs, degrees, embed_around, neighbourhoods
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, drop, rows_of, xavier
+from ..nn.ego import GIN, LocalGNN, class_ego_graphs, degrees, embed_around, linear_start, neighbourhoods
+from ..nn.graph_layers import Features, GraphEncoder, Inputs, xavier
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_scores
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
-
-AGGREGATED = CacheKey[Tensor]("aggregated inputs")
-CLOSED_MEANS = CacheKey[operators.Operator]("closed means")
-
 
 class EmbeddedGraph(NamedTuple):
     """First-step embeddings ``h [N, d_h]`` and their closed sums, ``h + A h``."""
@@ -106,27 +99,26 @@ class TENT(Method):
         second_channels: Positive = 128,
     ) -> None:
         super().__init__()
-        mean = one_of("aggregation", aggregation, ("sum", "mean")) == "mean"
-        linear = one_of("start", start, ("xavier", "linear")) == "linear"
+        linear = start == "linear"
         self.inputs = Inputs(in_channels, features, rank)
-        how: dict[str, Any] = {"dropout": dropout, "mean": mean, "linear": linear}
-        self.phi, self.gnn = self.networks(hidden_channels, out_channels, second_channels, **how)
-        widths = out_channels, adapter_channels, len(self.gnn.theta)
-        self.alpha, self.beta = (mlp(*widths, linear) if class_adaptation else None for _ in range(2))
+        widths = hidden_channels, out_channels, second_channels
+        self.phi, self.gnn = self.networks(*widths, dropout, aggregation == "mean", linear)
+        sizes = out_channels, adapter_channels, len(self.gnn.theta)
+        self.alpha, self.beta = (mlp(*sizes, linear) if class_adaptation else None for _ in range(2))
         self.classifier = BaseClassifier(out_channels, base_classes)
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
         self.on_graph = not node_adaptation  # whether supports are also embedded in the original graph
         self.gamma, self.normalize = gamma, normalize
 
     def networks(
-        self, hidden: int, d_h: int, d_s: int, *, dropout: float, mean: bool, linear: bool
+        self, hidden: int, d_h: int, d_s: int, dropout: float, mean: bool, linear: bool
     ) -> tuple[GraphEncoder, LocalGNN]:
         """``GNN_phi`` and ``GNN_theta``, two layers each."""
         phi, gnn = GIN(self.inputs.width, hidden, d_h, dropout=dropout, mean=mean), LocalGNN(d_h, hidden, d_s, mean)
         if linear:
-            first, second = gnn.unpack(gnn.theta.detach()[None])
-            linear_start(phi.weight.detach(), phi.outer.weight.detach().t())
-            linear_start(first[0][0], second[0][0])
+            (first, _), (second, _) = gnn.unpack(gnn.theta[None])
+            linear_start(phi.weight, phi.outer.weight.t())
+            linear_start(first[0], second[0])
         return phi, gnn
 
     def prepare(self, graph: Graph) -> None:
@@ -216,55 +208,12 @@ class TENT(Method):
         return l_n + self.gamma * l_ce
 
 
-class GIN(GraphEncoder):
-    """``GNN_phi``: two layers ``h' = W (h + sum of the neighbours' h) + b``, ReLU and dropout between them; with
-    ``mean``, the sum is divided by the number of its terms.
-
-    Xu, Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks? ICLR 2019.
-    """
-
-    def __init__(self, *widths: int, dropout: float = 0.0, mean: bool = False) -> None:
-        super().__init__(*widths, dropout=dropout)
-        self.mean = mean
-
-    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
-        closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
-        if self.mean:
-            sums = closed
-            closed = graph.cache.get(CLOSED_MEANS, lambda: replace(sums, left=1 / (1 + graph.degree.double())))
-        if inputs.reduced is None:
-            # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
-            h = (closed @ operators.project(graph, self.weight)).add_(self.bias)
-            h = closed @ torch.relu_(drop(h, dropout))
-            h = h if nodes is None else h.index_select(0, nodes)
-        else:
-            x = inputs.unit(graph)
-            x = graph.cache.get(AGGREGATED.of(self.mean), lambda: closed @ x, source=x).to(self.weight.dtype)
-            near, rows = rows_of(closed, nodes)
-            h = rows @ torch.relu_(drop(torch.addmm(self.bias, x[near], self.weight), dropout))
-        out: Tensor = self.outer(h)
-        return out
-
-
 def mlp(in_channels: int, hidden_channels: int, out_channels: int, zero: bool) -> nn.Sequential:
     """``MLP_alpha`` or ``MLP_beta``: one hidden layer; the weights of the last may start at zero."""
     last = xavier(nn.Linear(hidden_channels, out_channels))
     if zero:
         nn.init.zeros_(last.weight)
     return nn.Sequential(xavier(nn.Linear(in_channels, hidden_channels)), nn.ReLU(), last)
-
-
-def linear_start(first: Tensor, second: Tensor) -> None:
-    """Fill the weights ``[in, hidden]`` and ``[hidden, out]`` of two layers such that ReLU between them has no effect,
-    as ``relu(x) - relu(-x) = x``: an orthogonal projection to half the hidden width, and another from there.
-
-    Balduzzi, Frean, Leary, Lewis, Ma, McWilliams: The Shattered Gradients Problem. ICML 2017.
-    """
-    half = first.shape[1] // 2
-    one, two = (nn.init.orthogonal_(torch.empty(shape)) for shape in ((len(first), half), (half, second.shape[1])))
-    first.zero_()[:, : 2 * half] = torch.cat([one, -one], 1)
-    second.zero_()[: 2 * half] = torch.cat([two, -two])
 
 
 def tau(s: Tensor, s_k: Tensor, y: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class TENTResidual(TENT):
         self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
         self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if self.task_adaptation else None
 
-    def networks(self, hidden: int, d_h: int, d_s: int, *, dropout: float, **_: Any) -> tuple[GraphEncoder, LocalGNN]:
+    def networks(self, hidden: int, d_h: int, d_s: int, dropout: float, *_: bool) -> tuple[GraphEncoder, LocalGNN]:
         return SmoothingEncoder(self.inputs.width, hidden, d_h, dropout=dropout), ResidualGNN(d_h, d_s, d_h)
 
     def first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:

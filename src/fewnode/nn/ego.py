@@ -1,7 +1,7 @@
 """Subgraphs around nodes, all of a batch of tasks in one list of rows, and a network on them with weights per group."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -10,8 +10,11 @@ from torch.nn import functional as F
 
 from ..graph import Graph, operators
 from ..graph.arrays import CacheKey, csr_tensor
+from .graph_layers import GraphEncoder, Inputs, drop, rows_of
 
 UPWARD = CacheKey[Graph]("upward edges")
+AGGREGATED = CacheKey[Tensor]("aggregated inputs")
+CLOSED_MEANS = CacheKey[operators.Operator]("closed means")
 Linear = tuple[Tensor, Tensor]  # weights [G, in, out] and biases [G, 1, out]
 
 
@@ -50,9 +53,8 @@ def inner_arcs(graph: Graph, keys: Tensor, node: Tensor) -> tuple[Tensor, Tensor
     edges are looked for from the end with fewer neighbours only: a hub that is everybody's neighbour would otherwise be
     read whole in every group."""
 
-    def upward() -> (
-        Graph
-    ):  # every undirected edge once, in the row of the end with fewer neighbours (or the smaller id)
+    def upward() -> Graph:
+        """Every undirected edge once, in the row of the end with fewer neighbours (or the smaller id)."""
         degree, row, column = graph.degree, operators.rows_of(graph), graph.indices.long()
         below, above = degree[row], degree[column]
         return graph.with_arcs((below < above) | ((below == above) & (row < column)), directed=True)
@@ -138,6 +140,37 @@ def embed_around(
     return own, sums.index_select(0, place)
 
 
+class GIN(GraphEncoder):
+    """``GNN_phi``: two layers ``h' = W (h + sum of the neighbours' h) + b``, ReLU and dropout between them; with
+    ``mean``, the sum is divided by the number of its terms.
+
+    Xu, Hu, Leskovec, Jegelka: How Powerful are Graph Neural Networks? ICLR 2019.
+    """
+
+    def __init__(self, *widths: int, dropout: float = 0.0, mean: bool = False) -> None:
+        super().__init__(*widths, dropout=dropout)
+        self.mean = mean
+
+    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
+        closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
+        if self.mean:
+            sums = closed
+            closed = graph.cache.get(CLOSED_MEANS, lambda: replace(sums, left=1 / (1 + graph.degree.double())))
+        if inputs.reduced is None:
+            # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
+            h = (closed @ operators.project(graph, self.weight)).add_(self.bias)
+            h = closed @ torch.relu_(drop(h, dropout))
+            h = h if nodes is None else h.index_select(0, nodes)
+        else:
+            x = inputs.unit(graph)
+            x = graph.cache.get(AGGREGATED.of(self.mean), lambda: closed @ x, source=x).to(self.weight.dtype)
+            near, rows = rows_of(closed, nodes)
+            h = rows @ torch.relu_(drop(torch.addmm(self.bias, x[near], self.weight), dropout))
+        out: Tensor = self.outer(h)
+        return out
+
+
 class LocalGNN(nn.Module):
     """Two layers ``linear(closed sum)`` with ReLU between them, read at the centres of subgraphs; or of closed means.
 
@@ -201,3 +234,16 @@ def grouped_linear(rows: Tensor, group: Tensor, linear: Linear, few: int = 256) 
     x = padded.index_copy(0, slot, rows).view(len(of_block), width, -1)
     out = torch.baddbmm(bias.index_select(0, of_block), x, weight.index_select(0, of_block))
     return out.flatten(0, 1).index_select(0, slot)
+
+
+@torch.no_grad()
+def linear_start(first: Tensor, second: Tensor) -> None:
+    """Fill the weights ``[in, hidden]`` and ``[hidden, out]`` of two layers such that ReLU between them has no effect,
+    as ``relu(x) - relu(-x) = x``: an orthogonal projection to half the hidden width, and another from there.
+
+    Balduzzi, Frean, Leary, Lewis, Ma, McWilliams: The Shattered Gradients Problem. ICML 2017.
+    """
+    half = first.shape[1] // 2
+    one, two = (nn.init.orthogonal_(torch.empty(shape)) for shape in ((len(first), half), (half, second.shape[1])))
+    first.zero_()[:, : 2 * half] = torch.cat([one, -one], 1)
+    second.zero_()[: 2 * half] = torch.cat([two, -two])
