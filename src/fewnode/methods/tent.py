@@ -18,6 +18,7 @@ from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_sco
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
+
 class EmbeddedGraph(NamedTuple):
     """First-step embeddings ``h [N, d_h]`` and their closed sums, ``h + A h``."""
 
