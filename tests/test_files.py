@@ -22,7 +22,6 @@ from fewnode.errors import InputError
 from fewnode.files import (
     Manifest,
     atomic_write,
-    check_aside,
     guarded,
     parse_json,
     read_toml,
@@ -106,11 +105,17 @@ def test_tensors_appear_whole_for_everybody_to_read(tmp_path, monkeypatch):
     write_tensors(path, {"a": torch.arange(3).expand(2, 3)}, {"kind": "test"})
     with safe_open(path, "pt") as file:
         assert file.get_tensor("a").tolist() == [[0, 1, 2]] * 2 and file.metadata() == {"kind": "test"}
-    assert path.stat().st_mode & 0o777 == 0o666 & ~files._umask()
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
     monkeypatch.setattr("safetensors.torch.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         write_tensors(path, {"a": torch.zeros(1)})
     assert [file.name for file in tmp_path.iterdir()] == ["part.safetensors"]
+
+
+def umask() -> int:
+    current = os.umask(0)  # the only way to read it is to set it
+    os.umask(current)
+    return current
 
 
 def write(target: Path, text: str) -> None:
@@ -171,7 +176,7 @@ def test_without_the_exchange_the_old_folder_steps_aside_and_is_found_again(tmp_
     assert content(target) == "new" and [path.name for path in tmp_path.iterdir()] == ["model"]
     target.rename(tmp_path / ".model.fewnode-abc.old")  # as a kill between the two steps leaves it
     with pytest.raises(InputError, match=r"rename .*\.model\.fewnode-abc\.old to .*model"):
-        check_aside(target)
+        files.unchanged(target, dict)
 
 
 def test_without_the_exchange_a_folder_of_somebody_else_stays(tmp_path, monkeypatch):
@@ -187,7 +192,7 @@ def test_without_the_exchange_a_folder_of_somebody_else_stays(tmp_path, monkeypa
 
 def test_a_replaced_folder_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_path):
     write(tmp_path / "model", "old")
-    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~files._umask()
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~umask()
     (tmp_path / "model").chmod(0o700)
     write(tmp_path / "model", "new")
     assert content(tmp_path / "model") == "new" and (tmp_path / "model").stat().st_mode & 0o777 == 0o700
@@ -366,3 +371,16 @@ def test_a_full_disk_is_told_with_the_file_and_the_bytes_whichever_library_met_i
         raise RuntimeError("I/O error: No space left on device (os error 28)")  # safetensors' error is none of Python's
     assert caught.value.filename == str(tmp_path / "m") and caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_others_put_into_a_folder_stays_the_very_same(tmp_path):
+    target = tmp_path / "model"
+    write(target, "old")
+    (target / "sub").mkdir()
+    (target / "sub" / "a").write_text("mine")  # named as a file of ours, one level below
+    (target / "loose").symlink_to("nowhere")
+    with (target / "journal").open("w") as journal:
+        write(target, "new")
+        journal.write("appended meanwhile")
+    assert content(target) == "new" and (target / "sub" / "a").read_text() == "mine"
+    assert (target / "journal").read_text() == "appended meanwhile" and (target / "loose").is_symlink()

@@ -8,13 +8,13 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -57,13 +57,14 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
 
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
-    """The same for whoever needs a path: an empty neighbour of ``path`` to be filled. Others may write the same file at
-    the same time, here or on other machines; the last one stays. It is on the disk before it has its name."""
+    """The same for writers that need a path: an empty neighbour of ``path`` to be filled. Others may write the same
+    file at the same time, here or on other machines; the last one stays. It is on the disk before it has its name."""
     target = Path(path)
-    with _neighbour(target, tempfile.mkstemp) as (temporary, _):
+    with _neighbour(target, Path.touch) as (temporary, _):
+        mode = temporary.stat().st_mode
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # mkstemp is private; a result file need not be
-        with temporary.open("rb") as written:  # not by the handle: a writer may have put another file in its place
+        temporary.chmod(mode)  # a writer such as safetensors puts another, private file in its place
+        with temporary.open("rb") as written:
             os.fsync(written.fileno())
         temporary.replace(target)
 
@@ -76,39 +77,43 @@ def whole_folder(target: Path) -> Iterator[Path]:
     mode. What killed writers left beside it is removed.
     """
     target = target.resolve()  # the folder a link leads to is replaced, not the link
-    with _neighbour(target, tempfile.mkdtemp) as (fresh, handle):
+    with _neighbour(target, Path.mkdir) as (fresh, handle):
         yield fresh
         Manifest.write(fresh)
-        # mkdtemp is private; a model need not be
-        fresh.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_umask())
         with suppress(OSError):  # not every file system can
             os.fsync(handle)
         _put_in_place(fresh, target)
 
 
 @contextmanager
-def _neighbour(target: Path, make: Callable[[str, str, Path], Any]) -> Iterator[tuple[Path, int]]:
+def _neighbour(target: Path, make: Callable[..., None]) -> Iterator[tuple[Path, int]]:
     """A new file or folder beside ``target``, locked: as long as its writer lives nobody sweeps it. Whatever is under
     its name at the end is removed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target)
-    while True:
-        made = make(".new", f".{target.name}.{OURS}", target.parent)
-        try:  # Windows cannot open folders
-            handle, name = made if isinstance(made, tuple) else (os.open(made, os.O_RDONLY) if fcntl else -1, made)
-        except FileNotFoundError:  # swept before it could be opened
-            continue
-        if handle < 0 or (lock(handle) and Path(name).exists()):
-            break
-        os.close(handle)  # swept before it could be locked
-    path = Path(name)
+    handle: int | None = None
+    while handle is None:
+        path = target.with_name(f".{target.name}.{OURS}{token_hex(4)}.new")
+        make(path, exist_ok=False)
+        with suppress(FileNotFoundError):
+            handle = _held(path)
     try:
         with full_disk(path, target):
             yield path, handle
     finally:
         _remove(path)
-        if handle >= 0:
-            os.close(handle)
+        os.close(handle)
+
+
+def _held(path: Path) -> int:
+    """Open and lock a temporary file or folder; an error if another process holds it or has removed it."""
+    if fcntl is None:  # Windows can neither lock nor open folders
+        return os.open(os.devnull, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    if lock(handle) and path.exists():
+        return handle
+    os.close(handle)
+    raise FileNotFoundError(path)
 
 
 @contextmanager
@@ -148,13 +153,10 @@ def sweep(target: Path) -> None:
     """Remove what killed writers of ``target`` left beside it: temporary files and folders that nobody holds. Their
     names say that they are ours."""
     for path in _ours(target, ".new") if fcntl else ():
-        with suppress(OSError):  # gone already, or not ours to open or to remove
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-            try:
-                if lock(handle):
-                    _remove(path)
-            finally:
-                os.close(handle)
+        with suppress(OSError):  # held, gone already, or not ours to open or to remove
+            handle = _held(path)
+            _remove(path)
+            os.close(handle)
 
 
 def _ours(target: Path, ending: str) -> list[Path]:
@@ -163,34 +165,31 @@ def _ours(target: Path, ending: str) -> list[Path]:
     return [path for path in beside if path.name.startswith(f".{target.name}.{OURS}") and path.suffix == ending]
 
 
-def _umask() -> int:
-    current = os.umask(0)  # the only way to read it is to set it
-    os.umask(current)
-    return current
-
-
 def _put_in_place(fresh: Path, target: Path) -> None:
     if not target.exists():
         fresh.rename(target)
         return
-    ours: set[str] = {NAME}
+    ours = {NAME, *os.listdir(fresh)}
     with suppress(InputError):
         ours |= Manifest.read(target).files.keys()
-    kept = [path for path in target.iterdir() if path.name not in ours and not (fresh / path.name).exists()]
-    for path in kept:
-        if path.is_file():
-            try:
-                (fresh / path.name).hardlink_to(path)
-            except OSError:  # a file system without links
-                shutil.copy2(path, fresh / path.name)
+
+    def ignored(folder: str, _: list[str]) -> set[str]:
+        return ours if folder == str(target) else set()
+
+    # The new folder gets the mode of the old one, and links to the files that others put there.
+    shutil.copytree(target, fresh, symlinks=True, ignore=ignored, copy_function=_link, dirs_exist_ok=True)
     if not _exchange(fresh, target):
         aside = fresh.with_suffix(".old")
         target.rename(aside)
         fresh.rename(target)
         aside.rename(fresh)  # the caller removes it
-    for path in kept:  # folders cannot be linked: they follow
-        if not (target / path.name).exists() and (fresh / path.name).exists():
-            (fresh / path.name).rename(target / path.name)
+
+
+def _link(path: str, other: str) -> None:
+    try:
+        os.link(path, other)
+    except OSError:  # a file system without links
+        shutil.copy2(path, other)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -202,17 +201,12 @@ def _exchange(one: Path, other: Path) -> bool:
     return False
 
 
-def check_aside(folder: Path) -> None:
-    """Say where a folder is that stepped aside for a writer who was then killed."""
-    for aside in () if folder.exists() else _ours(folder, ".old"):
+def unchanged(folder: Path, read: Callable[[], T]) -> T:
+    """What ``read`` makes of a folder; if it fails because another process replaced the folder meanwhile, once more."""
+    for aside in () if folder.exists() else _ours(folder, ".old"):  # its writer was killed between two renames
         raise InputError(
             f"{folder} was being replaced when its writer was killed; the old one is whole: rename {aside} to {folder}"
         )
-
-
-def unchanged(folder: Path, read: Callable[[], T]) -> T:
-    """What ``read`` makes of a folder; if it fails because another process replaced the folder meanwhile, once more."""
-    check_aside(folder)
     while True:
         before = _generation(folder)
         try:
