@@ -35,7 +35,7 @@ from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.nn.landmarks import wordless_bytes
 from fewnode.nn.views import COPIES, FAR_STEPS, NEAR_STEPS, VIEWS, Views, centred, neighbour_lists, random_fourier
-from fewnode.store import Facts, Space, format_bytes, matrix, parsed_memory
+from fewnode.store import Facts, Space, format_bytes, parsed_memory
 from fewnode.tables.importing import GrowingArrays, write_arcs
 from fewnode.tables.read import connect
 
@@ -161,7 +161,7 @@ def rate(size: str, folder: Path) -> None:
     matrix in memory; in turn, the quicker of two times."""
     graph = open_store(folder / f"{size}.store", 1 << 40)
     arcs, width, passes = len(graph.indices), 32, 3
-    operator, h = normalized_adjacency(graph), matrix(graph.num_nodes, width)
+    operator, h = normalized_adjacency(graph), torch.empty(graph.num_nodes, width)
     h.normal_()
     spent: dict[str, list[float]] = {"views": [], "bare": []}
     for _ in range(2):

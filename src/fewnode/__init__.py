@@ -16,6 +16,9 @@ __version__ = "0.1.0"
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# Large tensors on large pages: rows of neighbours are anywhere in them, and with small pages finding out where takes as
+# long as reading them.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _MODULES = {
     "classifier.classifier": ["FewShotClassifier"],

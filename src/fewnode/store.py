@@ -136,19 +136,6 @@ def digest(*parts: Tensor | str) -> str:
     return sha.hexdigest()
 
 
-def matrix(rows: int, width: int, like: Tensor | None = None) -> Tensor:
-    """An empty matrix in single precision, or of the type of another. On large pages where the system has them: rows of
-    a neighbour are anywhere in it, and with small pages finding out where takes as long as reading them."""
-    size = 4 * rows * width
-    if like is not None and (like.dtype != torch.float32 or not like.is_cpu):
-        return like.new_empty(rows, width)
-    if size < 64 << 20 or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return torch.empty(rows, width)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.from_numpy(np.frombuffer(pages, np.float32).reshape(rows, width))
-
-
 def read_mapped(path: Path) -> np.memmap:
     """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
     with reading(path, "make it again"):
@@ -355,16 +342,19 @@ class Space:
         return self.open(name)
 
     def by_columns(
-        self, name: str, n: int, blocks: Sequence[slice], make: Callable[[slice], Tensor], what: str
+        self, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor], copies: int
     ) -> Tensor:
-        """``make(block) [n, columns of the block]`` for all blocks, side by side in single precision."""
-        made = self.results(make, blocks, what)
+        """``make(block) [rows, columns of the block]`` for all columns, by blocks of which ``copies`` fit into the
+        memory."""
+        if self.has(name):
+            return self.open(name)
+        blocks = self.columns(*shape, copies)
+        made = self.results(make, blocks, f"{name.replace('_', ' ')}, by blocks of columns")
         if self.folder is None:
-            return torch.cat(list(made), 1)
-        width = blocks[-1].stop
-        with self.writing(name, (n, width), torch.float32) as out:
+            return torch.cat(list(made), 1).to(dtype)
+        with self.writing(name, shape, dtype) as out:
             for block, part in zip(blocks, made, strict=True):
-                for rows in self.rows(n, 4 * width):
+                for rows in self.rows(shape[0], 4 * shape[1]):
                     out[rows, block] = part[rows]
         return self.open(name)
 
@@ -399,31 +389,22 @@ class Space:
         if self.folder is None:
             self.held[name] = value
             return
-        # Into a file that is open for writing alone numpy writes without telling what went wrong.
-        with self._whole(name, value.numel() * value.dtype.itemsize) as temporary, temporary.open("w+b") as file:
-            np.save(file, value.contiguous().numpy(), allow_pickle=False)
+        with self.writing(name, tuple(value.shape), value.dtype) as out:
+            out.copy_(value)
 
     @contextmanager
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
         """A new array to be filled; it is there under its name once everything was written."""
-        empty = np.zeros(0, dtype=str(dtype).removeprefix("torch."))
-        with self._whole(name, int(np.prod(shape)) * dtype.itemsize) as temporary:
+        empty, target = np.zeros(0, dtype=str(dtype).removeprefix("torch.")), self.path(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        check_disk(target.parent, int(np.prod(shape)) * dtype.itemsize)
+        with atomic_path(target) as temporary:
             array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
             with temporary.open("r+b") as file:
                 if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
-            yield self.mapped(array)
-            array.flush()
-
-    @contextmanager
-    def _whole(self, name: str, needed: int) -> Iterator[Path]:
-        """A file to be filled for an array of so many bytes, which gets its name once everything is in it."""
-        target = self.path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        check_disk(target.parent, needed)
-        with atomic_path(target) as temporary:
-            yield temporary
-            with temporary.open("r+b") as file:
+                yield self.mapped(array)
+                array.flush()
                 file.write(hashlib.file_digest(file, "sha256").digest())
         _CHECKED.add(_identity(target))
 
@@ -543,7 +524,7 @@ class Columns:
     def read(self, i: int) -> Tensor:
         """A block in memory, to be changed at will."""
         held = self.open(i)
-        return matrix(len(held), held.shape[1], held).copy_(held)
+        return held.clone()
 
     def open(self, i: int) -> Tensor:
         """A block, mapped."""
@@ -592,7 +573,7 @@ class Columns:
 
     def times(self, turn: Tensor) -> Tensor:
         """``self @ turn [width, B]`` in memory."""
-        out = matrix(self.n, turn.shape[1], self.open(0))
+        out = self.open(0).new_empty(self.n, turn.shape[1])
         for rows in chunks(self.n, 12 * self.width):
             out[rows] = (self.rows(rows).double() @ turn).float()
         return out

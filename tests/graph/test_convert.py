@@ -130,7 +130,7 @@ def test_scipy_and_arrays():
         (None, "a value of type NoneType"),
         (sp.csr_array((2, 3)), r"an adjacency is square, this matrix has shape \(2, 3\)"),
         (np.zeros((4, 3)), r"an array of shape \(4, 3\) and type float64 is neither"),
-        ([[1, 2], [3]], "is neither edges"),
+        ([[1, 2], [3]], "rows of unequal length cannot be an array"),
         (sp.csr_array(np.array([[0, -1.0], [0, 0]])), r"edge_weight\[0\] is -1"),
         (networkx.Graph(), "the graph is empty"),
     ],

@@ -292,10 +292,8 @@ class KnownClassModel:
             return torch.einsum("t,tnc->nc", self.mix, terms), terms[0]
         space = _scratch(edges)
         propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
-        blocks = space.columns(len(y), self.weights.shape[1], COPIES)
-        return space.by_columns(
-            "logits", len(y), blocks, partial(propagation.mixed, self.mix), LEARNING
-        ), propagation.alone
+        shape, mixed = (len(y), self.weights.shape[1]), partial(propagation.mixed, self.mix)
+        return space.by_columns("logits", shape, torch.float32, mixed, COPIES), propagation.alone
 
     @torch.no_grad()
     def _terms_at(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:

@@ -20,7 +20,7 @@ from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized
 from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
-from ..store import MEMORY, Columns, Space, one_thread, rows_at
+from ..store import MEMORY, Space, one_thread, rows_at
 from ..training.progress import Progress
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
@@ -493,14 +493,7 @@ class OpenSetTask:
 
 def _moved(space: Space, name: str, h: Tensor, move: Callable[[Tensor], Tensor]) -> Tensor:
     """What a ``move`` along the edges makes of ``h [N, d]``, by blocks of columns, in half precision."""
-    if space.has(name):
-        return space.open(name)
-    made = Columns(space.within("raw"), name, len(h), space.columns(len(h), h.shape[1], COPIES))
-    for i, block in enumerate(made.blocks):
-        made.write(i, move(h[:, block].float()))
-    found = space.by_rows(name, (len(h), h.shape[1]), torch.half, made.rows)
-    made.drop()
-    return found
+    return space.by_columns(name, (len(h), h.shape[1]), torch.half, lambda block: move(h[:, block].float()), COPIES)
 
 
 def _mean(shots: Sequence[int]) -> float:

@@ -33,7 +33,7 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     if is_frame(given) or isinstance(given, str | os.PathLike):
         return tables.graph_tables(given, nodes, **options)
     if nodes is not None:
-        raise InputError(f"nodes= belongs to a table of edges; {_type_of(given)} brings its own nodes")
+        raise InputError(f"nodes= belongs to a table of edges; a value of type {type(given).__name__} brings its own nodes")
     attributes = {name: options.pop(name) for name in ("label", "weight", "edge_type") if name in options}
     if hasattr(given, "node_types") or hasattr(given, "edge_index"):
         found = pyg_arguments(given, **attributes)
@@ -42,23 +42,20 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     elif hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "is_directed"):
         found = networkx_arguments(given, **attributes)
     elif attributes:
-        raise InputError(f"{next(iter(attributes))}= names an attribute; {_type_of(given)} has none")
+        raise InputError(f"{next(iter(attributes))}= names an attribute; a value of type {type(given).__name__} has none")
     elif sp.issparse(given):
         found = scipy_arguments(given)
     elif isinstance(given, np.ndarray | torch.Tensor | list | tuple):
         found = _array_arguments(given)
     else:
-        raise InputError(f"{_type_of(given)} is no graph that is known here; give {TAKEN}")
+        raise InputError(f"a value of type {type(given).__name__} is no graph that is known here; give {TAKEN}")
     return found | {name: value for name, value in options.items() if value is not None}
 
 
 def _array_arguments(given: Any) -> dict[str, Any]:
     if isinstance(given, torch.Tensor) and given.layout != torch.strided:
         return scipy_arguments(to_scipy(given.to_sparse_csr()))
-    try:
-        array = to_numpy(given)
-    except InputError:
-        array = np.empty(0)
+    array = to_numpy(given)
     if array.ndim == 2 and array.shape[0] == array.shape[1] > 2:
         return scipy_arguments(array)
     if array.ndim == 2 and array.shape[0] == 2 and np.issubdtype(array.dtype, np.integer):
@@ -67,12 +64,6 @@ def _array_arguments(given: Any) -> dict[str, Any]:
         f"an array of shape {array.shape} and type {array.dtype} is neither edges [2, E] (whole numbers) nor a square "
         f"adjacency; give {TAKEN}"
     )
-
-
-def _type_of(given: Any) -> str:
-    cls = type(given)
-    home = cls.__module__.split(".")[0]
-    return f"a value of type {cls.__name__}" + ("" if home in ("builtins", "__main__") else f" (of {home})")
 
 
 def scipy_arguments(adjacency: Any) -> dict[str, Any]:
@@ -89,68 +80,27 @@ def scipy_arguments(adjacency: Any) -> dict[str, Any]:
 # --- NetworkX, igraph and GraphML: names, labels and features are attributes of nodes, weights and types of edges.
 
 
-def networkx_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
-    """The arguments in a NetworkX graph; ``attributes`` as in ``_attribute_arguments``."""
-    nodes, edges = list(graph.nodes), list(graph.edges(data=True))
-    place = {node: i for i, node in enumerate(nodes)}
-    columns, carried = _columns([graph.nodes[node] for node in nodes]), _columns([held for *_, held in edges])
-    ends = [(place[a], place[b]) for a, b, _ in edges]
-    return _attribute_arguments(graph, nodes, columns, ends, carried, **attributes)
-
-
-def igraph_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
-    """The arguments in an igraph graph; the attribute ``name`` of its vertices, if there is one, names the nodes."""
-    columns = {name: list(graph.vs[name]) for name in graph.vs.attributes()}
-    nodes = columns.pop("name", None) or list(range(graph.vcount()))
-    carried = {name: list(graph.es[name]) for name in graph.es.attributes()}
-    return _attribute_arguments(graph, nodes, columns, graph.get_edgelist(), carried, **attributes)
-
-
-def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
-    """The arguments in a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
-    import networkx
-
-    file = readable(path)
-    try:
-        graph = networkx.read_graphml(file)
-    except (networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{file} is no GraphML that can be read: {error}") from error
-    names = networkx.get_node_attributes(graph, "name")
-    if len(names) == len(graph) == len(set(names.values())):
-        for held in graph.nodes.values():
-            del held["name"]
-        graph = networkx.relabel_nodes(graph, names)
-    label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a place on a map
-    return networkx_arguments(graph, **{"label": label, **attributes})
-
-
-def _columns(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
-    """Attributes by name, with None where a row lacks one."""
-    return {str(name): [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
-
-
-def _attribute_arguments(
+def networkx_arguments(
     graph: Any,
-    nodes: Sequence[Any],
-    columns: Mapping[str, Sequence[Any]],
-    ends: Sequence[tuple[int, int]],
-    carried: Mapping[str, Sequence[Any]],
     *,
     x: str | None = "x",
     label: str | None = None,
     weight: str | None = "weight",
     edge_type: str | None = "edge_type",
 ) -> dict[str, Any]:
-    """The arguments in a NetworkX or igraph graph: edges from the positions of their ``ends`` among the ``nodes``;
-    names, features, labels, weights and types from the ``columns`` of nodes and what edges have ``carried``.
+    """The arguments in a NetworkX graph.
 
     Labels are the attribute ``label``; if it is not named, ``y``, ``label`` or ``class``. Features are the vector
     ``x``, or where there is none all other attributes, read as the columns of a table; none, if ``x`` is None. A
     warning says what was taken for what, unless the label is named. An edge without a weight weighs one; either all
     edges have a type or none has.
     """
+    nodes, edges = list(graph.nodes), list(graph.edges(data=True))
+    place = {node: i for i, node in enumerate(nodes)}
+    columns, carried = _columns([graph.nodes[node] for node in nodes]), _columns([held for *_, held in edges])
+    ends = np.array([(place[a], place[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
     found: dict[str, Any] = {"node_names": [str(node) for node in nodes], "directed": bool(graph.is_directed())}
-    found["edge_index"] = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    found["edge_index"] = ends.T
     given = next((name for name in ("y", "label", "class") if name in columns), "") if label is None else label
     if given and given not in columns:
         there = ", ".join(map(repr, columns)) or "no attributes"
@@ -171,19 +121,57 @@ def _attribute_arguments(
         parts = {"features": used, "not used": [name for name in rest if name not in used]}
         told = [f"{part}: {', '.join(map(repr, some))}" for part, some in parts.items() if some]
         warnings.warn(f"{'; '.join([labels, *told])}. Name the labels with label=", stacklevel=2)
-    weights, types = (carried.get(name or "", ()) for name in (weight, edge_type))
-    for (a, b), value in zip(ends, weights, strict=False):
+    weights, types = (carried.get(name or "", []) for name in (weight, edge_type))
+    for (a, b, _), value in zip(edges, weights, strict=False):
         if value is not None and not isinstance(value, int | float | np.number):
-            edge = (nodes[a], nodes[b])
-            raise InputError(f"the weight of the edge {edge} is {value!r}; a weight is a number above zero")
+            raise InputError(f"the weight of the edge {(a, b)} is {value!r}; a weight is a number above zero")
     if any(value is not None for value in weights):
         found["edge_weight"] = np.array([1.0 if value is None else value for value in weights], dtype=float)
     if any(value is not None for value in types):
         if None in types:
-            edge = tuple(nodes[end] for end in ends[list(types).index(None)])
+            edge = edges[types.index(None)][:2]
             raise InputError(f"the edge {edge} has no edge type but others have; give one to all edges or to none")
         found["edge_type"] = np.array([str(value) for value in types])
     return found
+
+
+def igraph_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
+    """The arguments in an igraph graph, by way of NetworkX."""
+    found = graph.to_networkx()
+    for held in found.nodes.values():
+        held.pop("_igraph_index", None)
+    return networkx_arguments(_named(found), **attributes)
+
+
+def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
+    """The arguments in a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
+    import networkx
+
+    file = readable(path)
+    try:
+        graph = networkx.read_graphml(file)
+    except (networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{file} is no GraphML that can be read: {error}") from error
+    graph = _named(graph)
+    label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a place on a map
+    return networkx_arguments(graph, **{"label": label, **attributes})
+
+
+def _named(graph: Any) -> Any:
+    """A NetworkX graph whose nodes are called by their attribute ``name``, if all have one and no two the same."""
+    import networkx
+
+    names = networkx.get_node_attributes(graph, "name")
+    if len(names) != len(graph) or len(set(names.values())) < len(graph):
+        return graph
+    for held in graph.nodes.values():
+        del held["name"]
+    return networkx.relabel_nodes(graph, names)
+
+
+def _columns(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
+    """Attributes by name, with None where a row lacks one."""
+    return {str(name): [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
 
 
 def _vectors(nodes: Sequence[Any], rows: Sequence[Any], name: str) -> np.ndarray:
@@ -275,27 +263,26 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
     if any(held.num_nodes is None for held in nodes.values()):
         raise InputError("a type of nodes does not tell how many there are; set num_nodes")
     sizes = {name: int(held.num_nodes) for name, held in nodes.items()}
-    features = {name: _first(held, "x", "feat", "feature", "features") for name, held in nodes.items()}
-    usual_masks = ("train_mask", "val_mask", "test_mask")
-    if masks := [mask for mask in usual_masks if any(_first(held, mask) is not None for held in nodes.values())]:
+    features = {name: getattr(held, "x", None) for name, held in nodes.items()}
+    masks = ("train_mask", "val_mask", "test_mask")
+    if masks := [mask for mask in masks if any(mask in held for held in nodes.values())]:
         warnings.warn(
             f"{', '.join(masks)} divide nodes, not classes, and are left out: every label is used. Set y to -1 where a "
             "label must not be seen; a ClassSplit divides the classes",
             stacklevel=2,
         )
-    usual = (label,) if label else ("y", "label", "labels")
-    labels = {name: None if (y := _first(held, *usual)) is None else flat(y) for name, held in nodes.items()}
+    given = {name: getattr(held, label or "y", None) for name, held in nodes.items()}
+    labels = {name: None if y is None else flat(y) for name, y in given.items()}
     if all(y is None for y in labels.values()):
         there = ", ".join(dict.fromkeys(repr(name) for held in nodes.values() for name in held.to_dict()))
         if label:
             raise InputError(f"label={label!r} is no attribute of the nodes; they have {there}")
-        told = f"no attribute is {', '.join(usual)}: no labels, of {there}. Name the labels with label="
-        warnings.warn(told, stacklevel=2)
-    indices = {ends: _edge_index(ends, _first(held, "edge_index")) for ends, held in edges.items()}
+        warnings.warn(f"there is no attribute y: no labels, of {there}. Name the labels with label=", stacklevel=2)
+    indices = {ends: _edge_index(ends, held) for ends, held in edges.items()}
     weights = {ends: _weight(held, ends) for ends, held in edges.items()}
     if len(nodes) == len(edges) == 1:
         (name,), ((ends, held),) = nodes, edges.items()
-        edge_type = _first(held, "edge_type", "etype", "rel_type")
+        edge_type = getattr(held, "edge_type", None)
         return {
             "edge_index": indices[ends],
             "x": _by_values(features[name]),
@@ -357,17 +344,16 @@ def _joined_labels(sizes: Mapping[str, int], labels: Mapping[str, Any]) -> dict[
     return {"y": np.concatenate(parts), "class_names": names} if names else {}
 
 
-def _edge_index(ends: tuple[str, str, str], index: Any) -> np.ndarray:
-    if index is None:
+def _edge_index(ends: tuple[str, str, str], held: Any) -> np.ndarray:
+    if (index := getattr(held, "edge_index", None)) is None:
         where = ends if any(ends) else "the graph"
         raise InputError(f"{where} has no edge_index (an adj_t is not read); give the edges as edge_index [2, E]")
     return to_numpy(index)
 
 
 def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
-    """The weights of edges: those that are called so, else ``edge_attr`` if it is one positive number for each edge."""
-    weight = _first(held, "edge_weight", "weight", "w")
-    carried = _first(held, "edge_attr")
+    """The weights of edges: ``edge_weight``, else ``edge_attr`` if it is one positive number for each edge."""
+    weight, carried = (getattr(held, name, None) for name in ("edge_weight", "edge_attr"))
     if weight is not None or carried is None:
         return None if weight is None else to_numpy(weight)
     values = flat(carried)
@@ -379,11 +365,6 @@ def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
         stacklevel=2,
     )
     return None
-
-
-def _first(held: Any, *names: str) -> Any:
-    """The first of these attributes that is there."""
-    return next((found for name in names if (found := getattr(held, name, None)) is not None), None)
 
 
 # --- The plain npz layout of a graph: which arrays it holds, and how they are read and written.
@@ -416,11 +397,10 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The plain npz layout of such arguments."""
-    x, blocks = arguments["x"], arguments.get("blocks")
-    if blocks is not None:
-        parts = {"block_names": list(blocks), "block_widths": list(blocks.values())} if blocks else {}
-        return graph_arrays({**arguments, "blocks": None, **parts})
-    if not sp.issparse(x):
-        return {key: np.asarray(value) for key, value in arguments.items() if value is not None}
-    parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr.astype(np.int64), "shape": x.shape}
-    return graph_arrays({**arguments, "x": None, **{f"x_{name}": part for name, part in parts.items()}})
+    found = dict(arguments)
+    if blocks := found.pop("blocks", None):
+        found |= {"block_names": list(blocks), "block_widths": list(blocks.values())}
+    if sp.issparse(x := found["x"]):
+        parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr.astype(np.int64), "shape": x.shape}
+        found |= {"x": None, **{f"x_{name}": part for name, part in parts.items()}}
+    return {key: np.asarray(value) for key, value in found.items() if value is not None}

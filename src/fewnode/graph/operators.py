@@ -11,7 +11,7 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..store import MEMORY, Space, chunks, matrix, one_thread, pieces
+from ..store import MEMORY, Space, chunks, one_thread, pieces
 from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
 from .graph import Graph
 
@@ -100,7 +100,7 @@ class Operator:
             # 64 columns at a time: their rows stay in the processor's cache for longer.
             return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
         given: RowsOf = h if callable(h) else h.__getitem__
-        z, out = (matrix(self.shape[0], (some := given(slice(0, 1))).shape[1], some) for _ in range(2))
+        z, out = ((some := given(slice(0, 1))).new_empty(self.shape[0], some.shape[1]) for _ in range(2))
         for rows in self.space.rows(len(z), 8 * z.shape[1]):
             z[rows] = given(rows)
         if steps and self.right is not None:

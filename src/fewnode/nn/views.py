@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse, type_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
-from ..store import Columns, Space, matrix
+from ..store import Columns, Space
 from .features import ReducedFeatures, feature_mass
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
@@ -262,7 +262,7 @@ def smoothing(operator: Operator, steps: int, restart: float) -> Move:
 
 def multiplied(operators: tuple[Operator, ...], z: Tensor) -> Tensor:
     """The product with one or two operators, with two matrices in memory: the block is used up."""
-    out = matrix(len(z), z.shape[1], z)
+    out = torch.empty_like(z)
     for operator in operators:
         z, out = operator.into(z, out), z
     return z
