@@ -169,7 +169,7 @@ def _put_in_place(fresh: Path, target: Path) -> None:
     if not target.exists():
         fresh.rename(target)
         return
-    ours = {NAME, *os.listdir(fresh)}
+    ours = {NAME, *(path.name for path in fresh.iterdir())}
     with suppress(InputError):
         ours |= Manifest.read(target).files.keys()
 

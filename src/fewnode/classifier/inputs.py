@@ -16,7 +16,7 @@ from .. import tables
 from ..errors import InputError
 from ..files import PathLike, convert, unguarded
 from ..graph import Graph
-from ..graph.arrays import CacheKey, hash_ranks
+from ..graph.arrays import hash_ranks
 from ..graph.stored import open_store
 from ..store import Store, StoredNames, is_store
 from ..tables.cells import MISSING
@@ -28,8 +28,6 @@ from .predictions import UNKNOWN
 Files = PathLike | Sequence[PathLike]
 Names = str | list[str] | None
 Examples = Mapping[str, Iterable[Any]]
-WHOLE_IDS = CacheKey[bool]("whether names are whole numbers")
-NODE_INDEX = CacheKey[dict[str, int]]("nodes by name")
 
 
 # --- tables and graphs ------------------------------------------------------------------------------------------------
@@ -318,7 +316,7 @@ def _is_whole(value: Any) -> bool:
 def _whole_ids(graph: Graph) -> bool:
     """Whether the nodes have names that are whole numbers."""
     names = graph.node_names
-    return bool(names) and graph.cache.get(WHOLE_IDS, lambda: all(name.isdecimal() for name in names or ()))
+    return bool(names) and graph.cache.get("names are numbers", lambda: all(name.isdecimal() for name in names or ()))
 
 
 def unknown_node(graph: Graph, value: Any) -> str:
@@ -338,7 +336,7 @@ def name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
         texts = [str(value) for value in wanted]
         return graph.node_names.find([*texts, *map(unguarded, texts)])
     names = graph.node_names or map(str, range(graph.num_nodes))
-    return graph.cache.get(NODE_INDEX, lambda: {name: i for i, name in enumerate(names)})
+    return graph.cache.get("nodes by name", lambda: {name: i for i, name in enumerate(names)})
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------

@@ -22,14 +22,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey
 from ..graph.operators import Operator, column_means, columns_of, feature_rows, mean_adjacency, ppr_smooth, row_bytes
 from ..nn.features import column_mass, feature_columns, tfidf, weighted_features
 from ..nn.optimizers import LBFGS
 from ..nn.views import VIEWS, ViewSources
 from ..store import CHUNK, MEMORY, Space, rows_at
 
-WIDE = CacheKey[Tensor]("weighted features of wide blocks")
 WIDTH = 512  # principal components that are kept
 PROPAGATION = ((0.1, 10), (0.5, 4))  # restart probability and steps of label propagation: far, near
 SMOOTHING = 1e-3  # mass of the class prior beside what is propagated to a node
@@ -121,7 +119,7 @@ class HopFeatures:
 
     def _weighted(self) -> Tensor:
         whole = weighted_features(self.graph, self.idf)
-        return self.graph.cache.get(WIDE, lambda: feature_columns(whole, slice(0, self.wide)), source=self.idf)
+        return self.graph.cache.get("wide blocks", lambda: feature_columns(whole, slice(0, self.wide)), source=self.idf)
 
     def logits(self, weights: Tensor) -> Tensor:
         """``T W_0 + M T W_1 + M M T W_2 + b`` of all nodes, ``[N, C]``, for ``weights [3 F + 1, C]``."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -41,33 +41,45 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
     return n
 
 
+def checked(
+    name: str,
+    values: np.ndarray,
+    shape: tuple[int | str, ...],
+    kinds: str,
+    bounds: tuple[float, float],
+    rule: str,
+    place: Callable[[Any], Iterable[int]] = tuple,
+) -> np.ndarray:
+    """The ``values``, if they have the ``shape`` (a text stands for any length) and are numbers of these ``kinds``
+    within the ``bounds``; else an error says what is wrong, at which ``place``, and the ``rule``."""
+    sizes = zip(shape, values.shape, strict=False)
+    if values.ndim != len(shape) or any(size != there and isinstance(size, int) for size, there in sizes):
+        raise InputError(f"{name} has shape {values.shape}; expected [{', '.join(map(str, shape))}]: {rule}")
+    if values.size and values.dtype.kind not in kinds:
+        expected = "integers" if kinds == "iu" else "numbers"
+        raise InputError(f"{name} has dtype {values.dtype}; expected {expected}: {rule}")
+    wrong = np.argwhere(~((values >= bounds[0]) & (values <= bounds[1])))
+    if len(wrong):
+        at = ", ".join(map(str, place(wrong[0])))
+        value = values[tuple(wrong[0])]
+        raise InputError(f"{name}[{at}] is {value:.15g}; {rule} ({len(wrong):,} such values)")
+    return values
+
+
 def checked_edges(edge_index: Any, n: int) -> np.ndarray:
     """``edge_index`` as int64 [2, E] with every id in 0..n-1."""
-    edges = to_numpy(edge_index)
-    if edges.ndim != 2 or edges.shape[0] != 2:
-        hint = " Transpose it." if edges.ndim == 2 and edges.shape[1] == 2 else ""
-        raise InputError(f"edge_index has shape {edges.shape}; expected [2, E], sources above targets.{hint}")
-    if edges.size and not np.issubdtype(edges.dtype, np.integer):
-        raise InputError(f"edge_index has dtype {edges.dtype}; expected integers (node ids 0..{n - 1})")
-    if edges.dtype == np.uint64:
-        edges = np.minimum(edges, np.uint64(2**63 - 1))  # larger ids would turn negative; both are refused
-    edges = edges.astype(np.int64)
-    wrong = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=0))
-    if len(wrong):
-        source, target = edges[:, wrong[0]].tolist()
-        bad = source if not 0 <= source < n else target
-        remedy = "node ids cannot be negative" if bad < 0 else "give num_nodes, x or y for all nodes, or drop the edge"
-        raise InputError(
-            f"edge {wrong[0]} ({source} -> {target}) names node {bad}, but the nodes are 0..{n - 1}; {remedy}"
-            + (f" ({len(wrong):,} such edges)" if len(wrong) > 1 else "")
-        )
-    return edges
+    rule = (
+        f"the columns are edges and the nodes are 0..{n - 1}. Transpose edge_index if its rows are edges; give "
+        "num_nodes, x or y for all nodes, or drop the edge"
+    )
+    return checked("edge_index", to_numpy(edge_index), (2, "E"), "iu", (0, n - 1), rule).astype(np.int64)
 
 
 def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
     """Features as float32, sparse if they came sparse; every value finite. No columns at all means none given."""
     if x is None:
         return None
+    most, rule = float(np.finfo(np.float32).max), "features [N, F] are finite numbers, one row for each node"
     if isinstance(x, Tensor) and x.layout != torch.strided:
         x = to_scipy(x.detach().cpu().to_sparse_csr())
     if sp.issparse(x):
@@ -77,23 +89,14 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
         parts = given.data, given.indices, given.indptr  # copied: the caller's matrix is left as it was
         found = sp.csr_matrix(parts, shape=given.shape, dtype=np.float32, copy=True)
         found.sum_duplicates()
-        values = found.data
+
+        def place(at: np.ndarray) -> Iterable[int]:
+            return np.stack(sp.coo_array(found).coords)[:, at[0]]
+
+        checked("x", found.data, ("entries",), "f", (-most, most), rule, place)
     else:
-        found = to_numpy(x)
-        if found.ndim != 2:
-            raise InputError(f"x has shape {found.shape}; expected [N, F], one row of features for each node")
-        if found.dtype.kind not in "biuf":
-            raise InputError(f"x has dtype {found.dtype}; expected numbers. Are all rows of the same length?")
+        found = checked("x", to_numpy(x), ("N", "F"), "biuf", (-most, most), rule)
         found = np.ascontiguousarray(found, dtype=np.float32)
-        values = found.reshape(-1)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong):
-        at = int(wrong[0])
-        row, column = np.stack(sp.coo_array(found).coords)[:, at] if sp.issparse(x) else divmod(at, found.shape[1])
-        raise InputError(
-            f"x[{row}, {column}] is {values[at]}: node {row} needs a finite number there "
-            f"({len(wrong):,} such values; fill or drop them)"
-        )
     return found if found.shape[1] else None
 
 
@@ -108,7 +111,7 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[n
     top = 1 << 20 if class_names is None else len(class_names)  # lists as long as the highest class id are made
     there = "" if class_names is None else f" (there are {top} class names)"
     rule = f"a class id is 0..{top - 1}{there}, or -1 for unknown"
-    return checked_column("y", labels, n, "iu", (-1, top - 1), rule).astype(np.int64), _texts(class_names)
+    return checked("y", labels, (n,), "iu", (-1, top - 1), rule).astype(np.int64), _texts(class_names)
 
 
 def _numbered(values: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
@@ -126,7 +129,7 @@ def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
     if weight is None:
         return None
     rule = "a weight is a number above zero, from 1e-15 to 1e15: scale them, drop such edges, or leave the weights out"
-    return checked_column("edge_weight", flat(weight), n_edges, "biuf", (1e-15, 1e15), rule).astype(np.float64)
+    return checked("edge_weight", flat(weight), (n_edges,), "biuf", (1e-15, 1e15), rule).astype(np.float64)
 
 
 def checked_edge_types(
@@ -143,24 +146,8 @@ def checked_edge_types(
         names = texts.tolist()
     names = [str(i) for i in range(int(ids.max(initial=-1)) + 1)] if names is None else names
     rule = f"a type is 0..{max(len(names) - 1, 0)}{there}"
-    ids = checked_column("edge_type", ids, n_edges, "iu", (0, len(names) - 1), rule)
+    ids = checked("edge_type", ids, (n_edges,), "iu", (0, len(names) - 1), rule)
     return ids.astype(np.int64), checked_names("edge type", names, len(names)) or ()
-
-
-def checked_column(
-    name: str, values: np.ndarray, n: int, kinds: str, bounds: tuple[float, float], rule: str
-) -> np.ndarray:
-    """The ``values``, if they are ``n`` numbers of these ``kinds`` within the ``bounds``; else the ``rule`` is told."""
-    if values.shape != (n,):
-        raise InputError(f"{name} has shape {values.shape}; expected [{n}], one number for each: {rule}")
-    if n and values.dtype.kind not in kinds:
-        raise InputError(
-            f"{name} has dtype {values.dtype}; expected {'integers' if kinds == 'iu' else 'numbers'}: {rule}"
-        )
-    wrong = np.flatnonzero(~((values >= bounds[0]) & (values <= bounds[1])))
-    if len(wrong):
-        raise InputError(f"{name}[{wrong[0]}] is {values[wrong[0]]:.15g}; {rule} ({len(wrong):,} such values)")
-    return values
 
 
 def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool = True) -> tuple[str, ...] | None:
@@ -324,20 +311,8 @@ def sorted_arcs(
     }
 
 
-# --- What has been computed of a graph already, under typed names.
+# --- What has been computed of a graph already.
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class CacheKey(Generic[T]):
-    """The name of a cached value of type ``T``; ``parameters`` tell apart values that options make different."""
-
-    name: str
-    parameters: tuple[Hashable, ...] = ()
-
-    def of(self, *parameters: Hashable) -> "CacheKey[T]":
-        """The key of the value for these parameters."""
-        return CacheKey(self.name, parameters)
 
 
 class GraphCache:
@@ -350,10 +325,11 @@ class GraphCache:
     """
 
     def __init__(self) -> None:
-        self._held: dict[CacheKey[Any], tuple[Tensor | None, int, Any]] = {}
+        self._held: dict[Hashable, tuple[Tensor | None, int, Any]] = {}
 
-    def get(self, key: CacheKey[T], make: Callable[[], T], source: Tensor | None = None) -> T:
-        """The value under ``key``; ``make()`` computes it if it is not there or no longer holds."""
+    def get(self, key: Hashable, make: Callable[[], T], source: Tensor | None = None) -> T:
+        """The value under ``key``, a name or a name and the parameters it depends on; ``make()`` computes it if it is
+        not there or no longer holds."""
         version = 0 if source is None else source._version
         held = self._held.get(key)
         if held is None or held[0] is not source or held[1] != version:
@@ -363,7 +339,7 @@ class GraphCache:
 
     def names(self) -> list[str]:
         """The names of the values that are there, in order."""
-        return sorted({key.name for key in self._held})
+        return sorted({str(key[0] if isinstance(key, tuple) else key) for key in self._held})
 
 
 # --- Leading eigenvectors of large sparse matrices, and structural features for graphs without features.

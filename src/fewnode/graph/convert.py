@@ -32,8 +32,9 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     """The arguments of ``Graph.from_edges`` in whatever holds a graph; ``nodes`` is a table beside one of edges."""
     if is_frame(given) or isinstance(given, str | os.PathLike):
         return tables.graph_tables(given, nodes, **options)
+    kind = f"a value of type {type(given).__name__}"
     if nodes is not None:
-        raise InputError(f"nodes= belongs to a table of edges; a value of type {type(given).__name__} brings its own nodes")
+        raise InputError(f"nodes= belongs to a table of edges; {kind} brings its own nodes")
     attributes = {name: options.pop(name) for name in ("label", "weight", "edge_type") if name in options}
     if hasattr(given, "node_types") or hasattr(given, "edge_index"):
         found = pyg_arguments(given, **attributes)
@@ -42,13 +43,13 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     elif hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "is_directed"):
         found = networkx_arguments(given, **attributes)
     elif attributes:
-        raise InputError(f"{next(iter(attributes))}= names an attribute; a value of type {type(given).__name__} has none")
+        raise InputError(f"{next(iter(attributes))}= names an attribute; {kind} has none")
     elif sp.issparse(given):
         found = scipy_arguments(given)
     elif isinstance(given, np.ndarray | torch.Tensor | list | tuple):
         found = _array_arguments(given)
     else:
-        raise InputError(f"a value of type {type(given).__name__} is no graph that is known here; give {TAKEN}")
+        raise InputError(f"{kind} is no graph that is known here; give {TAKEN}")
     return found | {name: value for name, value in options.items() if value is not None}
 
 
@@ -264,8 +265,8 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         raise InputError("a type of nodes does not tell how many there are; set num_nodes")
     sizes = {name: int(held.num_nodes) for name, held in nodes.items()}
     features = {name: getattr(held, "x", None) for name, held in nodes.items()}
-    masks = ("train_mask", "val_mask", "test_mask")
-    if masks := [mask for mask in masks if any(mask in held for held in nodes.values())]:
+    known = ("train_mask", "val_mask", "test_mask")
+    if masks := [mask for mask in known if any(mask in held for held in nodes.values())]:
         warnings.warn(
             f"{', '.join(masks)} divide nodes, not classes, and are left out: every label is used. Set y to -1 where a "
             "label must not be seen; a ClassSplit divides the classes",

@@ -10,11 +10,11 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from .arrays import CacheKey, GraphCache
+from .arrays import GraphCache
 from .graph import STRUCTURE, Graph
 from .operators import rows_of
 
-SEEN = CacheKey[Graph]("edges as a model counts them")
+SEEN = "edges as a model counts them"
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class EdgeUse:
         """The graph with edges that count as they are used, without directions and types."""
         weights = {} if graph.edge_types is None else self.weights
         if graph.directed or graph.edge_types is not None:
-            key = SEEN.of(self.weighted, tuple(weights.items()))
+            key = (SEEN, self.weighted, tuple(weights.items()))
             return graph.cache.get(key, lambda: _joined(graph, self.weighted, weights))
         if self.weighted or graph.weights is None:
             return graph
-        return graph.cache.get(SEEN.of(False), graph.without_weights)
+        return graph.cache.get((SEEN, False), graph.without_weights)
 
 
 def union(graph: Graph) -> Graph:

@@ -14,15 +14,14 @@ from .. import tables
 from ..files import PathLike, read_npz, reading, write_npz
 from ..store import MEMORY, Space, digest
 from . import arrays, convert
-from .arrays import CacheKey, EdgeTypes, GraphCache
+from .arrays import EdgeTypes, GraphCache
 
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data, HeteroData
 
-STRUCTURE = CacheKey[Tensor]("structural features")
-FINGERPRINT = CacheKey[str]("fingerprint")
-RANKS = CacheKey[Tensor]("ranks of the nodes")
+STRUCTURE = "structural features"
+FINGERPRINT = "fingerprint"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,7 +108,7 @@ class Graph:
         """Ranks [N] of the nodes by a hash of their names (of their numbers, where they have none). Random draws go by
         these, so that they do not depend on the order in which nodes are numbered."""
         names = self.node_names or map(str, range(self.num_nodes))
-        return self.cache.get(RANKS, lambda: arrays.hash_ranks(names).to(self.device))
+        return self.cache.get("ranks of the nodes", lambda: arrays.hash_ranks(names).to(self.device))
 
     @property
     def fingerprint(self) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..store import MEMORY, Space, chunks, one_thread, pieces
-from .arrays import CacheKey, csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
+from .arrays import csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
 from .graph import Graph
 
 RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
@@ -155,13 +155,6 @@ class _Product(torch.autograd.Function):
         return None, ctx.operator.T @ gradients[0]  # differentiable again, for MAML
 
 
-ADJACENCY = CacheKey[Operator]("adjacency")
-CLOSED_ADJACENCY = CacheKey[Operator]("closed adjacency")
-MEAN_ADJACENCY = CacheKey[Operator]("mean adjacency")
-NORMALIZED_ADJACENCY = CacheKey[Operator]("normalized adjacency")
-FEATURES = CacheKey[Operator]("sparse features")
-
-
 def arcs_of(graph: Graph) -> Operator:
     """A, with weights of mean one; ones, where the graph has none."""
     weights, unit = graph.weights, 1.0
@@ -182,12 +175,12 @@ def arc_values(graph: Graph) -> Tensor:
 
 def adjacency(graph: Graph) -> Operator:
     """A, with ones: for sums and counts, in which every edge is one."""
-    return graph.cache.get(ADJACENCY, lambda: replace(arcs_of(graph), weights=None, unit=1.0))
+    return graph.cache.get("adjacency", lambda: replace(arcs_of(graph), weights=None, unit=1.0))
 
 
 def closed_adjacency(graph: Graph) -> Operator:
     """A + I, with ones: the sum over a node and its neighbours."""
-    return graph.cache.get(CLOSED_ADJACENCY, lambda: replace(adjacency(graph), loops=True))
+    return graph.cache.get("closed adjacency", lambda: replace(adjacency(graph), loops=True))
 
 
 def mean_adjacency(graph: Graph) -> Operator:
@@ -198,7 +191,7 @@ def mean_adjacency(graph: Graph) -> Operator:
         total = arcs.totals()
         return replace(arcs, left=torch.where(total > 0, 1 / total.clamp(min=1e-30), 0.0))
 
-    return graph.cache.get(MEAN_ADJACENCY, build)
+    return graph.cache.get("mean adjacency", build)
 
 
 def normalized_adjacency(graph: Graph) -> Operator:
@@ -208,7 +201,7 @@ def normalized_adjacency(graph: Graph) -> Operator:
         looped = replace(arcs_of(graph), loops=True)
         return replace(looped, left=looped.totals().rsqrt(), right=looped.T.totals().rsqrt())
 
-    return graph.cache.get(NORMALIZED_ADJACENCY, build)
+    return graph.cache.get("normalized adjacency", build)
 
 
 def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor:
@@ -227,7 +220,7 @@ def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor
 
 def feature_operator(graph: Graph) -> Operator:
     """The sparse features as an operator."""
-    return graph.cache.get(FEATURES, lambda: Operator.of(graph.x))
+    return graph.cache.get("sparse features", lambda: Operator.of(graph.x))
 
 
 def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:

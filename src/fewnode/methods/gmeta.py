@@ -9,7 +9,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_tensor
+from ..graph.arrays import csr_tensor
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
@@ -102,9 +102,6 @@ def nearest(z: Tensor, target: Tensor, q: Tensor) -> Tensor:
     return -(q[:, None] - prototypes).square().sum(-1)
 
 
-SUBGRAPHS = CacheKey[tuple[Tensor, Tensor, Tensor]]("subgraphs")
-
-
 def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> tuple[Tensor, Tensor, Tensor]:
     """The subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, symmetrically normalised, reduced
     to what two layers read at its centre: ``start``, ``weight`` and ``smooth``.
@@ -124,7 +121,7 @@ def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21
         start, first = (F.pad(counts.cumsum(0), (1, 0)) for counts in (pairs, entries))
         return start, weight, csr_tensor(first, node, value, (len(entries), graph.num_nodes))
 
-    return graph.cache.get(SUBGRAPHS.of(cap, self_loops), build)
+    return graph.cache.get(("subgraphs", cap, self_loops), build)
 
 
 def _subgraphs(graph: Graph, centres: Tensor, cap: int, self_loops: bool) -> tuple[Tensor, ...]:

@@ -8,14 +8,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey, csr_parts
+from ..graph.arrays import csr_parts
 from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
 from ..nn.inner_loop import Neighbourhoods, Weights, head_scores, unit_features, weights_of, with_head
 from .base import InnerLoopMethod, Training
-
-SMOOTHED = CacheKey[Tensor]("smoothed inputs of an inner loop")
 
 
 class MAML(InnerLoopMethod):
@@ -64,7 +62,7 @@ class MAML(InnerLoopMethod):
             )
             return Neighbourhoods(alone, alone[1:] > 0, lambda at: dense(at).to(dtype), x.shape[1])
         x, smooth = unit_features(self.features, graph, self.encoder), normalized_adjacency(graph)
-        smoothed = graph.cache.get(SMOOTHED, lambda: smooth @ x, source=x)
+        smoothed = graph.cache.get("smoothed inputs of an inner loop", lambda: smooth @ x, source=x)
         indptr, indices, values = csr_parts(smooth.matrix)
         return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
 

@@ -12,15 +12,12 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph import Graph
-from ..graph.arrays import CacheKey, to_scipy
+from ..graph.arrays import to_scipy
 from ..nn.graph_layers import renumbered
 from ..tasks import Tasks
 from .base import EncoderMethod, Training, cross_entropy
 
 ANCHORS = 20_000  # nodes that may be supports: all of a graph this size, a sample of a larger one
-
-
-NEIGHBOURHOODS = CacheKey[tuple[Tensor, Tensor]]("label-free neighbourhoods")
 
 
 class NaQ(EncoderMethod):
@@ -69,7 +66,7 @@ class NaQ(EncoderMethod):
 
     def neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """The nodes that may be supports, [B], and the queries of each, [B, neighbours]; found once per graph."""
-        return graph.cache.get(NEIGHBOURHOODS.of(self.neighbours), lambda: self._neighbourhoods(graph))
+        return graph.cache.get(("label-free neighbourhoods", self.neighbours), lambda: self._neighbourhoods(graph))
 
     def _neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
         order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0)).to(graph.device)

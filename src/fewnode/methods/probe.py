@@ -10,14 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey
 from ..graph.operators import normalized_adjacency, ppr_smooth
 from ..nn.features import ReducedFeatures
 from ..nn.heads import class_means, cosine_scores, logistic_scores, ridge_scores
 from ..tasks import Tasks
 from .base import Method
-
-SMOOTHED = CacheKey[Tensor]("features smoothed by personalised PageRank")
 
 
 class Probe(Method):
@@ -53,7 +50,7 @@ class Probe(Method):
         h = self.features(graph)
         if self.smooth:
             words, how = h, (self.steps, self.restart)
-            h = graph.cache.get(SMOOTHED.of(*how), lambda: ppr_smooth(normalized_adjacency(graph), words, *how), words)
+            h = graph.cache.get(("PPR", *how), lambda: ppr_smooth(normalized_adjacency(graph), words, *how), words)
         return F.normalize(h, dim=-1)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_parts, gather_rows
+from ..graph.arrays import csr_parts, gather_rows
 from ..nn.graph_layers import GraphEncoder, Inputs, SparseRows, next_to, take_rows
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
@@ -124,10 +124,6 @@ def contrast(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     return total / 2
 
 
-TRANSPOSITION = CacheKey[Tensor]("order of the normalized adjacency's transpose")
-ROWS = CacheKey[Tensor]("rows of the normalized adjacency")
-
-
 def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
     """The graph induced on the nodes ``chosen [P]`` and all that two layers read there, without features; and which
     nodes of the whole graph these are, in rising order."""
@@ -172,8 +168,8 @@ def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
     """
     whole = operators.normalized_adjacency(graph)
     indptr, columns, _ = csr_parts(whole.matrix)
-    back = graph.cache.get(TRANSPOSITION, lambda: torch.argsort(columns.long(), stable=True))
-    rows = graph.cache.get(ROWS, lambda: torch.repeat_interleave(indptr.diff().long()))
+    back = graph.cache.get("order of the transpose", lambda: torch.argsort(columns.long(), stable=True))
+    rows = graph.cache.get("rows of the normalized adjacency", lambda: torch.repeat_interleave(indptr.diff().long()))
     loop = rows == columns
     kept = torch.ones(len(columns), device=columns.device)
     kept[~loop] = keep.to(kept.dtype)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse
 from ..nn.class_shape import LDAView, Whitening, few_shot_accuracy, sample_per_class, within_folds
 from ..nn.heads import class_means, one_hot
@@ -25,7 +24,7 @@ from .base import Method, Training, cross_entropy
 POOL = 10_000  # nodes searched for the pseudo-support of a class: all, or a random sample of a larger graph
 SHARE = 0.01  # of the pool is the pseudo-support of a class
 
-SEARCHED = CacheKey["Pool"]("views of the nodes searched for pseudo-supports")
+SEARCHED = "views of the nodes searched for pseudo-supports"
 
 
 class Vantage(Method):

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import (
-    CacheKey,
     csr_parts,
     csr_tensor,
     hash_ranks,
@@ -51,7 +50,7 @@ class ReducedFeatures(nn.Module):
     def fit(self, graph: Graph) -> "ReducedFeatures":
         """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
         self._check(graph)
-        fitted = graph.cache.get(REDUCTION.of(self.rank, self.blocks), lambda: self._fitted(graph))
+        fitted = graph.cache.get(("reduction", self.rank, self.blocks), lambda: self._fitted(graph))
         self.load_state_dict(fitted.state_dict())
         self.copied = (self.basis, self.basis._version, fitted.basis)
         none = self.basis[:, :0]  # nothing of this graph is beyond the basis: the weakest was chosen so
@@ -107,7 +106,7 @@ class ReducedFeatures(nn.Module):
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)
-        return graph.cache.get(REDUCED, lambda: self._weighted(graph.x) @ self.basis, source=self.source())
+        return graph.cache.get("reduced features", lambda: self._weighted(graph.x) @ self.basis, source=self.source())
 
     def beyond_basis(self, graph: Graph) -> Tensor:
         """Directions ``[F, up to rank]`` of another graph that the basis lacks: words of classes that the fitted graph
@@ -165,10 +164,7 @@ def feature_columns(x: Tensor, columns: slice) -> Tensor:
     return x[:, columns] if x.layout != torch.sparse_csr else to_tensor(to_scipy(x)[:, columns], x.device)
 
 
-WEIGHTED = CacheKey[Tensor]("weighted features")
-REDUCTION = CacheKey[ReducedFeatures]("reduction")
-REDUCED = CacheKey[Tensor]("reduced features")
-BEYOND = CacheKey[Tensor]("features beyond the basis")
+BEYOND = "features beyond the basis"
 
 
 def is_bag_of_words(x: Tensor) -> bool:
@@ -211,7 +207,7 @@ def tfidf(x: Tensor, idf: Tensor) -> Tensor:
 
 def weighted_features(graph: Graph, idf: Tensor) -> Tensor:
     """The TF-IDF of sparse features in memory, computed once."""
-    return graph.cache.get(WEIGHTED, lambda: tfidf(graph.x, idf), source=idf)
+    return graph.cache.get("weighted features", lambda: tfidf(graph.x, idf), source=idf)
 
 
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:

@@ -9,14 +9,11 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_parts, csr_tensor, gather_rows
+from ..graph.arrays import csr_parts, csr_tensor, gather_rows
 from ..tasks import Tasks
 from .features import ReducedFeatures
 
 Features = Literal["reduced", "centred", "raw"]
-SMOOTHED = CacheKey[Tensor]("smoothed inputs")
-UNIT = CacheKey[Tensor]("inputs of length one")
-CENTRED = CacheKey[Tensor]("centred inputs of length one")
 
 
 def xavier(linear: nn.Linear) -> nn.Linear:
@@ -83,18 +80,18 @@ class Inputs(nn.Module):
     def smoothed(self, graph: Graph) -> Tensor:
         """The reduced inputs after one propagation, [N, width], computed once."""
         x = self.unit(graph)
-        return graph.cache.get(SMOOTHED, lambda: operators.normalized_adjacency(graph) @ x, source=x)
+        return graph.cache.get("smoothed inputs", lambda: operators.normalized_adjacency(graph) @ x, source=x)
 
     def unit(self, graph: Graph) -> Tensor:
         """The reduced inputs of all nodes at length one, [N, width], computed once."""
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
         assert self.reduced is not None
         x: Tensor = self.reduced(graph)
-        x = graph.cache.get(UNIT, lambda: F.normalize(x, dim=-1), source=x)
+        x = graph.cache.get("inputs of length one", lambda: F.normalize(x, dim=-1), source=x)
         centre = self.centre
         if centre is None:
             return x
-        return graph.cache.get(CENTRED, lambda: F.normalize(x - centre, dim=-1), source=centre)
+        return graph.cache.get("centred inputs of length one", lambda: F.normalize(x - centre, dim=-1), source=centre)
 
 
 class GraphEncoder(nn.Module):

@@ -9,12 +9,11 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey, gather_rows
+from ..graph.arrays import gather_rows
 from .features import ReducedFeatures
 
 Weights = dict[str, Tensor]
 HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
-SCALED = CacheKey[Tensor]("scaled features")
 TINY = 1e-12
 
 
@@ -88,7 +87,11 @@ def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> T
     """Reduced features [N, rank], each row scaled so that its entries are about one (empty rows stay empty), in the
     precision of the weights of ``like``: step sizes then mean the same on every graph."""
     x, dtype = features(graph), next(like.parameters()).dtype
-    return graph.cache.get(SCALED.of(dtype), lambda: F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5, source=x)
+
+    def scaled() -> Tensor:
+        return F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5
+
+    return graph.cache.get(("scaled", dtype), scaled, source=x)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey, structural_bytes
+from ..graph.arrays import structural_bytes
 from ..graph.operators import arcs_of, mean_adjacency
 from ..store import chunks
 from .views import FAR_STEPS, centred
 
 WALKS = ((12, 0.3), FAR_STEPS)  # steps and restart of near and of far walks
-
-WALK_VIEW = CacheKey[Tensor]("view of walks")
 
 
 def walk_view(graph: Graph, rank: int) -> Tensor:
@@ -27,7 +25,7 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     linear in the graph's size.
     """
     space = graph.space.within("walks", f"{rank} {graph.weights is None}")
-    return graph.cache.get(WALK_VIEW.of(rank), lambda: space.kept("view", lambda: _made(graph, rank)))
+    return graph.cache.get(("view of walks", rank), lambda: space.kept("view", lambda: _made(graph, rank)))
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:

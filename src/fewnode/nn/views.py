@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey
 from ..graph.edge_types import EdgeUse, type_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..store import Columns, Space
@@ -60,9 +59,6 @@ class ViewSources:
         at = VIEWS.index(name)
         length = spread(self.lengths[at][rows], self.blocks if name in WORDS else None)
         return torch.where(length > 0, views[at][rows].float() * length + self.means[at], 0)
-
-
-ALL_VIEWS = CacheKey[tuple[list[Tensor], ViewSources]]("views")
 
 
 class Views(nn.Module):
@@ -114,7 +110,7 @@ class Views(nn.Module):
         return self._made(graph)[1]
 
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
-        seen, key = self.use.seen(graph), ALL_VIEWS.of(self.rank, self.use.types)
+        seen, key = self.use.seen(graph), ("views", self.rank, self.use.types)
         return seen.cache.get(key, lambda: self._make(graph, seen), source=self.features.source())
 
     def _make(self, whole: Graph, graph: Graph) -> tuple[list[Tensor], ViewSources]:
