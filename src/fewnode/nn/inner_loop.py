@@ -89,7 +89,7 @@ def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> T
     x, dtype = features(graph), next(like.parameters()).dtype
 
     def scaled() -> Tensor:
-        return F.normalize(x.to(dtype), dim=-1) * x.shape[1] ** 0.5
+        return F.normalize(x.to(dtype), dim=-1).mul(x.shape[1] ** 0.5)
 
     return graph.cache.get(("scaled", dtype), scaled, source=x)
 
