@@ -1,7 +1,8 @@
 """Class splits and few-shot tasks: drawn in one batch, reproducibly, supports and queries disjoint."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -43,26 +44,25 @@ class Tasks:
 
     def __init__(self, support: Any, support_y: Any, query: Any, query_y: Any = None, n_way: int = 0) -> None:
         given = {"support": support, "support_y": support_y, "query": query, "query_y": query_y}
-        for name, value in given.items():
-            object.__setattr__(self, name, None if value is None else _integers(name, value))
-        for name, nodes, y in (("support", self.support, self.support_y), ("query", self.query, self.query_y)):
+        held = {name: None if value is None else _integers(name, value) for name, value in given.items()}
+        shapes = tuple(held["support"].shape), tuple(held["query"].shape)
+        if 0 in shapes[0] + shapes[1] or shapes[0][0] != shapes[1][0]:
+            raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
+        n_way = n_way or int(held["support_y"].max()) + 1
+        vars(self).update(held, n_way=n_way)
+        for name in ("support", "query"):
+            nodes, y = held[name], held[f"{name}_y"]
             if y is not None and nodes.shape != y.shape:
                 raise InputError(
                     f"{name} has shape {tuple(nodes.shape)} but {name}_y has {tuple(y.shape)}; they must agree"
                 )
-            if not nodes.numel() or len(nodes) != len(self.support):
-                shapes = tuple(self.support.shape), tuple(self.query.shape)
-                raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
             if int(nodes.min()) < 0:
                 raise InputError(f"{name} holds a negative node id")
-        n_way, n_supports = n_way or int(self.support_y.max()) + 1, self.support.shape[1]
-        if n_way > n_supports:
-            raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {n_supports}")
-        for name, y in (("support_y", self.support_y), ("query_y", self.query_y)):
             if y is not None and not 0 <= int(y.min()) <= int(y.max()) < n_way:
-                held = f"{int(y.min())}..{int(y.max())}"
-                raise InputError(f"{name} holds {held}; the classes of a {n_way}-way task are 0..{n_way - 1}")
-        object.__setattr__(self, "n_way", n_way)
+                found = f"{int(y.min())}..{int(y.max())}"
+                raise InputError(f"{name}_y holds {found}; the classes of a {n_way}-way task are 0..{n_way - 1}")
+        if n_way > (n_supports := self.support.shape[1]):
+            raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {n_supports}")
         missing = (self.shots() == 0).nonzero()
         if len(missing):
             task, position = missing[0].tolist()
@@ -83,11 +83,9 @@ class Tasks:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Tasks":
         """The same with every tensor changed, which leaves whole tasks whole: they were checked when they were made."""
-        made = object.__new__(Tasks)
-        object.__setattr__(made, "n_way", self.n_way)
-        for name in ("support", "support_y", "query", "query_y"):
-            part = getattr(self, name)
-            object.__setattr__(made, name, None if part is None else change(part))
+        made = copy(self)
+        tensors = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+        vars(made).update({name: change(part) for name, part in tensors.items()})
         return made
 
     def shots(self) -> Tensor:
@@ -100,8 +98,7 @@ class Tasks:
 
     def save(self, path: PathLike) -> None:
         """Write the pool as an npz archive."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        write_npz(path, {name: np.asarray(value) for name, value in arrays.items() if value is not None})
+        write_npz(path, {name: np.asarray(value) for name, value in vars(self).items() if value is not None})
 
     @classmethod
     def load(cls, path: PathLike) -> "Tasks":
@@ -112,8 +109,7 @@ class Tasks:
                 arrays = {name: np.array(value) for name, value in found.items()}
             else:
                 arrays = read_npz(path)
-            missing = {"support", "support_y", "query"} - arrays.keys()
-            if missing:
+            if missing := {"support", "support_y", "query"} - arrays.keys():
                 raise InputError(f"{path} is not a pool of tasks: it has no {', '.join(sorted(missing))}")
             parts = {key: arrays.get(key) for key in ("support", "support_y", "query", "query_y")}
             return cls(**parts, n_way=index(arrays.get("n_way", np.array(0)).item()))

@@ -7,8 +7,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -48,36 +47,18 @@ def fetch(
     A file whose content is not the expected one is deleted again and reported. ``by_hand`` is what to do instead.
     """
     target, part = folder / file.name, folder / f"{file.name}.part"
-    by_hand = (
-        by_hand or f"Get it by other means and put it in {folder}, or set FEWNODE_DATA to the folder that holds it."
-    )
+    remedy = by_hand or f"Get it by other means and put it in {folder}, or set FEWNODE_DATA to the folder that holds it"
     try:
-        if target.exists():
-            return target
-        if file.url is None:
-            raise InputError(f"{file.name} is not here and has no address. {by_hand}")
-        folder.mkdir(parents=True, exist_ok=True)
-        with _alone(part):
-            for attempt in range(attempts):
-                if target.exists():  # another process has brought it while this one waited
-                    return target
-                try:
-                    _receive(file, part, progress, timeout)
-                    break
-                except _Interrupted as error:
-                    if attempt == attempts - 1:
-                        raise InputError(f"cannot fetch {file.url}: {error}. {by_hand}") from error
-                    time.sleep(pause * 2**attempt)
-                except InputError as error:
-                    raise InputError(f"{error}. {by_hand}") from error
-            try:
-                check(file, part)
-            except InputError:
-                part.unlink()
-                raise
-            return part.replace(target)
+        if not target.exists():
+            if file.url is None:
+                raise InputError(f"{file.name} is not here and has no address")
+            folder.mkdir(parents=True, exist_ok=True)
+            _complete(file, part, target, progress, attempts, pause, timeout)
+    except InputError as error:
+        raise InputError(f"{error}. {remedy}.") from error
     except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror}). {by_hand}") from error
+        raise InputError(f"cannot write to {folder} ({error.strerror}). {remedy}.") from error
+    return target
 
 
 def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
@@ -106,23 +87,66 @@ def check(file: File, path: Path) -> None:
             if got != expected:
                 raise InputError(
                     f"{path} ({size:,} bytes) is not the expected file: {name} expected {expected}, got {got}. "
-                    "Delete it and fetch it again."
+                    "Delete it and fetch it again"
                 )
 
 
+def _complete(
+    file: File, part: Path, target: Path, progress: DownloadProgress | None, attempts: int, pause: float, timeout: float
+) -> None:
+    """Fetch what is missing of ``part`` and check it; other processes that fetch the same file wait meanwhile."""
+    with part.open("ab") as handle:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            for left in range(attempts - 1, -1, -1):
+                if target.exists():  # another process has brought it while this one waited
+                    return
+                try:
+                    _receive(file, part, progress, timeout)
+                    break
+                except _Interrupted as error:
+                    if not left:
+                        raise InputError(f"cannot fetch {file.url}: {error}") from error
+                    time.sleep(pause * 2 ** (attempts - 1 - left))
+            try:
+                check(file, part)
+            except InputError:
+                part.unlink()
+                raise
+            part.replace(target)
+        finally:
+            if part.exists() and part.stat().st_size == 0:
+                part.unlink()
+
+
 def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout: float) -> None:
-    """One request for the bytes that are still missing."""
-    have = part.stat().st_size if part.exists() else 0
+    """One request for the bytes that are still missing; all of them, where the server sends no parts."""
+    have = part.stat().st_size
     headers = {"User-Agent": "fewnode"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        with urlopen(Request(str(file.url), headers=headers), timeout=timeout) as answer:
-            _store(file.name, answer, part, have, progress)
+        with urlopen(Request(str(file.url), headers=headers), timeout=timeout) as answer, part.open("r+b") as out:
+            resumed = answer.status == 206 and (answer.headers["Content-Range"] or "").startswith(f"bytes {have}-")
+            done = out.truncate(have if resumed else 0)
+            if answer.status == 206 and not resumed:
+                raise _Interrupted("the server sent another part than asked for")
+            length = answer.headers["Content-Length"]
+            total = None if length is None else done + int(length)
+            out.seek(done)
+            while chunk := answer.read(1 << 16):
+                done += out.write(chunk)
+                if progress is not None:
+                    progress(file.name, done, total)
+            out.flush()
+            os.fsync(out.fileno())
+            if total is not None and done < total:  # read() ends quietly when the other side hangs up
+                raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
     except HTTPError as error:
         said = f"the server answered {error.code} {error.reason}"
         if error.code == 416:  # nothing beyond what is there: either it is whole, or it is not this file's beginning
             if error.headers["Content-Range"] == f"bytes */{have}":
                 return
-            part.unlink()
+            os.truncate(part, 0)
         elif error.code not in (408, 425, 429, 500, 502, 503, 504):  # which may pass
             raise InputError(f"cannot fetch {file.url}: {said}") from error
         raise _Interrupted(said) from error
@@ -132,39 +156,3 @@ def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout:
         if isinstance(reason, socket.gaierror) or getattr(reason, "errno", None) in offline:
             raise InputError(f"cannot reach {file.url} ({reason})") from error
         raise _Interrupted(f"the connection broke ({reason})") from error
-
-
-def _store(
-    name: str, answer: http.client.HTTPResponse, part: Path, have: int, progress: DownloadProgress | None
-) -> None:
-    """Write the body behind what is there, or from the start where the server sends the whole."""
-    resumed = answer.status == 206
-    if resumed and not (answer.headers["Content-Range"] or "").startswith(f"bytes {have}-"):
-        part.unlink()
-        raise _Interrupted("the server sent another part than asked for")
-    done = have if resumed else 0
-    length = answer.headers["Content-Length"]
-    total = None if length is None else done + int(length)
-    with part.open("ab" if resumed else "wb") as out:
-        while chunk := answer.read(1 << 16):
-            out.write(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(name, done, total)
-        out.flush()
-        os.fsync(out.fileno())
-    if total is not None and done < total:  # read() ends quietly when the other side hangs up
-        raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
-
-
-@contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Hold ``part`` against other processes that fetch the same file, where the system knows such locks."""
-    with part.open("ab") as handle:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            if part.exists() and part.stat().st_size == 0:
-                part.unlink()

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 import torch
-from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
-from .arrays import GraphCache
+from .arrays import GraphCache, sorted_arcs
 from .graph import STRUCTURE, Graph
 from .operators import rows_of
 
@@ -63,22 +62,15 @@ def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph
         mean = sum(weights.values()) / len(weights)
         factor = torch.tensor([weights.get(name, mean) for name in types.names], device=graph.device)
         values = factor[types.ids] * values
-    shape = (graph.num_nodes,) * 2
-    arcs = sp.csr_matrix((values.cpu().numpy(), (target.cpu().numpy(), source.cpu().numpy())), shape=shape)
-    arcs = arcs + arcs.T if graph.directed else arcs
-    arcs.sort_indices()
+    counted = values.cpu().numpy() if weights or (own is not None and weighted) else None
+    ends = torch.stack([source, target]).cpu().numpy()
+    arcs = sorted_arcs(ends, graph.num_nodes, not graph.directed, counted, None, ())  # undirected: both ways are there
     cache = GraphCache()
     if not graph.has_features:
         cache.get(STRUCTURE, lambda: graph.x)  # the structural features are those of the whole graph
-    return replace(
-        graph,
-        indptr=torch.as_tensor(arcs.indptr).to(graph.indptr),
-        indices=torch.as_tensor(arcs.indices).to(graph.indptr),
-        weights=torch.as_tensor(arcs.data).to(values) if weights or (own is not None and weighted) else None,
-        edge_types=None,
-        directed=False,
-        cache=cache,
-    )
+    joined = {name: arcs[name] for name in ("indptr", "indices", "weights")}
+    moved = {name: None if part is None else part.to(graph.device) for name, part in joined.items()}
+    return replace(graph, **moved, edge_types=None, directed=False, cache=cache)
 
 
 def _ends(graph: Graph) -> tuple[Tensor, Tensor]:
