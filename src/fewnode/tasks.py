@@ -44,7 +44,7 @@ class Tasks:
 
     def __init__(self, support: Any, support_y: Any, query: Any, query_y: Any = None, n_way: int = 0) -> None:
         given = {"support": support, "support_y": support_y, "query": query, "query_y": query_y}
-        held = {name: None if value is None else _integers(name, value) for name, value in given.items()}
+        held: dict[str, Any] = {name: v if v is None else _integers(name, v) for name, v in given.items()}
         shapes = tuple(held["support"].shape), tuple(held["query"].shape)
         if 0 in shapes[0] + shapes[1] or shapes[0][0] != shapes[1][0]:
             raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")

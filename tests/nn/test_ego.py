@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fewnode import draw_tasks
 from fewnode.graph import Graph
 from fewnode.graph.operators import gather_neighbours
-from fewnode.nn.ego import UPWARD, Subgraphs, class_ego_graphs, grouped_linear, induced_subgraphs, reads_most
+from fewnode.nn.ego import Subgraphs, class_ego_graphs, grouped_linear, induced_subgraphs, reads_most
 
 
 def star(leaves: int) -> Graph:
@@ -64,7 +64,7 @@ def test_inner_arcs_of_a_directed_graph_keep_their_direction() -> None:
 def test_a_hub_is_not_read_whole_in_every_group() -> None:
     graph = star(5000)
     around(graph, list(range(10, 1010)), list(range(1000)))
-    upward = graph.cache.get(UPWARD, lambda: None)
+    upward = graph.cache.get("upward edges", lambda: None)
     assert int(upward.degree[0]) == 0, "the hub's row is empty: its edges are found from the leaves"
     assert upward.num_edges == graph.num_edges
 

@@ -69,7 +69,7 @@ def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph
     if not graph.has_features:
         cache.get(STRUCTURE, lambda: graph.x)  # the structural features are those of the whole graph
     joined = {name: arcs[name] for name in ("indptr", "indices", "weights")}
-    moved = {name: None if part is None else part.to(graph.device) for name, part in joined.items()}
+    moved: dict[str, Any] = {name: part if part is None else part.to(graph.device) for name, part in joined.items()}
     return replace(graph, **moved, edge_types=None, directed=False, cache=cache)
 
 

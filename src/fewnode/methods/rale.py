@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.arrays import CacheKey
 from ..graph.operators import adjacency, hashed, mean_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
@@ -22,9 +21,6 @@ from .base import Method, Training
 
 PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
 QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
-
-BESIDE = CacheKey[Tensor]("features beside their neighbours' mean")
-HUBS = CacheKey[Tensor]("hubs")
 
 
 class RALE(Method):
@@ -84,8 +80,8 @@ class RALE(Method):
     def embed(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """Features of each node beside their neighbours' mean, ``[N, 2 * rank]``, and which nodes are hubs, ``[N]``."""
         x, share = unit_features(self.features, graph, self), self.hub_share
-        beside = graph.cache.get(BESIDE, lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), source=x)
-        return beside, graph.cache.get(HUBS.of(share), lambda: hubs(graph, share))
+        beside = graph.cache.get("with means", lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), source=x)
+        return beside, graph.cache.get(("hubs", share), lambda: hubs(graph, share))
 
     def score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
         supports, queries = tasks.support.shape[1], min(tasks.query.shape[1], QUERIES)

@@ -9,12 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..graph.arrays import CacheKey, csr_tensor
+from ..graph.arrays import csr_tensor
 from .graph_layers import GraphEncoder, Inputs, drop, rows_of
 
-UPWARD = CacheKey[Graph]("upward edges")
-AGGREGATED = CacheKey[Tensor]("aggregated inputs")
-CLOSED_MEANS = CacheKey[operators.Operator]("closed means")
 Linear = tuple[Tensor, Tensor]  # weights [G, in, out] and biases [G, 1, out]
 
 
@@ -59,7 +56,7 @@ def inner_arcs(graph: Graph, keys: Tensor, node: Tensor) -> tuple[Tensor, Tensor
         below, above = degree[row], degree[column]
         return graph.with_arcs((below < above) | ((below == above) & (row < column)), directed=True)
 
-    searched = graph if graph.directed else graph.cache.get(UPWARD, upward)
+    searched = graph if graph.directed else graph.cache.get("upward edges", upward)
     owner, neighbour = operators.gather_neighbours(searched, node)
     wanted = (keys - node).index_select(0, owner) + neighbour
     found = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
@@ -156,7 +153,7 @@ class GIN(GraphEncoder):
         closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
         if self.mean:
             sums = closed
-            closed = graph.cache.get(CLOSED_MEANS, lambda: replace(sums, left=1 / (1 + graph.degree.double())))
+            closed = graph.cache.get("closed means", lambda: replace(sums, left=1 / (1 + graph.degree.double())))
         if inputs.reduced is None:
             # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
             h = (closed @ operators.project(graph, self.weight)).add_(self.bias)
@@ -164,7 +161,7 @@ class GIN(GraphEncoder):
             h = h if nodes is None else h.index_select(0, nodes)
         else:
             x = inputs.unit(graph)
-            x = graph.cache.get(AGGREGATED.of(self.mean), lambda: closed @ x, source=x).to(self.weight.dtype)
+            x = graph.cache.get(("aggregated inputs", self.mean), lambda: closed @ x, source=x).to(self.weight.dtype)
             near, rows = rows_of(closed, nodes)
             h = rows @ torch.relu_(drop(torch.addmm(self.bias, x[near], self.weight), dropout))
         out: Tensor = self.outer(h)
