@@ -66,7 +66,7 @@ def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
     folder = cache_dir() / "encoders" / DEFAULT
     begun = folder if folder.exists() else folder.with_name(f".{DEFAULT}.part")
     files = ", ".join(ENCODER)
-    by_hand = f"Without a network, copy {files} of {DEFAULT} into {folder}, or give their folder as text_encoder="
+    by_hand = f"Without a network, copy {files} of {DEFAULT} into {folder}, or name their folder as the text encoder"
     for name, digest in ENCODER.items():
         url = f"https://huggingface.co/minishlab/{DEFAULT}/resolve/main/{name}"
         fetch(File(name=name, url=url, sha256=digest), begun, progress=progress, by_hand=by_hand)
