@@ -169,7 +169,7 @@ def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeyp
     assert stored.features.tolist() == whole.features.tolist() and stored.feature_names is None
     for wrong, message in [
         (x[:3], "v.npy has 3 feature rows, but .*nodes.csv has 4 nodes"),
-        (np.where(np.arange(12).reshape(4, 3) == 10, np.inf, x), "v.npy, row 4: a feature is NaN or infinite"),
+        (np.where(np.arange(12).reshape(4, 3) == 10, np.inf, x), "v.npy, row 4: a feature is missing, NaN or infinite"),
         (x[0], r"v.npy holds float64 of shape \(3,\); features are numbers \[nodes, columns\]"),
     ]:
         np.save(vectors, wrong)
@@ -179,7 +179,7 @@ def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeyp
         (tmp_path / "v.npz").write_bytes(b"")
         import_tables(**given | {"features": tmp_path / "v.npz"}, out=tmp_path / "h.store")
     np.save(vectors, x)
-    with pytest.raises(InputError, match=r"column 'a': a store has the columns of nodes or features= .*, not both"):
+    with pytest.raises(InputError, match=r"column 'a': a store has either an array .* ignore_column='a'"):
         import_tables(**tables(tmp_path), out=tmp_path / "h.store", features=vectors, number_column="a")
     assert not list(tmp_path.glob("*h.store*"))
 
@@ -195,7 +195,7 @@ def test_parquet_is_read_as_well(tmp_path):
     assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
     pq.write_table(pa.table({"id": [10, 20], "v": [[1.5], [2.5]], "a": [1, 2]}), tmp_path / "n.parquet")
     given = {"edges": tmp_path / "e.parquet", "nodes": tmp_path / "n.parquet"}
-    with pytest.raises(InputError, match=r"column 'v': holds vectors; .* features=.* ignore_column='v'"):
+    with pytest.raises(InputError, match=r"column 'v': a store has either .* features=.* ignore_column='v'"):
         import_tables(**given, out=tmp_path / "h.store")
     import_tables(**given, out=tmp_path / "h.store", ignore_column=("v",))
     assert open_store(tmp_path / "h.store").feature_names == ("a",)

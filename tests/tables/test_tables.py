@@ -105,13 +105,6 @@ def test_text_column_becomes_counts_of_words(write):
     assert again["x"].toarray().tolist() == [[1, 0], [1, 0], [0, 0], [0, 0]]
 
 
-def test_features_as_triples(write):
-    features = write("features.csv", "id,feature,value\nb,wolf,2\na,wolf,1\nb,fox,0.5\nb,fox,0.5\n")
-    made = tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), features)
-    assert made["feature_names"] == ("fox", "wolf")
-    assert made["x"].toarray().tolist() == [[0, 1], [1, 2], [0, 0], [0, 0]]
-
-
 def test_features_as_a_dense_table_in_another_order_without_nodes(write):
     features = write("features.csv", "id,p,q\nd,4,40\nc,3,30\nb,2,20\na,1,10\ne,5,50\n")
     made = tables.graph_tables(write("edges.csv", EDGES), features=features)
@@ -174,10 +167,12 @@ def test_bad_tables_are_named(write, edges, nodes, words):
 @pytest.mark.parametrize(
     ("features", "words"),
     [
-        ("id,feature,value\na,wolf,1\nx,fox,1\n", ["features.csv", "row 2", "'x'"]),
-        ("id,feature,value\na,wolf,much\n", ["row 1", "'value'", "'much'"]),
+        ("id,p\na,1\nx,1\n", ["features.csv", "row 2", "'x'"]),
+        ("id,p\na,1\nb,2\nc,much\nd,4\n", ["row 3 (line 4)", "'p'", "'much'"]),
+        ("id,p\na,1\nb,\nc,1\nd,1\n", ["features.csv, row 2", "missing"]),
+        ("id\na\nb\nc\nd\n", ["features.csv has no column beside 'id'"]),
         ("id,p\na,1\nb,1\nc,1\n", ["features.csv", "'d' has no row"]),
-        ("id,p\na,1\nb,1\nc,1\nd,1\na,2\n", ["'a' has 2 rows"]),
+        ("id,p\na,1\nb,1\nc,1\nd,1\na,2\n", ["row 5 (line 6)", "'a' is already used in row 1"]),
     ],
 )
 def test_bad_feature_tables_are_named(write, features, words):
@@ -185,15 +180,6 @@ def test_bad_feature_tables_are_named(write, features, words):
         tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), write("features.csv", features))
     for word in words:
         assert word in str(caught.value)
-
-
-def test_triples_hold_one_number_each(write):
-    features = write("x.jsonl", '{"id": "a", "feature": "p", "value": [1, 2]}\n')
-    with pytest.raises(InputError, match=r"column 'value': holds vectors, so it cannot be the value of a feature"):
-        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), features)
-    features = write("x.csv", "id,feature,value\na,p,1\nb,p,\n")
-    with pytest.raises(InputError, match=r"row 2 .line 3., column 'value': the value is missing"):
-        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), features)
 
 
 @pytest.mark.parametrize(

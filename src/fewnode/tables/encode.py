@@ -6,7 +6,6 @@ blocks are told apart by name, so that a method can look at vectors alone.
 
 What has to be known of all rows is fitted first, then rows are encoded, some at a time or all at once."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -124,15 +123,15 @@ def _choose_text_encoder(table: Table, columns: list[str], wanted: str) -> tuple
 
 
 def fit_encoder(
-    table: Table, roles: Sequence[Role], given: TableEncoder | str, batch: int | None = None
+    table: Table, roles: Sequence[Role], given: TableEncoder | str, sample: int | None = None
 ) -> tuple[TableEncoder, list[str]]:
     """An encoder of a table, and what to tell about it: with the pretrained encoder of texts that is wanted (``words``
     for none), or one that is ``given``, of which what it does not know yet of words, categories and numbers is fitted.
-    ``batch`` rows are looked at together, None for all."""
+    Words are learned from about ``sample`` rows, None for all."""
     uses = columns_by_use(roles)
     encoder, notes = _choose_text_encoder(table, uses.get("text", []), given) if isinstance(given, str) else (given, [])
     if "text" in uses and encoder.words is None:
-        encoder = _fit_words(table, uses["text"], encoder, batch)
+        encoder = _fit_words(table, uses["text"], encoder, sample)
     known = {name: encoder.categories.get(name) or _categories(table, name) for name in uses.get("category", ())}
     encoder = replace(encoder, categories=known)
     if "number" in uses and not encoder.fill:
@@ -140,38 +139,26 @@ def fit_encoder(
     return encoder, notes
 
 
-def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, batch: int | None) -> TableEncoder:
-    """The commonest words, and how rare each is."""
+def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, sample: int | None) -> TableEncoder:
+    """The 20,000 commonest words of about ``sample`` texts, and how rare each is."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    n, documents, occurrences = len(table), Counter[str](), Counter[str]()
-    found: list[str] = []
-    counts: Any = None
-    for rows in table.batches(batch):
-        vectorizer = CountVectorizer(stop_words="english", dtype=np.float32)
-        try:
-            counts = vectorizer.fit_transform(_texts(table, columns, rows))
-        except ValueError:  # no word in any of them
-            continue
-        found = vectorizer.get_feature_names_out().tolist()
-        documents.update(dict(zip(found, np.bincount(counts.indices, minlength=len(found)).tolist(), strict=True)))
-        occurrences.update(dict(zip(found, counts.sum(0).A1.tolist(), strict=True)))
-        if len(documents) > 1 << 21:  # words seen once are forgotten
-            documents = Counter({word: count for word, count in documents.items() if count > 1})
-    rare = 2 if n >= 100 else 1  # a word of one node says nothing about another
-    common = sorted(word for word, count in documents.items() if count >= rare)
-    if not common:
+    rows = None if sample is None else slice(0, len(table), max(1, len(table) // sample))
+    texts = _texts(table, columns, rows)
+    rare = 2 if len(texts) >= 100 else 1  # a word of one node says nothing about another
+    vectorizer = CountVectorizer(stop_words="english", dtype=np.float32, max_features=20_000, min_df=rare)
+    try:
+        counts = vectorizer.fit_transform(texts)
+    except ValueError as error:  # no word is left
         raise InputError(
-            f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {n:,} texts; leave it out "
-            f"with {option('ignore')}"
-        )
-    often = np.array([occurrences[word] for word in common], np.float32)
-    words = tuple(common[i] for i in np.sort((-often).argsort()[:20_000]))
-    if counts is not None and len(table.batches(batch)) == 1:  # encoded already
-        place = {word: i for i, word in enumerate(found)}
-        table.cache["words", words] = counts[:, [place[word] for word in words]]
-    known = np.array([documents[word] for word in words], np.float32)
-    rarity = tuple((np.log(np.float32(n + 1) / (known + 1)) + 1).tolist())
+            f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {len(texts):,} texts; leave it "
+            f"out with {option('ignore')}"
+        ) from error
+    words = tuple(vectorizer.get_feature_names_out().tolist())
+    if rows is None:  # encoded already
+        table.cache["words", words] = counts
+    known = np.bincount(counts.indices, minlength=len(words)).astype(np.float32)
+    rarity = tuple((np.log(np.float32(len(texts) + 1) / (known + 1)) + 1).tolist())
     return replace(encoder, words=words, rarity=encoder.rarity | {"text": rarity})
 
 

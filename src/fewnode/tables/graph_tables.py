@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,31 +17,96 @@ from .cells import number_sql, numbers
 from .encode import Block, TableEncoder, encode, fit_encoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, literal, read_columns, several
-from .schema import Role, are_swapped, edge_roles, find_id, flagged, known_roles, named_pair, node_roles, pair_roles
+from .schema import Role, check_swapped, edge_roles, find_id, flagged, known_roles, node_roles, pair_roles
 
 MultiLabel = Literal["first", "none", "one"]
-TRIPLES = {"feature", "value"}  # beside the id column: one row per non-zero feature
 
 
-@dataclass(frozen=True, eq=False)
 class GraphTables:
-    """A graph read from tables.
+    """A graph in a user's tables: its nodes are numbered, its labels read and the features of its nodes fitted.
 
     Args:
-        arguments: those of ``Graph.from_edges``.
+        edges, nodes, features, labels, strict, multi_label, decimal, max_classes, encoder, text_encoder, columns: as in
+            ``read_graph``.
+        sample: learn the vocabulary of texts from so many rows; None for all.
+        database: where the tables are kept; in memory, if it is not given.
+        folder: where packed files are unpacked.
+
+    Attributes:
+        schema: the tables, and what each column is taken for.
+        nodes: the table with a row for each node.
+        listed: how many nodes are not only named by edges.
+        y: the class of each node, -1 if it has none; None if there is no column of labels.
         roles: what each column was taken for.
         notes: what else to say.
         columns: the roles as options, to read the next table in the same way.
         encoder: what was fitted to the columns.
         table: the node table, with a row for each node; None without one.
+        arguments: those of ``Graph.from_edges``, which ``read_graph`` fills in.
     """
 
-    arguments: dict[str, Any]
-    roles: list[Role]
-    notes: list[str]
-    columns: dict[str, Any]
-    encoder: TableEncoder
-    table: Table | None
+    def __init__(
+        self,
+        edges: Files | None,
+        nodes: Files | None,
+        features: PathLike | None = None,
+        *,
+        labels: Files | None = None,
+        strict: bool = False,
+        multi_label: Any = None,
+        decimal: str | None = None,
+        max_classes: int = 1000,
+        encoder: TableEncoder | None = None,
+        text_encoder: str = "words",
+        sample: int | None = None,
+        database: Any = None,
+        folder: Path | None = None,
+        **columns: Any,
+    ) -> None:
+        given = [] if edges is None else several(edges, "edges")
+        tables = [read_columns(one, database, folder, name="edges") for one in given]
+        node_table = None if nodes is None else read_columns(nodes, database, folder, name="nodes")
+        for table in (*tables, *([] if node_table is None else [node_table])):
+            table.decimal = decimal
+        how = {"separate": features is not None, "labelled": labels is not None, "again": encoder is not None}
+        self.schema = schema = Schema.of(tables, node_table, columns, **how)
+        self.features = None if features is None else FeatureFile.read(features, flagged(columns, "id"), schema)
+        known = schema.number_nodes()
+        schema.check_ends(known if strict else None)
+        more = [] if self.features is None or node_table is not None else self.features.ids()
+        self.nodes = known.extended([*schema.ends(), *more])
+        everyone, self.notes = self.nodes.table, schema.notes(known, self.nodes)
+        self.table = None if node_table is None else everyone
+        self.listed = len(everyone) if node_table is None else len(known.table)
+        label_table, label_roles, rows = everyone, list[Role](), np.arange(len(everyone))
+        label = named(schema.nodes, "label")
+        if labels is not None:
+            label_table = read_columns(labels, database, folder, name="labels")
+            label_roles = [*pair_roles(label_table, columns, partial(everyone.share, self.nodes.by))]
+            by, label = (role.column for role in label_roles)
+            rows = self.nodes.look_up(label_table, by)
+            check_once(label_table, by, "A node has one label; give each node one row")
+        self.y, self.class_names = None, None
+        if label is not None:  # nodes without a row have none
+            number, self.class_names = class_numbers(label_table, label, self.notes, multi_label, max_classes)
+            self.y = np.full(len(everyone), -1)
+            self.y[rows] = label_table.codes(label, number)
+        self.roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for _, roles in schema.edges for role in roles)]
+        self.columns, self.arguments = schema.columns(), dict[str, Any]()
+        described = everyone if node_table is None else known.table  # of the others there is nothing to learn from
+        self.encoder, told = fit_encoder(described, schema.nodes, encoder or text_encoder, sample)
+        self.notes += told
+
+    def encode(self, rows: slice | None = None) -> tuple[Any, tuple[str, ...] | None, dict[str, int]]:
+        """The features of all or some nodes, the names of their columns, and how many columns are of each kind."""
+        apart = [] if self.features is None else [self.features.block(self.nodes, self.listed, rows)]
+        x, names, blocks, self.encoder = encode(self.nodes.table, self.schema.nodes, self.encoder, rows, apart)
+        return x, names, blocks
+
+    def texts(self, rows: slice | None = None) -> dict[str, list[str]]:
+        """The ``name`` and, if there is a column of them, the ``title`` of all or some nodes."""
+        title, table = named(self.schema.nodes, "title"), self.nodes.table
+        return {"name": self.nodes.names(rows)} | ({"title": table.text(title, "titles", rows=rows)} if title else {})
 
 
 def graph_tables(edges: Files | None = None, nodes: Files | None = None, *args: Any, **options: Any) -> dict[str, Any]:
@@ -53,33 +119,29 @@ def read_graph(
     nodes: Files | None = None,
     features: PathLike | None = None,
     *,
-    labels: Files | None = None,
-    strict: bool = False,
     knn: int | None = None,
     directed: bool = False,
     type_per_file: bool = False,
-    multi_label: Any = None,
-    decimal: str | None = None,
-    max_classes: int = 1000,
-    encoder: TableEncoder | None = None,
-    text_encoder: str = "words",
-    **columns: Any,
+    **options: Any,
 ) -> GraphTables:
     """Read a graph from CSV, Parquet, Excel, JSON-lines or .duckdb files, or from SQL queries.
 
     Args:
         edges: one row per edge, in one file or several.
         nodes: one row per node. Without it the nodes are those of the edges, then of ``features``.
-        features: features apart: a table with an id and numeric columns (or vectors), or of triples ``id, feature,
-            value``; or an array [nodes, columns] (.npy, .npz) or CSR parts (.npz) in the order of ``nodes``.
-        labels: a table of ids and labels, if these are not in ``nodes``.
-        strict: refuse edges to nodes that ``nodes`` lacks, which otherwise make these nodes.
+        features: features apart: a table with an id and numeric columns (or vectors); or an array [nodes, columns]
+            (.npy, .npz) or CSR parts (.npz) in the order of ``nodes``.
         knn: make the edges instead: each node with so many that are most like it.
         directed: keep the direction of edges.
         type_per_file: the edges of each file are a type of their own.
+        options: the following ones.
+
+    Options:
+        labels: a table of ids and labels, if these are not in ``nodes``.
+        strict: refuse edges to nodes that ``nodes`` lacks, which otherwise make these nodes.
         multi_label: what cells such as ``a|b`` mean: "first", "none" (no label) or "one" (a class of that name).
         decimal: the decimal mark, where it cannot be told.
-        max_classes: refuse a column of labels with more different values, which is hardly one.
+        max_classes: refuse a column of labels with more different values, which is hardly one (1000).
         encoder: what was fitted to the columns of another table, to read this one in the same way.
         text_encoder: a pretrained encoder that reads texts beside their words: a folder or name, "auto" for the best
             that is installed, or "words" for none.
@@ -87,51 +149,25 @@ def read_graph(
             ``category_column``, ``number_column``, ``ignore_column`` (one name or several), ``source_column``,
             ``target_column``, ``weight_column``, ``edge_type_column``; others are found by name and by content.
     """
-    _check_options(columns, edges, nodes, knn)
-    tables = [] if edges is None else [read_columns(one, name="edges") for one in several(edges, "edges")]
-    node_table = None if nodes is None else read_columns(nodes, name="nodes")
-    separate = {"separate": features is not None, "labelled": labels is not None, "again": encoder is not None}
-    schema = Schema.of(tables, node_table, columns, decimal, **separate)
-    file = None if features is None else FeatureFile.read(features, flagged(columns, "id"), schema)
-    known = schema.number_nodes()
-    schema.check_ends(known if strict else None)
-    more = [(file.table, file.by)] if nodes is None and file is not None and file.table is not None else []
-    all_nodes = known.extended([*schema.ends(), *more])
-    listed = len(all_nodes.table) if nodes is None else len(known.table)
-    notes = [*schema.notes(known), *_told_of_new(schema, known, all_nodes)]
-    found: dict[str, Any] = {"node_names": tuple(all_nodes.names()), "directed": directed}
-    if listed < len(all_nodes.table):
-        found["unlisted"] = np.arange(len(all_nodes.table)) >= listed
-    if title := named(schema.nodes, "title"):
-        found["node_titles"] = tuple(all_nodes.table.text(title, "titles"))
-    found |= schema.edge_arrays(all_nodes, type_per_file)
-    label_table, label_roles = all_nodes.table, list[Role]()
-    label, rows = named(schema.nodes, "label"), np.arange(len(all_nodes.table))
-    if labels is not None:
-        label_table = read_columns(labels, name="labels")
-        label_roles = [*pair_roles(label_table, columns, partial(all_nodes.table.share, all_nodes.by))]
-        by, label = (role.column for role in label_roles)
-        rows = all_nodes.look_up(label_table, by)
-        check_once(label_table, by, "A node has one label; give each node one row")
-    if label is not None:  # nodes without a row have none
-        number, class_names = class_numbers(label_table, label, notes, multi_label, max_classes)
-        found |= {"y": np.full(len(all_nodes.table), -1), "class_names": class_names}
-        found["y"][rows] = label_table.codes(label, number)
-    described = all_nodes.table if nodes is None else known.table  # of the others there is nothing to learn from
-    fitted, told = fit_encoder(described, schema.nodes, encoder or str(text_encoder))
-    apart = [] if file is None else [file.block(all_nodes, listed, nodes is not None)]
-    x, names, blocks, fitted = encode(all_nodes.table, schema.nodes, fitted, apart=apart)
+    _check_options(options, edges, nodes, knn)
+    found = GraphTables(edges, nodes, features, **options)
+    arguments = found.arguments
+    arguments |= {f"node_{what}s": tuple(texts) for what, texts in found.texts().items()} | {"directed": directed}
+    if found.listed < len(found.nodes.table):
+        arguments["unlisted"] = np.arange(len(found.nodes.table)) >= found.listed
+    if found.y is not None:
+        arguments |= {"y": found.y, "class_names": found.class_names}
+    x, names, blocks = found.encode()
     if edges is None:
-        found["edge_index"] = _nearest_edges(x, knn, known.table.path)
-    roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for _, roles in schema.edges for role in roles)]
-    found |= {"x": x, "feature_names": names, "blocks": blocks}
-    table = None if nodes is None else all_nodes.table
-    return GraphTables(found, roles, notes + told, schema.columns(), fitted, table)
+        arguments["edge_index"] = _nearest_edges(x, knn, found.nodes.table.path)
+    arguments |= found.schema.edge_arrays(found.nodes, type_per_file)
+    arguments |= {"x": x, "feature_names": names, "blocks": blocks}
+    return found
 
 
-def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
-    known = set(map(option_name, USES))
-    if wrong := [name for name in columns if name not in known]:
+def _check_options(options: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
+    known = {*map(option_name, USES), *signature(GraphTables).parameters} - {"columns"}
+    if wrong := [name for name in options if name not in known]:
         raise TypeError(f"unknown option {wrong[0]!r}; there are {', '.join(sorted(known))}")
     if edges is None and (nodes is None or knn is None):
         raise InputError(
@@ -141,8 +177,8 @@ def _check_options(columns: Mapping[str, Any], edges: Any, nodes: Any, knn: int 
     if edges is not None and knn is not None:
         raise InputError("knn= makes edges from the columns, but edges= are given; say one of them")
     for name in ("text_column", "category_column", "number_column"):
-        if nodes is None and columns.get(name):
-            raise InputError(f"{name}={columns[name]!r} names a column of the node table, but none is given")
+        if nodes is None and options.get(name):
+            raise InputError(f"{name}={options[name]!r} names a column of the node table, but none is given")
 
 
 def named(roles: Sequence[Role], use: str) -> str | None:
@@ -214,48 +250,67 @@ class Schema:
 
     @classmethod
     def of(
-        cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], decimal: str | None, **how: bool
-    ) -> "Schema":
-        """``columns`` and ``decimal`` are options of ``read_graph``, ``how`` those of ``node_roles``, or
-        ``again`` for tables like others before. Edge tables with the same columns are taken in the same way."""
-        for table in (*edges, *([] if nodes is None else [nodes])):
-            table.decimal = decimal
-        if nodes is None or len(edges) != 1 or len("".join(named_pair(edges[0]) or ())) > 2:
-            return cls._infer(edges, nodes, columns, **how)
-        found: Schema | InputError  # columns called a and b, unlike source and target, may as well describe nodes
-        try:
-            found = cls._infer(edges, nodes, columns, **how)
-            by = named(found.nodes, "id") or ""
-            if all(nodes.share(by, table.sample(end)) >= 0.5 for table, end in found.ends()):
-                return found
-        except InputError as error:
-            found = error
-        if are_swapped(edges[0], nodes, columns):
-            told = f"give {nodes.path} as edges= and {edges[0].path} as nodes="
-            raise InputError(f"the two files seem to be swapped: {told}")
-        if isinstance(found, InputError):
-            raise found
-        return found
-
-    @classmethod
-    def _infer(
         cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], again: bool = False, **how: bool
     ) -> "Schema":
-        roles = []
-        if nodes is not None:
-            roles = known_roles(nodes, columns) if again else node_roles(nodes, columns, edges[:1], **how)
-        known = None if nodes is None else partial(nodes.share, named(roles, "id") or "")
-        found: dict[tuple[str, ...], list[Role]] = {}
-        for table in edges:
-            if tuple(table.columns) not in found:
-                found[tuple(table.columns)] = edge_roles(table, columns, known)
-        return cls([(table, found[tuple(table.columns)]) for table in edges], nodes, roles)
+        """What ``columns`` (options of ``read_graph``), names and contents tell. ``again`` is for tables like others
+        before; ``how`` is for ``node_roles``. Edge tables with the same columns are taken in the same way."""
+        try:
+            roles = []
+            if nodes is not None:
+                roles = known_roles(nodes, columns) if again else node_roles(nodes, columns, edges[:1], **how)
+            known = None if nodes is None else partial(nodes.share, named(roles, "id") or "")
+            found: dict[tuple[str, ...], list[Role]] = {}
+            for table in edges:
+                if tuple(table.columns) not in found:
+                    found[tuple(table.columns)] = edge_roles(table, columns, known)
+        except InputError:
+            if nodes is not None and edges:
+                check_swapped(edges[0], nodes, columns)
+            raise
+        schema = cls([(table, found[tuple(table.columns)]) for table in edges], nodes, roles)
+        if nodes is not None and edges:
+            schema._check_ids(nodes, columns)
+        return schema
 
-    def notes(self, nodes: Nodes) -> list[str]:
-        """What was unusual about the tables; ``nodes`` are those of the node table."""
-        notes = [note for table in (*(table for table, _ in self.edges), nodes.table) for note in table.notes]
-        repeated = 0 if self.node_table is None else len(self.node_table) - len(nodes.table)
-        return [*notes, *([f"{nodes.table.path.name}: {repeated:,} repeated rows were left out"] if repeated else [])]
+    def _check_ids(self, table: Table, columns: Mapping[str, Any]) -> None:
+        """Refuse edges that mostly name other things than the nodes of the table: another column or table is meant."""
+        (edges, source), used = self.ends()[0], named(self.nodes, "id") or ""
+        ends = [one.sample(name) for one, name in self.ends()]
+        if all(table.share(used, values) >= 0.5 for values in ends):
+            return
+        check_swapped(edges, table, columns)
+        values = list({value for end in ends for value in end})
+        share = table.share(used, values)
+        rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
+        better = [name for name in rest if table.share(name, values) > max(share, 0.1)] if share < 0.5 else []
+        if better:
+            raise InputError(
+                f"{table.path}: the ids of the edges are in column {better[0]!r} rather than in {used!r} (where "
+                f"{100 * share:.0f} % of them are); say which holds the node ids: {option('id', better[0])} or "
+                f"{option('id', used)}"
+            )
+        if share == 0:
+            raise InputError(
+                f"{edges.place(0, source)}: {edges.text(source, rows=slice(0, 1))[0]!r} is not in column {used!r} of "
+                f"{table.path}, nor is any other id of the edges. Name the right columns with {option('id')}, "
+                f"{option('source')} and {option('target')}"
+            )
+
+    def notes(self, known: Nodes, nodes: Nodes) -> list[str]:
+        """What was unusual about the tables; ``known`` are the nodes of the node table, ``nodes`` all of them."""
+        notes = [note for table in (*(table for table, _ in self.edges), known.table) for note in table.notes]
+        if self.node_table is None:
+            return notes
+        listed, name = len(known.table), known.table.path.name
+        if repeated := len(self.node_table) - listed:
+            notes.append(f"{name}: {repeated:,} repeated rows were left out")
+        if added := len(nodes.table) - listed:
+            (first,) = nodes.names(slice(listed, listed + 1))
+            notes.append(
+                f"{added:,} nodes that only the edges name, not {name}, were added, the first: "
+                f"{first!r}{known.nearest(first)}; include_unlisted=True predicts them too, strict=True refuses them"
+            )
+        return notes
 
     def columns(self) -> dict[str, Any]:
         """The roles as options, so that the next table is read in the same way."""
@@ -354,33 +409,6 @@ def check_once(table: Table, name: str, remedy: str) -> None:
         raise InputError(f"{table.place(row, name)}: {told}. {remedy}")
 
 
-def _told_of_new(schema: Schema, known: Nodes, nodes: Nodes) -> list[str]:
-    """What to say of nodes that only edges name; edges that mostly name other things mean another column."""
-    (table, used), listed = known, len(known.table)
-    if schema.node_table is None or len(nodes.table) == listed:
-        return []
-    ends = list(dict.fromkeys(end for one, name in schema.ends() for end in one.text(name, rows=slice(0, 5000))))
-    share = table.share(used, ends)
-    rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
-    better = [name for name in rest if table.share(name, ends) > max(share, 0.1)] if share < 0.5 else []
-    if better:
-        raise InputError(
-            f"{table.path}: the ids of the edges are in column {better[0]!r} rather than in {used!r} (where "
-            f"{100 * share:.0f} % of them are); say which holds the node ids: {option('id', better[0])} or "
-            f"{option('id', used)}"
-        )
-    if share == 0:
-        edges, source = schema.ends()[0]
-        raise InputError(
-            f"{edges.place(0, source)}: {ends[0]!r} is not in column {used!r} of {table.path}, nor is any other id of "
-            f"the edges. Name the right columns with {option('id')}, {option('source')} and {option('target')}"
-        )
-    (first,) = nodes.names(slice(listed, listed + 1))
-    count = f"{len(nodes.table) - listed:,} nodes that only the edges name, not {table.path.name}"
-    told = f"were added, the first: {first!r}{known.nearest(first)}"
-    return [f"{count}, {told}; include_unlisted=True predicts them too, strict=True refuses them"]
-
-
 def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndarray:
     """Edges ``[2, N k]`` from each node to the ``k`` nodes of the highest cosine in at most ``rank`` dimensions."""
     from sklearn.decomposition import TruncatedSVD
@@ -472,89 +500,60 @@ class FeatureFile(NamedTuple):
     @classmethod
     def read(cls, path: PathLike, id_column: Sequence[str], schema: Schema) -> "FeatureFile":
         file = Path(path)
-        if file.suffix.lower() == ".npy":
-            return cls(file, load_array(file))
-        if file.suffix.lower() == ".npz":
-            x, ids = _read_npz(file)
+        if file.suffix.lower() in (".npy", ".npz"):
+            x, ids = (load_array(file), None) if file.suffix.lower() == ".npy" else _read_npz(file)
+            if ids is None and schema.node_table is None:
+                raise InputError(
+                    f"{file} gives features by row number, so a node table is needed to say which node is which row"
+                )
             return cls(file, x, table=None if ids is None else Table.of(file, {"ids": ids}))
         table = read_columns(path)
         given = [name for name in id_column if name in table.columns]
-        rest = [name for name in table.columns if name not in TRIPLES]
         ends = [] if schema.node_table is None else [(schema.node_table, named(schema.nodes, "id") or "")]
-        by = rest[0] if len(rest) == 1 else find_id(table, given, ends)[0]
-        check_given(table, by)
-        x, names = _triples(table) if set(table.columns) == {by, *TRIPLES} else _feature_columns(table, by)
-        return cls(file, x, names, table, by)
+        by, _ = find_id(table, given, ends)
+        parts = {name: _matrix(table, name) for name in table.columns if name != by}
+        if not parts:
+            raise InputError(f"{table.path} has no column beside {by!r}; it should hold the features")
+        names: list[str] = []
+        for name, part in parts.items():
+            names += [f"{name} {i}" for i in range(part.shape[1])] if table.columns[name] == "vectors" else [name]
+        return cls(file, np.concatenate(list(parts.values()), axis=1), tuple(names), table, by)
 
-    def block(self, nodes: Nodes, listed: int, by_table: bool) -> Block:
-        """The features of all nodes, of which the first ``listed`` must have some. Other nodes have the mean of dense
-        features and none of sparse ones. ``by_table`` tells whether there is a node table."""
-        n, rows, x = len(nodes.table), self._rows(nodes, listed, by_table), finite_rows(self.path, self.x)
+    def ids(self) -> list[tuple[Table, str]]:
+        """The column that names the nodes, if there is one."""
+        return [] if self.table is None else [(self.table, self.by)]
+
+    def block(self, nodes: Nodes, listed: int, rows: slice | None = None) -> Block:
+        """The features of all nodes, of which the first ``listed`` must have some: other nodes have the mean of dense
+        features and none of sparse ones. Of some ``rows``, where the file has a row for each node, in order."""
+        if self.table is None and self.x.shape[0] != listed:
+            raise InputError(
+                f"{self.path} has {self.x.shape[0]:,} feature rows, but {nodes.table.path} has {listed:,} nodes"
+            )
+        if rows is not None:
+            return Block("vectors", finite_rows(self.path, self.x[rows], rows.start), self.names)
+        n, x, place = len(nodes.table), finite_rows(self.path, self.x), np.arange(listed)
+        if self.table is not None:
+            place = nodes.look_up(self.table, self.by)
+            check_once(self.table, self.by, "Give each node one row")
+            if len(lost := np.setdiff1d(np.arange(listed), place)):
+                (name,) = nodes.names(slice(lost[0], lost[0] + 1))
+                raise InputError(f"{self.path}: node {name!r} has no row; every node needs one")
         if sp.issparse(x):
-            place = sp.csr_array((np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
-            moved = sp.csr_array(place @ x)
+            at = sp.csr_array((np.ones(len(place), np.float32), (place, np.arange(len(place)))), shape=(n, len(place)))
+            moved = sp.csr_array(at @ x)
             moved.sort_indices()
             return Block("counts", moved, self.names)
         whole = np.empty((n, x.shape[1]), np.float32)
-        if len(rows) < n:
+        if len(place) < n:
             whole[:] = np.sort(x, axis=0).mean(axis=0, dtype=np.float64)
-        whole[rows] = x
+        whole[place] = x
         return Block("vectors", whole, self.names)
 
-    def _rows(self, nodes: Nodes, listed: int, by_table: bool) -> np.ndarray:
-        """The number of the node of each row; refused if a node lacks one or has several."""
-        if self.table is None and not by_table:
-            raise InputError(
-                f"{self.path} gives features by row number, so a node table is needed to say which node is which row"
-            )
-        if self.table is None:
-            check_rows(self.path, self.x, nodes.table, listed)
-            return np.arange(listed)
-        rows = nodes.look_up(self.table, self.by)
-        counts = np.bincount(rows, minlength=len(nodes.table))
-        counts[listed:] = np.maximum(counts[listed:], 1)  # nodes that only edges name need none
-        if (counts != 1).any() and not set(self.table.columns) > TRIPLES:
-            node = int((counts != 1).argmax())
-            times = "no row" if counts[node] == 0 else f"{counts[node]} rows"
-            (name,) = nodes.names(slice(node, node + 1))
-            raise InputError(f"{self.path}: node {name!r} has {times}; every node needs exactly one")
-        return rows
 
-
-def check_rows(path: Path, x: Any, nodes: Table, listed: int) -> None:
-    """Refuse features by row number of more or fewer nodes than the node table has."""
-    if x.shape[0] != listed:
-        raise InputError(f"{path} has {x.shape[0]:,} feature rows, but {nodes.path} has {listed:,} nodes")
-
-
-def _whole(table: Table, name: str) -> np.ndarray:
-    """A column of numbers or vectors ``[rows, columns]``, none missing."""
-    found = table.vectors(name) if table.columns[name] == "vectors" else numbers(table, name)[:, None]
-    if len(gap := np.flatnonzero(np.isnan(found).any(axis=1))):
-        raise InputError(
-            f"{table.place(int(gap[0]), name)}: the value is missing. A file of features needs every value: fill it "
-            "in, or put the column into the node table, where gaps are filled"
-        )
-    return found
-
-
-def _feature_columns(table: Table, id_column: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """All other columns of a table of features."""
-    parts = {name: _whole(table, name) for name in table.columns if name != id_column}
-    if not parts:
-        raise InputError(f"{table.path} has no column beside {id_column!r}; it should hold the features")
-    names: list[str] = []
-    for name, part in parts.items():
-        names += [f"{name} {i}" for i in range(part.shape[1])] if table.columns[name] == "vectors" else [name]
-    return np.concatenate(list(parts.values()), axis=1).astype(np.float32), tuple(names)
-
-
-def _triples(table: Table) -> tuple[Any, tuple[str, ...]]:
-    """A sparse matrix with the one feature that each row of a table of triples names."""
-    names, columns = np.unique(np.array(table.text("feature", "feature names"), dtype=object), return_inverse=True)
-    table.as_text("value", "value of a feature")  # vectors are refused
-    values, ends = _whole(table, "value")[:, 0].astype(np.float32), np.arange(len(table) + 1)
-    return sp.csr_array((values, columns, ends), shape=(len(table), len(names))), tuple(names.tolist())
+def _matrix(table: Table, name: str) -> np.ndarray:
+    """A column of numbers or vectors ``[rows, columns]``, NaN where it is missing."""
+    return table.vectors(name) if table.columns[name] == "vectors" else numbers(table, name)[:, None]
 
 
 def load_array(path: Path) -> np.ndarray:
@@ -574,7 +573,8 @@ def finite_rows(path: Path, x: Any, first: int = 0) -> Any:
     wrong = np.flatnonzero(~np.isfinite(made.data if sp.issparse(x) else made.ravel()))
     if len(wrong):
         row = np.searchsorted(x.indptr, wrong[0], "right") - 1 if sp.issparse(x) else wrong[0] // x.shape[1]
-        raise InputError(f"{path}, row {first + row + 1}: a feature is NaN or infinite (as float32); write a number")
+        told = "a feature is missing, NaN or infinite (as float32); write a number"
+        raise InputError(f"{path}, row {first + row + 1}: {told}")
     return made
 
 

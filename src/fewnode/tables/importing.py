@@ -1,7 +1,7 @@
 """A user's tables of any length as a store, with bounded memory: DuckDB keeps them in a folder beside the arrays."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -16,11 +16,12 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import PathLike, whole_folder
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
-from .encode import Block, TableEncoder, encode, fit_encoder
-from .graph_tables import MultiLabel, Nodes, Schema, check_rows, class_numbers, finite_rows, load_array, named
+from .graph_tables import GraphTables, load_array
 from .names import option
 from .read import TEXT, connect, is_query, read_columns
-from .schema import GIVEN
+from .schema import GIVEN, Role
+
+SAMPLE = 1 << 17  # rows from which the vocabulary of texts is learned
 
 UNTYPED = (
     "directions and edge types are not kept, all edges count alike; if the graph fits into memory, give the tables "
@@ -34,15 +35,11 @@ def import_tables(
     out: PathLike,
     *,
     features: PathLike | None = None,
-    decimal: str | None = None,
-    multi_label: MultiLabel | None = None,
-    max_classes: int = 1000,
     typed: bool = False,
-    text_encoder: str = "words",
     memory: int | None = None,
     batch: int = 1 << 17,
     progress: Progress = lambda what, part: None,
-    **columns: Any,
+    **options: Any,
 ) -> Path:
     """Make the store ``out`` of tables; until it is whole, what is there of it is in a hidden folder beside it. The
     next import removes what a killed one left.
@@ -52,18 +49,19 @@ def import_tables(
         nodes: the node table with ids, labels (may be empty) and other columns.
         out: the store, a new folder.
         features: an array [nodes, columns] in the order of ``nodes`` (.npy), instead of their columns.
-        decimal: the decimal mark, where it cannot be told.
-        multi_label, max_classes: as in ``read_graph``.
         typed: the edges have directions or types, which a store does not keep.
-        text_encoder: as in ``read_graph``.
         memory: bytes that the program may take; half of what is free, if not given.
         batch: rows of nodes that are encoded together.
         progress: told what is being done, and which part of it is done.
-        columns: as in ``read_graph``.
+        options: of ``read_graph``: columns, labels, multi_label, decimal, max_classes, text_encoder.
     """
     target, memory = Path(out), default_memory() if memory is None else memory
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
+    if features is not None and Path(features).suffix.lower() != ".npy":
+        raise InputError(
+            f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"
+        )
     with whole_folder(target) as work:
         check_disk(work, sum(_disk(path) for path in (edges, nodes, features) if path is not None))
         with TemporaryDirectory(dir=work) as scratch, _database(Path(scratch), memory) as database:
@@ -75,23 +73,18 @@ def import_tables(
                     f"{format_bytes(least)} or more"
                 )
             progress("reading edges", 0.0)
-            edge_table = read_columns(edges, database, Path(scratch))
-            schema = Schema.of([edge_table], node_table, columns, decimal, separate=features is not None)
-            array = _features(schema, features)
-            numbered = schema.number_nodes()
-            notes = [*schema.notes(numbered), *_taken(schema)]
-            label = named(schema.nodes, "label")
-            number, classes = class_numbers(numbered.table, label, notes, multi_label, max_classes)
-            encoder, told = fit_encoder(numbered.table, schema.nodes, text_encoder, batch)
-            facts = _write_nodes(work, schema, numbered, number, encoder, array, batch, progress)
-            facts |= {"class_names": classes, "encoder": asdict(encoder), "columns": schema.columns()}
-            schema.check_ends(numbered)
+            keep = {"strict": True, "sample": SAMPLE, "database": database, "folder": Path(scratch)}
+            graph = GraphTables(edges, node_table, features, **keep, **options)
+            _check_features(graph)
+            n = len(graph.nodes.table)
+            facts = _write_nodes(work, graph, batch, progress)
+            facts |= {"class_names": graph.class_names, "encoder": asdict(graph.encoder), "columns": graph.columns}
             progress("sorting edges", 0.0)
-            (query,) = schema.edges_sql(numbered)
+            (query,) = graph.schema.edges_sql(graph.nodes)
             database.execute(f"create table ends as select s, t, w from ({query})")
-            weighted = named(schema.edges[0][1], "weight") is not None
-            facts |= write_arcs(database, work, len(numbered.table), weighted, progress)
-        Facts.write(work, facts | {"notes": [*notes, *told, *([UNTYPED] if typed else [])]})
+            facts |= write_arcs(database, work, n, "weight_column" in graph.columns, progress)
+            notes = [*graph.notes, *_taken(graph.roles), *([UNTYPED] if typed else [])]
+        Facts.write(work, facts | {"notes": notes})
         progress("hashing", 0.0)
     progress("done", 1.0)
     return target
@@ -118,32 +111,19 @@ def _disk(path: PathLike) -> int:
     return size * (6 if file.suffix.lower() in TEXT else 24)
 
 
-def _write_nodes(
-    work: Path,
-    schema: Schema,
-    nodes: Nodes,
-    classes: Mapping[str, int],
-    encoder: TableEncoder,
-    array: Any,
-    batch: int,
-    progress: Progress,
-) -> dict[str, Any]:
+def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress) -> dict[str, Any]:
     """Write names, labels and features of all nodes, ``batch`` rows at a time; what is known of the features."""
-    table, files, names, blocks, width = nodes.table, GrowingArrays(work), None, dict[str, int](), None
-    label, title = (named(schema.nodes, use) for use in ("label", "title"))
-    texts = {"name": nodes.by} | ({"title": title} if title else {})
-    if array is not None:
-        check_rows(array.filename, array, table, len(table))
-        batch = min(batch, max(1, (32 << 20) // array.shape[1]))
+    table, files, names, blocks, width = graph.nodes.table, GrowingArrays(work), None, dict[str, int](), None
+    if graph.features is not None:
+        batch = min(batch, max(1, (32 << 20) // graph.features.x.shape[1]))
+    np.save(work / "y.npy", np.full(len(table), -1) if graph.y is None else graph.y)
     for rows in table.batches(batch):
         progress("encoding nodes", rows.start / len(table))
-        for what, column in texts.items():
-            letters = name_arrays(table.text(column, rows=rows), what)
+        for what, texts in graph.texts(rows).items():
+            letters = name_arrays(texts, what)
             files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"], first=0)
             files.append(f"{what}_letters", letters[f"{what}_letters"])
-        files.append("y", table.codes(label, classes, rows))
-        apart = [] if array is None else [Block("vectors", finite_rows(array.filename, array[rows], rows.start), None)]
-        x, names, blocks, _ = encode(table, schema.nodes, encoder, rows, apart)
+        x, names, blocks = graph.encode(rows)
         if sp.issparse(x):
             width = x.shape[1]
             files.append("x_indptr", files.rows["x_indices"] + x.indptr[1:].astype(np.int64), first=0)
@@ -190,31 +170,21 @@ def write_arcs(
     return {"self_loops": loops, "duplicates": repeated}
 
 
-def _features(schema: Schema, features: PathLike | None) -> Any:
-    """The array of features, if there is one. Columns of vectors are refused, and columns that are used beside it."""
-    if features is not None and Path(features).suffix.lower() != ".npy":
-        raise InputError(
-            f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"
-        )
-    for role in schema.nodes:
-        where = f"{role.table}, column {role.column!r}"
-        if role.use == "vectors":
+def _check_features(graph: GraphTables) -> None:
+    """Refuse columns of vectors, and columns that are used beside an array of features."""
+    for role in graph.schema.nodes:
+        if role.use == "vectors" or (graph.features is not None and role.use not in ("", "id", "label", "title")):
             raise InputError(
-                f"{where}: holds vectors; save them as an array (numpy.save) and give it as features=, or leave them "
-                f"out with {option('ignore', role.column)}"
+                f"{role.table}, column {role.column!r}: a store has either an array of vectors or columns of other "
+                f"kinds as features: save vectors with numpy.save and give them as features=, and leave out other "
+                f"columns with {option('ignore', role.column)}"
             )
-        if features is not None and role.use not in ("", "id", "label", "title"):
-            raise InputError(
-                f"{where}: a store has the columns of nodes or features= {features}, not both; name no columns to be "
-                "used, or do without features="
-            )
-    return None if features is None else load_array(Path(features))
 
 
-def _taken(schema: Schema) -> list[str]:
+def _taken(roles: Sequence[Role]) -> list[str]:
     """What columns without the usual names were taken for, and those that are not used."""
     notes = []
-    for role in (*schema.nodes, *schema.edges[0][1]):
+    for role in roles:
         if role.use in ("id", "label", "source", "target") and role.column != role.use and role.why != GIVEN:
             notes.append(f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})")
         elif not role.use:

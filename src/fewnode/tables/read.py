@@ -161,8 +161,7 @@ class Table:
 
     def fetch(self, expression: str, rows: slice | None = None) -> Any:
         """The values ``[rows]`` of an SQL expression; a masked array if some are missing."""
-        chosen = "" if rows is None else f" where rowid >= {rows.start} and rowid < {rows.stop}"
-        return self.run(f"select {expression} as x from {self.sql}{chosen} order by rowid").fetchnumpy()["x"]
+        return self.run(f"select {expression} as x from {self.sql}{_where(rows)} order by rowid").fetchnumpy()["x"]
 
     def text(self, name: str, role: str = "values", flag: str | None = None, rows: slice | None = None) -> list[str]:
         """The cells of a column as text, '' where they are missing."""
@@ -181,10 +180,13 @@ class Table:
         cells = self.fetch(f"coalesce({column}, [])").tolist()
         return np.stack([np.ma.filled(cell, np.nan) if len(cell) else gap for cell in cells]).astype(np.float32)
 
-    def codes(self, name: str | None, numbers: Mapping[str, int], rows: slice | None = None) -> np.ndarray:
-        """The number of each cell's text, -1 where it has none, or there is no such column."""
-        found = [""] * len(range(self.rows)[rows or slice(None)]) if name is None else self.text(name, rows=rows)
-        return np.array([numbers.get(cell, -1) for cell in found], dtype=np.int64)
+    def codes(self, name: str, numbers: Mapping[str, int], rows: slice | None = None) -> np.ndarray:
+        """The number of each cell's text, -1 where it has none."""
+        cursor = self.database.cursor()
+        cursor.register("numbers", {"v": np.array([*numbers], dtype=object), "n": np.array([*numbers.values()], int)})
+        cells = f"(select rowid r, {self.as_text(name)} v from {self.sql}{_where(rows)})"
+        found = cursor.execute(f"select coalesce(n, -1) n from {cells} left join numbers using (v) order by r")
+        return np.asarray(found.fetchnumpy()["n"], np.int64)
 
     def sample(self, name: str, size: int = 2000) -> list[str]:
         """Distinct values of about ``size`` rows, spread over the table."""
@@ -219,6 +221,11 @@ class Table:
                 rows = _rows(file, plain, _find_dialect(file, plain))
                 line = f" (line {next(islice(rows, row - first, None))[0]})"
         return f"{file}, row {row - first + 1}{line}" + (f", column {column!r}" if column else "")
+
+
+def _where(rows: slice | None) -> str:
+    every = "" if rows is None or rows.step is None else f" and rowid % {rows.step} = 0"
+    return "" if rows is None else f" where rowid >= {rows.start} and rowid < {rows.stop}{every}"
 
 
 def close_name(name: str, names: Iterable[str]) -> str | None:

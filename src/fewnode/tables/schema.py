@@ -344,13 +344,17 @@ def possible_ends(table: Table, options: Mapping[str, Any]) -> list[tuple[Table,
     return [(table, name) for name in columns if table.columns[name] != "vectors"]
 
 
-def are_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> bool:
-    """Whether the table of edges rather lists the nodes that the other one joins."""
+def check_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> None:
+    """Refuse tables of which that of the edges rather lists the nodes that the other one joins."""
+    if len("".join(named_pair(edges) or ())) > 2:  # columns called a and b may as well describe nodes
+        return
+    ends, by = list[str](), ""
     with suppress(InputError):
         by, _ = find_id(edges, flagged(options, "id"), possible_ends(nodes, options))
-        ends = _find_ends(nodes, options, partial(edges.share, by))[:2]
-        return all(edges.share(by, nodes.sample(end)) >= 0.5 for end in ends)
-    return False
+        ends = [*_find_ends(nodes, options, partial(edges.share, by))[:2]]
+    if ends and all(edges.share(by, nodes.sample(end)) >= 0.5 for end in ends):
+        told = f"give {nodes.path} as edges= and {edges.path} as nodes="
+        raise InputError(f"the two files seem to be swapped: {told}")
 
 
 def _unlike_label(name: str) -> bool:
