@@ -27,14 +27,13 @@ def model_on(graph, **options) -> GMeta:
 
 
 @pytest.mark.parametrize("radius", [None, 3.0])
-@pytest.mark.parametrize("self_loops", [False, True])
-def test_every_node_is_embedded_as_on_its_own_cut_out_graph(graph, self_loops, radius):
-    model = model_on(graph, self_loops=self_loops, radius=radius)
+def test_every_node_is_embedded_as_on_its_own_cut_out_graph(graph, radius):
+    model = model_on(graph, radius=radius)
     nodes = torch.arange(30).view(3, 10)
     inputs, pool = model.embed(graph).rows(nodes)
     ours = torch.stack([model.encoder(inputs[t], pool[t]) for t in range(3)]).flatten(0, 1)
     x = unit_features(model.features, graph, model.encoder)
-    theirs = [oracle.embedding(graph, model.encoder, x, v, self_loops) for v in range(30)]
+    theirs = [oracle.embedding(graph, model.encoder, x, v) for v in range(30)]
     torch.testing.assert_close(ours, torch.stack(theirs), atol=1e-6, rtol=1e-6)
 
 
@@ -46,9 +45,8 @@ def test_support_loss_is_protomamls(graph):
     torch.testing.assert_close(ours, oracle.support_loss(model.encoder(inputs[0], pool[0]), y[0].tolist()))
 
 
-@pytest.mark.parametrize("first_order", [False, True])
-def test_scores_are_distances_to_prototypes_after_the_steps(graph, first_order):
-    model = model_on(graph, first_order=first_order)
+def test_scores_are_distances_to_prototypes_after_the_steps(graph):
+    model = model_on(graph)
     tasks = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 2, 0)
     x = unit_features(model.features, graph, model.encoder)
     weights = list(model.encoder.parameters())
@@ -57,13 +55,13 @@ def test_scores_are_distances_to_prototypes_after_the_steps(graph, first_order):
         values = [w.detach() for w in weights]
         for _ in range(2):
             adapted.load_state_dict(dict(zip(dict(adapted.named_parameters()), values, strict=True)))
-            z = torch.stack([oracle.embedding(graph, adapted, x, v, True) for v in tasks.support[task].tolist()])
+            z = torch.stack([oracle.embedding(graph, adapted, x, v) for v in tasks.support[task].tolist()])
             loss = oracle.support_loss(z, tasks.support_y[task].tolist())
             gradients = torch.autograd.grad(loss, list(adapted.parameters()))
             values = [value - 0.3 * gradient for value, gradient in zip(values, gradients, strict=True)]
         adapted.load_state_dict(dict(zip(dict(adapted.named_parameters()), values, strict=True)))
         z, q = (
-            torch.stack([oracle.embedding(graph, adapted, x, v, True) for v in nodes[task].tolist()])
+            torch.stack([oracle.embedding(graph, adapted, x, v) for v in nodes[task].tolist()])
             for nodes in (tasks.support, tasks.query)
         )
         means = torch.stack([z[tasks.support_y[task] == c].mean(0) for c in range(3)])
@@ -72,9 +70,9 @@ def test_scores_are_distances_to_prototypes_after_the_steps(graph, first_order):
 
 
 def test_subgraphs_cut_in_small_batches_are_the_same(graph):
-    whole = gmeta.local_subgraphs(graph, 1000, True)
+    whole = gmeta.local_subgraphs(graph, 1000)
     again = Graph.from_edges(np.stack(graph.to_scipy().nonzero()), graph.x, graph.y, num_nodes=30)
-    for value, same in zip(gmeta.local_subgraphs(again, 1000, True, walks=20), whole, strict=True):
+    for value, same in zip(gmeta.local_subgraphs(again, 1000, walks=20), whole, strict=True):
         assert torch.equal(value.to_dense(), same.to_dense())
 
 
@@ -98,8 +96,3 @@ def test_a_capped_model_scores_finitely(graph):
 
 def test_any_number_of_classes(graph):
     assert model_on(graph)(graph, draw_tasks(graph.y, [0, 1], 2, 2, 2, 2, 0)).shape == (2, 4, 2)
-
-
-def test_rows_of_a_node_without_neighbours_are_none(graph):
-    inputs, pool = model_on(graph, self_loops=False).embed(graph).rows(torch.tensor([[28, 29]]))
-    assert inputs.shape[1] == 0 and pool.shape == (1, 2, 0)

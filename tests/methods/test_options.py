@@ -21,7 +21,7 @@ from fewnode.methods.base import checked_options, option_types, option_value
         ("none", int | None, None),
         ("7", int | None, 7),
         ("true", bool, True),
-        ("No", bool, False),
+        ("False", bool, False),
         ("paper", Literal["paper", "released"], "paper"),
         ("paper", Literal["paper", "released"] | None, "paper"),
         ("12", str, "12"),

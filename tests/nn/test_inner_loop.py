@@ -22,59 +22,47 @@ def case(seed=0):
     return {name: value.requires_grad_() for name, value in start.items()}, x, y, q, z
 
 
-def by_hand(start, x, y, q, z, steps, rate, first_order):
+def by_hand(start, x, y, q, z, steps, rate):
     """The mean query loss of the tasks, one at a time."""
     total = torch.zeros((), dtype=torch.float64)
     for task in range(len(x)):
         weights = dict(start)
         for _ in range(steps):
-            gradients = torch.autograd.grad(
-                loss(weights, x[task], y[task]), list(weights.values()), create_graph=not first_order
-            )
+            gradients = torch.autograd.grad(loss(weights, x[task], y[task]), list(weights.values()), create_graph=False)
             weights = {k: w - rate * gradient for (k, w), gradient in zip(weights.items(), gradients, strict=True)}
         total = total + loss(weights, q[task], z[task])
     return total / len(x)
 
 
-@pytest.mark.parametrize("first_order", [False, True])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_the_gradient_of_the_query_loss_is_that_of_loops(first_order, steps):
+def test_the_gradient_of_the_query_loss_is_that_of_loops(steps):
     start, x, y, q, z = case()
-    weights = adapt(loss, start, (x, y), steps=steps, rate=0.5, first_order=first_order)
+    weights = adapt(loss, start, (x, y), steps=steps, rate=0.5)
     ours = for_each_task(loss, weights, q, z).mean()
-    theirs = by_hand(start, x, y, q, z, steps, 0.5, first_order)
+    theirs = by_hand(start, x, y, q, z, steps, 0.5)
     torch.testing.assert_close(ours, theirs)
     for a, b in zip(*(torch.autograd.grad(value, list(start.values())) for value in (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
 
 
-def test_the_orders_differ_in_the_gradient_only():
-    start, x, y, q, z = case()
-    ends = [adapt(loss, start, (x, y), steps=2, rate=0.5, first_order=order) for order in (False, True)]
-    torch.testing.assert_close(ends[0], ends[1])
-    second, first = (torch.autograd.grad(for_each_task(loss, end, q, z).mean(), start["a"])[0] for end in ends)
-    assert not torch.allclose(second, first)
-
-
 def test_one_step_of_a_parabola():
-    """theta' = theta - 2 a (theta - s); d (theta' - q)^2 / d theta = 2 (theta' - q) (1 - 2 a), or no factor."""
+    """theta' = theta - 2 a (theta - s); d (theta' - q)^2 / d theta = 2 (theta' - q), to the first order."""
     theta, s, q, a = 3.0, torch.tensor([1.0, -2.0]), torch.tensor([0.5, 4.0]), 0.1
-    for first_order, factor in ((False, 1 - 2 * a), (True, 1.0)):
-        start = {"theta": torch.tensor(theta, requires_grad=True)}
-        square = lambda w, at: (w["theta"] - at).square()  # noqa: E731 - shorter than a function
-        ends = adapt(square, start, (s,), steps=1, rate=a, first_order=first_order)
-        expected = theta - a * 2 * (theta - s)
-        torch.testing.assert_close(ends["theta"], expected)
-        for_each_task(square, ends, q).sum().backward()
-        torch.testing.assert_close(start["theta"].grad, (2 * (expected - q) * factor).sum())
+    start = {"theta": torch.tensor(theta, requires_grad=True)}
+    square = lambda w, at: (w["theta"] - at).square()  # noqa: E731 - shorter than a function
+    ends = adapt(square, start, (s,), steps=1, rate=a)
+    expected = theta - a * 2 * (theta - s)
+    torch.testing.assert_close(ends["theta"], expected)
+    for_each_task(square, ends, q).sum().backward()
+    torch.testing.assert_close(start["theta"].grad, 2 * (expected - q).sum())
 
 
 def test_it_works_without_gradients_and_leaves_the_start_alone():
     start, x, y, _, _ = case()
     before = {name: value.detach().clone() for name, value in start.items()}
     with torch.no_grad():
-        inside = adapt(loss, start, (x, y), steps=3, rate=0.5, first_order=False)
-    outside = adapt(loss, start, (x, y), steps=3, rate=0.5, first_order=False)
+        inside = adapt(loss, start, (x, y), steps=3, rate=0.5)
+    outside = adapt(loss, start, (x, y), steps=3, rate=0.5)
     for name, value in before.items():
         assert not inside[name].requires_grad
         torch.testing.assert_close(inside[name], outside[name])

@@ -16,17 +16,16 @@ def subgraph(graph: Graph, centre: int) -> tuple[list[int], Tensor]:
     return nodes, torch.from_numpy(graph.to_scipy()[nodes][:, nodes].toarray().astype(np.float64))
 
 
-def normalised(adjacency: Tensor, self_loops: bool) -> Tensor:
-    if self_loops:
-        adjacency = adjacency + torch.eye(len(adjacency), dtype=adjacency.dtype)
+def normalised(adjacency: Tensor) -> Tensor:
+    adjacency = adjacency + torch.eye(len(adjacency), dtype=adjacency.dtype)
     scale = adjacency.sum(1).clamp(min=1).rsqrt()
     return scale[:, None] * adjacency * scale
 
 
-def embedding(graph: Graph, encoder: SubgraphGCN, x: Tensor, centre: int, self_loops: bool) -> Tensor:
+def embedding(graph: Graph, encoder: SubgraphGCN, x: Tensor, centre: int) -> Tensor:
     """The output of the network on the centre's subgraph, read at the centre."""
     nodes, adjacency = subgraph(graph, centre)
-    smooth, h = normalised(adjacency, self_loops), x[nodes]
+    smooth, h = normalised(adjacency), x[nodes]
     for layer in (encoder.first, encoder.second):
         h = torch.relu(smooth @ h @ layer.weight.t() + layer.bias)
     out = encoder.last.weight @ h[nodes.index(centre)]

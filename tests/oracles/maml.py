@@ -25,8 +25,8 @@ def scores(model: MAML, graph: Graph, x: Tensor, tasks: Tasks, task: int) -> Ten
     def logits(nodes: Tensor) -> Tensor:
         return dense_gcn(graph, x, *weights[:4])[nodes] @ weights[4].t() + weights[5]
 
-    for _ in range(model.inner["steps"]):
+    for _ in range(model.inner_steps):
         loss = F.cross_entropy(logits(tasks.support[task]), tasks.support_y[task])
-        gradients = torch.autograd.grad(loss, weights, create_graph=not model.inner["first_order"])
-        weights = [w - model.inner["rate"] * gradient for w, gradient in zip(weights, gradients, strict=True)]
+        gradients = torch.autograd.grad(loss, weights, create_graph=False)
+        weights = [w - model.inner_rate * gradient for w, gradient in zip(weights, gradients, strict=True)]
     return logits(tasks.query[task])

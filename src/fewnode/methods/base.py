@@ -208,12 +208,10 @@ class Method(nn.Module):
 
 
 def unread_edges(kind: type[Method], graph: Graph) -> list[str]:
-    """What the edges of a graph tell that a method does not read, as notes."""
+    """A note on what the edges of a graph tell that a method does not read."""
     there = {"weights": graph.weights is not None, "types": graph.edge_types is not None}
-    unread = [what for what, given in there.items() if given and what not in kind.reads_edges]
-    if not unread:
-        return []
-    return [f"{kind.key()} does not use the {' and '.join(f'edge {what}' for what in unread)}; vantage does"]
+    unread = [f"edge {what}" for what, given in there.items() if given and what not in kind.reads_edges]
+    return [f"{kind.key()} does not use the {' and '.join(unread)}; vantage does"] if unread else []
 
 
 def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:
@@ -236,6 +234,7 @@ class EncoderMethod(Method):
 
     local: ClassVar[bool] = True
     reads_edges: ClassVar[tuple[str, ...]] = ("weights",)
+    norm: ClassVar[bool] = False  # True: both layers of the encoder end in batch normalisation and PReLU
 
     def __init__(
         self,
@@ -249,9 +248,8 @@ class EncoderMethod(Method):
     ) -> None:
         super().__init__()
         self.inputs = Inputs(in_channels, rank=rank)
-        self.encoder: nn.Module = GraphEncoder(
-            self.inputs.width, hidden_channels, out_channels, dropout=dropout, radius=radius
-        )
+        widths = (self.inputs.width, hidden_channels, out_channels)
+        self.encoder: nn.Module = GraphEncoder(*widths, dropout=dropout, norm=self.norm, radius=radius)
 
     def prepare(self, graph: Graph) -> None:
         self.inputs.fit(graph)
@@ -279,18 +277,15 @@ class InnerLoopMethod(Method):
 
     Args:
         inner_steps, inner_rate: gradient steps on the supports, and their size.
-        first_order: leave second derivatives out.
         features: what reduces the features, if they are reduced.
     """
 
     rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
     queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory, whatever is asked
 
-    def __init__(
-        self, inner_steps: int, inner_rate: float, first_order: bool, features: ReducedFeatures | None
-    ) -> None:
+    def __init__(self, inner_steps: int, inner_rate: float, features: ReducedFeatures | None) -> None:
         super().__init__()
-        self.inner: dict[str, Any] = {"steps": inner_steps, "rate": inner_rate, "first_order": first_order}
+        self.inner_steps, self.inner_rate = inner_steps, inner_rate
         self.features = features
 
     def prepare(self, graph: Graph) -> None:
@@ -321,7 +316,7 @@ class InnerLoopMethod(Method):
         """Scores of the tasks whose numbers are in ``part``."""
         inputs, pool = state.rows(tasks.support[part])
         known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
-        weights = adapt(self.task_loss, start, known, **self.inner)
+        weights = adapt(self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate)
         groups = tasks.query[part].split(self.queries_at_a_time, dim=1)
         return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)
 
@@ -359,24 +354,22 @@ def checked_options(kind: type[Method], given: Mapping[str, Any]) -> dict[str, A
 
 def option_value(name: str, given: Any, kind: Any) -> Any:
     """A value or a text as a value of type ``kind``; what is none is answered with what would be one."""
-    if get_origin(kind) in (Union, types.UnionType):
-        if type(None) in get_args(kind) and (given is None or given in ("none", "None")):
-            return None
-        kind = next(part for part in get_args(kind) if part is not type(None))
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if type(None) in kinds and (given is None or given in ("none", "None")):
+        return None
+    kind = next(part for part in kinds if part is not type(None))
     if get_origin(kind) is Literal:
         return one_of(name, str(given), get_args(kind))
-    value, limit = given, ""
+    limit = ""
     try:
-        if isinstance(given, str) and kind is bool:
-            value = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[given.lower()]
-        elif isinstance(given, str) and kind is not str:
-            value = ast.literal_eval(given)
-        value = msgspec.convert(value, kind)
+        text = isinstance(given, str)
+        value = ast.literal_eval(given) if text and get_origin(kind) is tuple else given
+        value = msgspec.convert(value, kind, strict=not text)
         if not isinstance(value, float) or math.isfinite(value):
             return value
     except TypeError:  # a type that only the method itself can check
         return given
-    except (KeyError, ValueError, SyntaxError) as error:  # msgspec's are ValueErrors
+    except (ValueError, SyntaxError) as error:  # msgspec's are ValueErrors
         limit = " of at least 1" if ">= 1" in str(error) else ""
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     words = {int: "a whole number", float: "a number", bool: "true or false"}

@@ -24,14 +24,12 @@ class GMeta(InnerLoopMethod):
 
     Args:
         max_nodes: size of the largest subgraph; of a larger one so many nodes are sampled, the centre always.
-        self_loops: whether a node of a subgraph is its own neighbour; the authors' code has no self-loops.
         radius: outputs are put on a sphere of this radius, because lengths follow degrees and would drown the
             distances; None leaves them as they come, as the authors do.
         rank: directions the features are reduced to before the first layer.
         hidden_channels: width of both layers.
         out_channels: width of the space of the prototypes, in the authors' code as many as classes.
         inner_steps, inner_rate: gradient steps on the supports, and their size.
-        first_order: leave second derivatives out.
     """
 
     training_settings = Training(
@@ -45,25 +43,21 @@ class GMeta(InnerLoopMethod):
         in_channels: int,
         *,
         max_nodes: int = 1000,
-        self_loops: bool = True,
         radius: float | None = 3.0,
         rank: int = 128,
         hidden_channels: int = 128,
         out_channels: int = 64,
         inner_steps: int = 10,
         inner_rate: float = 0.05,
-        first_order: bool = True,
     ) -> None:
-        super().__init__(inner_steps, inner_rate, first_order, ReducedFeatures(in_channels, rank))
-        self.max_nodes, self.self_loops = max_nodes, self_loops
+        super().__init__(inner_steps, inner_rate, ReducedFeatures(in_channels, rank))
+        self.max_nodes = max_nodes
         self.encoder = SubgraphGCN(min(rank, in_channels), hidden_channels, out_channels, radius=radius)
 
     def embed(self, graph: Graph) -> Neighbourhoods:
-        start, weight, smooth = local_subgraphs(graph, self.max_nodes, self.self_loops)
+        start, weight, smooth = local_subgraphs(graph, self.max_nodes)
         x = unit_features(self.features, graph, self.encoder)
-        return Neighbourhoods(
-            start, weight, lambda pair: take_rows(smooth, pair).csr(len(x)).to(x.dtype) @ x, x.shape[1]
-        )
+        return Neighbourhoods(start, weight, lambda pair: take_rows(smooth, pair).to(x.dtype) @ x, x.shape[1])
 
     def start(self, n_way: int) -> Weights:
         return weights_of(self.encoder)
@@ -102,7 +96,7 @@ def nearest(z: Tensor, target: Tensor, q: Tensor) -> Tensor:
     return -(q[:, None] - prototypes).square().sum(-1)
 
 
-def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21) -> tuple[Tensor, Tensor, Tensor]:
+def local_subgraphs(graph: Graph, cap: int, walks: int = 2**21) -> tuple[Tensor, Tensor, Tensor]:
     """The subgraph of every node's two-hop neighbourhood, of at most ``cap`` nodes, symmetrically normalised, reduced
     to what two layers read at its centre: ``start``, ``weight`` and ``smooth``.
 
@@ -116,24 +110,23 @@ def local_subgraphs(graph: Graph, cap: int, self_loops: bool, walks: int = 2**21
         batch = (two_steps.double().cumsum(0) / walks).long()
         sizes = torch.unique_consecutive(batch, return_counts=True)[1].tolist()
         nodes = torch.arange(graph.num_nodes, device=graph.device)
-        parts = [_subgraphs(graph, centres, cap, self_loops) for centres in nodes.split(sizes)]
+        parts = [_subgraphs(graph, centres, cap) for centres in nodes.split(sizes)]
         pairs, weight, entries, node, value = (torch.cat(part) for part in zip(*parts, strict=True))
         start, first = (F.pad(counts.cumsum(0), (1, 0)) for counts in (pairs, entries))
         return start, weight, csr_tensor(first, node, value, (len(entries), graph.num_nodes))
 
-    return graph.cache.get(("subgraphs", cap, self_loops), build)
+    return graph.cache.get(("subgraphs", cap), build)
 
 
-def _subgraphs(graph: Graph, centres: Tensor, cap: int, self_loops: bool) -> tuple[Tensor, ...]:
+def _subgraphs(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, ...]:
     """For ``centres [B]``: pairs of each, weight of each pair, entries of each pair, node and value of each entry."""
     n = graph.num_nodes
     keys, middle = _two_hops(graph, centres, cap)
     node = keys % n
     target, source = inner_arcs(graph, keys, node)
-    if self_loops:
-        every = torch.arange(len(keys), device=keys.device)
-        target, source = torch.cat([target, every]), torch.cat([source, every])
-    scale = torch.bincount(target, minlength=len(keys)).clamp(min=1).float().rsqrt()
+    every = torch.arange(len(keys), device=keys.device)  # a node is its own neighbour
+    target, source = torch.cat([target, every]), torch.cat([source, every])
+    scale = torch.bincount(target, minlength=len(keys)).float().rsqrt()
     value = scale[target] * scale[source]
     centre = torch.searchsorted(keys, middle)
     at_centre = torch.zeros(len(keys), dtype=torch.bool, device=keys.device).index_fill_(0, centre, True)[target]

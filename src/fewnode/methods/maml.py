@@ -5,6 +5,7 @@ Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep N
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from ..graph import Graph
@@ -12,8 +13,10 @@ from ..graph.arrays import csr_parts
 from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import Neighbourhoods, Weights, head_scores, unit_features, weights_of, with_head
+from ..nn.inner_loop import Neighbourhoods, Weights, unit_features, weights_of
 from .base import InnerLoopMethod, Training
+
+HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
 
 
 class MAML(InnerLoopMethod):
@@ -27,7 +30,6 @@ class MAML(InnerLoopMethod):
         rank: directions the features are reduced to before the GCN.
         hidden_channels, out_channels: widths of the two layers.
         inner_steps, inner_rate: gradient steps on the supports, and their size.
-        first_order: leave second derivatives out.
     """
 
     reads_edges = ("weights",)
@@ -45,21 +47,18 @@ class MAML(InnerLoopMethod):
         out_channels: int = 64,
         inner_steps: int = 10,
         inner_rate: float = 0.3,
-        first_order: bool = True,
     ) -> None:
         features = ReducedFeatures(in_channels, rank) if use_graph else None
-        super().__init__(inner_steps, inner_rate, first_order, features)
+        super().__init__(inner_steps, inner_rate, features)
         self.width = out_channels if use_graph else hidden_channels
         rank, hidden = min(rank, in_channels), hidden_channels
-        self.encoder = GCNRows(rank, hidden, self.width) if use_graph else Own(in_channels, self.width)
+        self.encoder = GCNRows(rank, hidden, self.width) if use_graph else xavier(Own(in_channels, self.width))
 
     def embed(self, graph: Graph) -> Neighbourhoods:
         if self.features is None:  # every node by itself: its row is its raw features
             x, dtype = graph.x, next(self.parameters()).dtype
             alone = torch.arange(graph.num_nodes + 1, device=graph.device)
-            dense = (
-                x.__getitem__ if x.layout == torch.strided else lambda at: take_rows(x, at).csr(x.shape[1]).to_dense()
-            )
+            dense = x.__getitem__ if x.layout == torch.strided else lambda at: take_rows(x, at).to_dense()
             return Neighbourhoods(alone, alone[1:] > 0, lambda at: dense(at).to(dtype), x.shape[1])
         x, smooth = unit_features(self.features, graph, self.encoder), normalized_adjacency(graph)
         smoothed = graph.cache.get("smoothed inputs of an inner loop", lambda: smooth @ x, source=x)
@@ -67,14 +66,18 @@ class MAML(InnerLoopMethod):
         return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
 
     def start(self, n_way: int) -> Weights:
-        return with_head(weights_of(self.encoder), self.width, n_way)
+        weights = weights_of(self.encoder)
+        like = next(iter(weights.values()))
+        return {**weights, HEAD[0]: like.new_zeros(n_way, self.width), HEAD[1]: like.new_zeros(n_way)}
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         inputs, pool, target = data
-        return F.cross_entropy(head_scores(self.encoder, weights, inputs, pool), target)
+        return F.cross_entropy(self.task_scores(weights, *data, inputs, pool), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
-        return head_scores(self.encoder, weights, *data[3:])
+        own = {name: weight for name, weight in weights.items() if name not in HEAD}
+        h: Tensor = functional_call(self.encoder, own, data[3:])
+        return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
 
 
 class GCNRows(nn.Module):
@@ -91,13 +94,8 @@ class GCNRows(nn.Module):
         return out
 
 
-class Own(nn.Module):
+class Own(nn.Linear):
     """A linear map of each node's own features."""
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.linear = xavier(nn.Linear(in_channels, out_channels))
-
-    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
-        out: Tensor = self.linear(inputs)
-        return out
+    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:  # type: ignore[override]  # Linear takes no pool
+        return super().forward(inputs)

@@ -12,16 +12,16 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.arrays import csr_parts, gather_rows
-from ..nn.graph_layers import GraphEncoder, Inputs, SparseRows, next_to, take_rows
+from ..graph.arrays import csr_parts, csr_tensor, gather_rows
+from ..nn.graph_layers import GraphEncoder, Inputs, rows_of, take_rows
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
-from .base import Method, Training
+from .base import EncoderMethod, Training
 
 WHOLE = 50_000  # nodes: of a larger graph, only the surroundings of the nodes that are compared are cut out and seen
 
 
-class TLP(Method):
+class TLP(EncoderMethod):
     """Two random views of the graph must agree node by node; a logistic regression then reads the embeddings.
 
     Sees no label while training (those of validation classes only choose when to stop); edges and features of all
@@ -39,8 +39,8 @@ class TLP(Method):
     """
 
     uses_labels: ClassVar[bool] = False
-    reads_edges = ("weights",)
-    local: ClassVar[bool] = True
+    norm: ClassVar[bool] = True
+    encoder: GraphEncoder
     training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 
     def __init__(
@@ -58,30 +58,21 @@ class TLP(Method):
         inverse_penalty: float = 10.0,
         rank: int = 256,
     ) -> None:
-        super().__init__()
+        widths = {"hidden_channels": hidden_channels, "out_channels": out_channels, "rank": rank}
+        super().__init__(in_channels, **widths, dropout=0.0, radius=None)
         self.objective = one_of("objective", objective, ("bgrl", "grace"))
         self.drops = list(zip(edge_drop, feature_drop, strict=True))
         self.momentum, self.temperature, self.sample = momentum, temperature, sample
         self.inverse_penalty = inverse_penalty
-        self.inputs = Inputs(in_channels, rank=rank)
-        widths = (self.inputs.width, hidden_channels, out_channels)
-        self.encoder = GraphEncoder(*widths, norm=True)
         self.predictor = nn.Sequential(
             nn.Linear(out_channels, hidden_channels), nn.PReLU(), nn.Linear(hidden_channels, out_channels)
         )
         if objective == "bgrl":
-            self.target = GraphEncoder(*widths, norm=True).requires_grad_(False)
-
-    def prepare(self, graph: Graph) -> None:
-        self.inputs.fit(graph)
-
-    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
-        out: Tensor = self.encoder(self.inputs, graph, nodes)
-        return F.normalize(out, dim=-1)
+            self.target = GraphEncoder(self.inputs.width, hidden_channels, out_channels, norm=True)
+            self.target.requires_grad_(False)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
-        z, q = state[tasks.support], state[tasks.query]
+        z, q = (F.normalize(state[nodes], dim=-1) for nodes in (tasks.support, tasks.query))
         return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
@@ -143,7 +134,7 @@ def random_view(
     chosen: Tensor,
     drop: tuple[float, float],
     like: Tensor,
-) -> tuple[Tensor, SparseRows]:
+) -> tuple[Tensor, operators.Operator]:
     """What an encoder reads around the nodes ``chosen [P]`` of a view of ``part``, in which edges and input columns are
     left out with the probabilities ``drop``.
 
@@ -152,13 +143,12 @@ def random_view(
     the training loop seeds.
     """
     columns = (torch.rand(inputs.width, device=graph.device) >= drop[1]).to(like.dtype)
-    smooth = dropped_adjacency(part, torch.rand(len(part.indices), device=graph.device) >= drop[0]).matrix
-    near, rows = next_to(smooth, chosen)
-    first = take_rows(smooth, near)
-    if nodes is not None:
-        first = first._replace(column=nodes[first.column])
-    x = first.csr(graph.num_nodes) @ inputs.unit(graph) * columns
-    return x, rows
+    smooth = dropped_adjacency(part, torch.rand(len(part.indices), device=graph.device) >= drop[0])
+    near, rows = rows_of(smooth, chosen)
+    ends, read, values = csr_parts(take_rows(smooth.matrix, torch.as_tensor(near)))
+    read = read if nodes is None else nodes[read.long()]
+    first = csr_tensor(ends, read, values, (len(ends) - 1, graph.num_nodes))
+    return first @ inputs.unit(graph) * columns, rows
 
 
 def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:

@@ -1,7 +1,7 @@
 """The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,25 +22,6 @@ def xavier(linear: nn.Linear) -> nn.Linear:
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)
     return linear
-
-
-class SparseRows(NamedTuple):
-    """Entries of some rows of a sparse matrix: the position of the row, the column and the value, [entries] each, and
-    how many rows they are."""
-
-    owner: Tensor
-    column: Tensor
-    share: Tensor
-    size: int
-
-    def __matmul__(self, h: Tensor) -> Tensor:
-        messages = self.share.to(h.dtype)[:, None] * rows_at(h, self.column)
-        return h.new_zeros(self.size, h.shape[1]).index_add(0, self.owner, messages)
-
-    def csr(self, columns: int) -> Tensor:
-        """The same as a CSR tensor [size, columns]: slower to make, but products take no memory for every entry."""
-        indptr = F.pad(torch.bincount(self.owner, minlength=self.size).cumsum(0), (1, 0))
-        return csr_tensor(indptr, self.column, self.share, (self.size, columns))
 
 
 class Inputs(nn.Module):
@@ -127,22 +108,13 @@ class GraphEncoder(nn.Module):
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
-        x, smooth = inputs.smoothed(graph).to(self.weight.dtype), operators.normalized_adjacency(graph)
-        if nodes is None:
-            return self._end(smooth @ self._middle(x))
-        near, rows = next_to(smooth.matrix, nodes)
-        return self.around(x[near], rows)
+        near, rows = rows_of(operators.normalized_adjacency(graph), nodes)
+        return self.around(inputs.smoothed(graph).to(self.weight.dtype)[near], rows)
 
-    def around(self, x: Tensor, rows: SparseRows) -> Tensor:
+    def around(self, x: Tensor, rows: operators.Operator) -> Tensor:
         """Embed the P nodes that ``rows`` collects for, from smoothed inputs ``x`` next to them: [P, out_channels]."""
-        return self._end(rows @ self._middle(x))
-
-    def _middle(self, x: Tensor) -> Tensor:
         h = F.dropout(self.middle(x @ self.weight + self.bias), self.dropout, self.training)
-        return h @ self.outer.weight.t()
-
-    def _end(self, h: Tensor) -> Tensor:
-        out: Tensor = self.end(h + self.outer.bias)
+        out: Tensor = self.end(rows @ (h @ self.outer.weight.t()) + self.outer.bias)
         if self.radius is None:
             return out
         # The 1e-4 keeps the gradient finite at a node that says nothing: no feature, no edge.
@@ -179,27 +151,22 @@ def rows_at(h: Tensor, nodes: Tensor) -> Tensor:
     return rows
 
 
-def take_rows(matrix: Tensor, nodes: Tensor) -> SparseRows:
-    """The rows ``nodes [P]`` of a CSR tensor."""
+def take_rows(matrix: Tensor, nodes: Tensor) -> Tensor:
+    """The rows ``nodes [P]`` of a CSR tensor, as another one."""
     indptr, columns, values = csr_parts(matrix)
-    owner, at = gather_rows(indptr, nodes)
-    return SparseRows(owner, columns[at].long(), values[at], len(nodes))
-
-
-def next_to(matrix: Tensor, nodes: Tensor) -> tuple[Tensor, SparseRows]:
-    """The nodes that the rows ``nodes [P]`` of a CSR tensor read, in rising order, and the rows with positions among
-    them for columns."""
-    rows = take_rows(matrix, nodes)
-    near, position = torch.unique(rows.column, return_inverse=True)
-    return near, rows._replace(column=position)
+    at = gather_rows(indptr, nodes)[1]
+    ends = F.pad(indptr.diff()[nodes].cumsum(0), (1, 0))
+    return csr_tensor(ends, columns[at], values[at], (len(nodes), matrix.shape[1]))
 
 
 def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor | slice, operators.Operator]:
-    """The nodes that the rows ``nodes [P]`` of an operator read, by default all; the rows as an operator on them."""
+    """The nodes that the rows ``nodes [P]`` of an operator read, in rising order, by default all; the rows as an
+    operator on them."""
     if nodes is None:
         return slice(None), operator
-    near, rows = next_to(operator.matrix, nodes)
-    return near, operators.Operator.of(rows.csr(len(near)))
+    ends, columns, values = csr_parts(take_rows(operator.matrix, nodes))
+    near, position = torch.unique(columns, return_inverse=True)
+    return near, operators.Operator.of(csr_tensor(ends, position, values, (len(nodes), len(near))))
 
 
 def _normed(channels: int) -> nn.Module:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn import functional as F
 
 from ..graph import Graph
@@ -13,7 +13,6 @@ from ..graph.arrays import gather_rows
 from .features import ReducedFeatures
 
 Weights = dict[str, Tensor]
-HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
 TINY = 1e-12
 
 
@@ -22,20 +21,11 @@ def weights_of(module: nn.Module) -> Weights:
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
-def adapt(
-    loss: Callable[..., Tensor],
-    start: Weights,
-    data: tuple[Tensor, ...],
-    *,
-    steps: int,
-    rate: float,
-    first_order: bool,
-) -> Weights:
+def adapt(loss: Callable[..., Tensor], start: Weights, data: tuple[Tensor, ...], *, steps: int, rate: float) -> Weights:
     """The weights of every task after ``steps`` gradient steps from the same start, each ``[T, ...]``.
 
-    They remain functions of the start: the gradient of a query loss flows back through all steps or, if
-    ``first_order``, as if every step's gradient were a constant. Nothing is changed in place, and it works under
-    ``torch.no_grad`` too.
+    They remain functions of the start: the gradient of a query loss flows back to it as if every step's gradient were
+    a constant (first order). Nothing is changed in place, and it works under ``torch.no_grad`` too.
 
     Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks. ICML 2017.
 
@@ -44,13 +34,11 @@ def adapt(
         start: the weights before the first step, by name.
         data: what the loss takes, for all tasks: tensors ``[T, ...]``.
         steps, rate: number and size of the gradient steps.
-        first_order: leave the second derivatives out.
     """
     gradient = vmap(grad(loss), randomness="different")
     weights = {name: value.expand(len(data[0]), *value.shape) for name, value in start.items()}
     for _ in range(steps):
-        here = {name: value.detach() for name, value in weights.items()} if first_order else weights
-        gradients = gradient(here, *data)
+        gradients = gradient({name: value.detach() for name, value in weights.items()}, *data)
         weights = {name: value - rate * gradients[name] for name, value in weights.items()}
     return weights
 
@@ -59,23 +47,6 @@ def for_each_task(function: Callable[..., Tensor], weights: Weights, *data: Tens
     """``function(weights, *data)`` of every task with that task's own weights ``[T, ...]``, in one batch."""
     result: Tensor = vmap(function, randomness="different")(weights, *data)
     return result
-
-
-def with_head(weights: Weights, channels: int, n_way: int) -> Weights:
-    """The weights and those of a linear head that starts at zero in every task: it prefers no class, and takes any
-    number of them in any order.
-
-    Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification. ICLR 2022.
-    """
-    like = next(iter(weights.values()))
-    return {**weights, HEAD[0]: like.new_zeros(n_way, channels), HEAD[1]: like.new_zeros(n_way)}
-
-
-def head_scores(module: nn.Module, weights: Weights, *data: Tensor) -> Tensor:
-    """The head's scores of what a module makes of ``data``, both with the ``weights`` of one task."""
-    own = {name: weight for name, weight in weights.items() if name not in HEAD}
-    h: Tensor = functional_call(module, own, data)
-    return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
 
 
 def unit(z: Tensor) -> Tensor:
