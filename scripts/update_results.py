@@ -187,7 +187,7 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
         held = {cell.method for cell in cells if cell.problem.dataset == name}
         if lacking := [title(method, {}) for method in methods.names() if method not in held]:
             lines.append(f"No rows on {dataset_title(name)}: {'; '.join(lacking)}.")
-    for name in run & set(catalog.names()):
+    for name in run & set(catalog.entries()):
         novel = len(catalog.entry(name).split[2])
         small = [setting for setting in grid["settings"] if int(setting.split("w")[0]) > novel]
         if small:

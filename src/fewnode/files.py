@@ -417,9 +417,11 @@ def check_finite(tensors: Mapping[Any, "Tensor"]) -> None:
 
 def cache_dir() -> Path:
     """Where parsed and downloaded data are kept: $FEWNODE_CACHE, else the user's cache folder."""
-    if chosen := os.environ.get("FEWNODE_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fewnode"
+    try:
+        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:  # an account without a home: nothing can be kept
+        caches = os.devnull
+    return Path(os.environ.get("FEWNODE_CACHE") or Path(caches, "fewnode"))
 
 
 def sha256(path: Path) -> str:

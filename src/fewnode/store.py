@@ -449,16 +449,16 @@ class Space:
     @classmethod
     def least(cls, n: int, copies: int) -> int:
         """The memory into which one column at a time fits, ``copies`` times."""
-        return cls.memory_for(2 * CHUNK + 4 * n * copies, n)
+        return cls.memory_for(column_bytes(n, copies), n)
 
-    def check(self, n: int, copies: int) -> int:
-        """That least memory; refuse if there is not even so much."""
-        if self.memory < (least := self.least(n, copies)):
+    def check(self, needed: int, n: int, what: str) -> None:
+        """Refuse work that takes so many bytes, if they do not fit."""
+        if not self.fits(needed, n):
+            least = format_bytes(self.memory_for(needed, n))
             raise InputError(
-                f"{format_bytes(self.memory)} of memory are too few for {n:,} nodes: one column at a time takes "
-                f"{format_bytes(least)}. Give memory= {format_bytes(least)} or more"
+                f"{format_bytes(self.memory)} of memory are too few for {n:,} nodes: {what} takes {least}. Give "
+                f"memory= {least} or more"
             )
-        return least
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory, as even
@@ -466,13 +466,18 @@ class Space:
         take more time for each column."""
         if self.folder is None:
             return [slice(0, width)]
-        least = self.check(n, copies)
-        most = min(96, 1 + (self.memory - least) // (4 * n * copies))
+        self.check(column_bytes(n, copies), n, "one column at a time")
+        most = min(96, 1 + (self.memory - self.least(n, copies)) // (4 * n * copies))
         unit = 16 if most >= 16 else 1
         units = -(-width // unit)
         parts = -(-units // (most // unit))
         ends = [min(unit * -(-units * part // parts), width) for part in range(parts + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
+
+
+def column_bytes(n: int, copies: int) -> int:
+    """What the work on one column takes, beside what is kept of every node."""
+    return 2 * CHUNK + 4 * n * copies
 
 
 MEMORY = Space()  # for work on arrays in memory, where nothing is kept under a name

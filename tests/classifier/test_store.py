@@ -103,7 +103,7 @@ def test_a_graph_without_features_needs_room_for_structural_ones(tmp_path):
     bare = graph.with_features(None).with_labels(torch.where(graph.y < 3, graph.y, -1))
     examples = {"new": (graph.y == 3).nonzero().flatten()[:4].tolist()}
     save_store(bare, tmp_path / "g.store")
-    told = r"structural ones, which are made in memory: give memory= (\S+MB) or more"
+    told = r"making structural features .* Give memory= (\S+MB) or more"
     with pytest.raises(InputError, match=told) as refused:
         FewShotClassifier().fit(open_store(tmp_path / "g.store", 500 << 20))
     least = parsed_memory(re.search(told, str(refused.value)).group(1))  # what was asked for is enough

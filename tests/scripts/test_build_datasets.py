@@ -95,4 +95,4 @@ def test_the_real_files_give_the_graph_of_the_catalog_to_the_last_number(tmp_pat
 
 
 def test_every_set_that_is_built_is_in_the_catalog():
-    assert set(builder.FILES) == set(builder.BUILDERS) <= set(catalog.names())
+    assert set(builder.FILES) == set(builder.BUILDERS) <= set(catalog.entries())

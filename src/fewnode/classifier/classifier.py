@@ -25,7 +25,7 @@ from ..methods import find as find_method
 from ..methods.base import Method, option_types
 from ..nn.features import feature_columns
 from ..nn.landmarks import wordless_bytes
-from ..store import STORE, Space, format_bytes, methods_in_one_thread
+from ..store import STORE, column_bytes, methods_in_one_thread
 from ..tables import read_columns
 from ..tables.write import write_table
 from ..tasks import ClassSplit
@@ -890,13 +890,10 @@ class FewShotClassifier:
 def _check_memory(graph: Graph) -> None:
     """Refuse a store that cannot be fitted in its memory, before hours of views; label propagation takes the most."""
     space, n = graph.space, graph.num_nodes
-    needed = Space.memory_for(wordless_bytes(n, len(graph.indices)), n)
-    if not graph.has_features and space.memory < needed:
-        raise InputError(
-            "a graph without feature columns gets structural ones, which are made in memory: give memory= "
-            f"{format_bytes(max(needed, Space.least(n, COPIES)))} or more, or import it with columns"
-        )
-    space.check(n, COPIES)
+    needed = column_bytes(n, COPIES)
+    if not graph.has_features:
+        needed = max(needed, wordless_bytes(n, len(graph.indices)))
+    space.check(needed, n, "one column at a time" if graph.has_features else "making structural features (none given)")
 
 
 def check_folder(folder: PathLike, force: bool) -> Path:

@@ -61,11 +61,6 @@ class Entry(msgspec.Struct, frozen=True):
     planted: Mapping[str, Any] = {}
     tables: Mapping[str, Any] = {}
 
-    @property
-    def stand_in(self) -> bool:
-        """Whether this is only a part of, or a substitute for, a published data set."""
-        return self.note.startswith("Stand-in")
-
 
 @cache
 def entries() -> dict[str, Entry]:
@@ -76,11 +71,6 @@ def entries() -> dict[str, Entry]:
         name: {"name": name, **facts, "split": splits[facts["split"]]} for name, facts in document["datasets"].items()
     }
     return msgspec.convert(found, dict[str, Entry])
-
-
-def names() -> list[str]:
-    """The names of all data sets, the bundled one first."""
-    return list(entries())
 
 
 def entry(name: str) -> Entry:

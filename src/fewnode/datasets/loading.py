@@ -91,7 +91,7 @@ def _locate(
     for path in paths:
         if path.name == "edge.csv.gz" and path.parents[1].name in entry.folders:
             return [path.parents[1]], ()
-    own = _cache_folder() / "downloads" / entry.name
+    own = files.cache_dir() / "downloads" / entry.name
     missing = [file.name for file in entry.files if file.name not in found and not (own / file.name).exists()]
     if missing and not fetch and entry.files[0].url is not None:
         raise InputError(f"{', '.join(missing)} would be fetched first")
@@ -103,16 +103,9 @@ def _files_below(folder: Path) -> list[Path]:
     return [path for depth in range(4) for path in sorted(folder.glob("*/" * depth + "*")) if path.is_file()]
 
 
-def _cache_folder() -> Path:
-    try:
-        return files.cache_dir()
-    except RuntimeError:  # an account without a home: nowhere to keep anything
-        return Path(os.devnull) / "fewnode"
-
-
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
-    kept = _cache_folder() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
+    kept = files.cache_dir() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
     plain = paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0]))  # as fast as the cache would be
     if not plain:
         with suppress(InputError, OSError):  # a damaged one is as good as none: zip archives carry checksums

@@ -262,8 +262,8 @@ class EdgeTypes:
         return replace(self, arc=arc, ids=self.ids[chosen], weight=None if self.weight is None else self.weight[chosen])
 
     def to(self, device: torch.device | str) -> "EdgeTypes":
-        weight = None if self.weight is None else self.weight.to(device)
-        return replace(self, arc=self.arc.to(device), ids=self.ids.to(device), weight=weight)
+        parts: dict[str, Any] = {k: part.to(device) for k, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **parts)
 
 
 def sorted_arcs(

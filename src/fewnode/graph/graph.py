@@ -174,9 +174,8 @@ class Graph:
     def to(self, device: torch.device | str) -> "Graph":
         if torch.device(device) == self.device:
             return self
-        names = ("indptr", "indices", "y", "features", "unlisted", "weights", "edge_types")
-        held = {name: getattr(self, name) for name in names}
-        moved = {name: part.to(device) for name, part in held.items() if part is not None}
+        held = {name: part for name, part in vars(self).items() if isinstance(part, Tensor | EdgeTypes)}
+        moved: dict[str, Any] = {name: part.to(device) for name, part in held.items()}
         return replace(self, **moved, cache=GraphCache())
 
     def to_scipy(self, *, scaled: bool = False) -> sp.csr_matrix:

@@ -26,7 +26,7 @@ from ..classifier.suggest import SURE, Suggester, Suggestions
 from ..errors import InputError
 from ..files import PathLike, convert
 from ..graph import Graph
-from ..store import STORE, format_bytes
+from ..store import STORE
 from ..training.progress import Progress
 from . import exchange
 from .journal import Journal
@@ -545,9 +545,4 @@ def check_memory(graph: Graph) -> None:
     """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
     # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
     needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
-    if not graph.space.fits(needed, graph.num_nodes):
-        raise InputError(
-            f"the page holds names and probabilities of all {graph.num_nodes:,} nodes in memory: give memory= "
-            f"{format_bytes(graph.space.memory_for(needed, graph.num_nodes))} or more; or write examples into a "
-            "table, with `fewnode find` to look for more of them"
-        )
+    graph.space.check(needed, graph.num_nodes, "the page, with names and probabilities (`fewnode find` needs no page),")
