@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ContextDecorator, ExitStack, contextmanager
+from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from inspect import isfunction, isgeneratorfunction
@@ -348,10 +348,10 @@ class Space:
         memory."""
         if self.has(name):
             return self.open(name)
+        if self.folder is None:
+            return make(slice(0, shape[1])).to(dtype)
         blocks = self.columns(*shape, copies)
         made = self.results(make, blocks, f"{name.replace('_', ' ')}, by blocks of columns")
-        if self.folder is None:
-            return torch.cat(list(made), 1).to(dtype)
         with self.writing(name, shape, dtype) as out:
             for block, part in zip(blocks, made, strict=True):
                 for rows in self.rows(shape[0], 4 * shape[1]):
@@ -500,89 +500,3 @@ def pieces(rows: slice, width: int) -> Iterator[slice]:
     """Small ranges of a range of rows, whose numbers stay in the processor's cache."""
     size = max(64, (1 << 19) // width)
     return (slice(at, min(at + size, rows.stop)) for at in range(rows.start, rows.stop, size))
-
-
-@dataclass(frozen=True)
-class Columns:
-    """A matrix ``[n, width]`` in single precision, cut into ``blocks`` of columns: a block is a piece of work and, once
-    it is finished, an array of the ``space``; rows can be read across all of them."""
-
-    space: Space
-    name: str
-    n: int
-    blocks: Sequence[slice]
-
-    @property
-    def width(self) -> int:
-        last: int = self.blocks[-1].stop
-        return last
-
-    def file(self, i: int) -> str:
-        return f"{self.name}.{self.blocks[i].start}-{self.blocks[i].stop}"
-
-    def has(self, i: int) -> bool:
-        return self.space.has(self.file(i))
-
-    def complete(self) -> bool:
-        return all(self.has(i) for i in range(len(self.blocks)))
-
-    def read(self, i: int) -> Tensor:
-        """A block in memory, to be changed at will."""
-        held = self.open(i)
-        return held.clone()
-
-    def open(self, i: int) -> Tensor:
-        """A block, mapped."""
-        return self.space.open(self.file(i))
-
-    def write(self, i: int, value: Tensor) -> None:
-        self.space.write(self.file(i), value)
-
-    def fill(self, make: Callable[[slice], Tensor]) -> None:
-        """All blocks at once from ``make(rows) [rows, width]``, a chunk of rows at a time."""
-        if self.complete():
-            return
-        if not self.space.on_disk:
-            self.write(0, self.space.by_rows(self.name, (self.n, self.width), torch.float32, make))
-            return
-        with ExitStack() as stack:
-            parts = [
-                stack.enter_context(self.space.writing(self.file(i), (self.n, b.stop - b.start), torch.float32))
-                for i, b in enumerate(self.blocks)
-            ]
-            every = list(chunks(self.n, 8 * self.width))
-            made = self.space.results(make, every, f"{self.name}, by chunks of rows")
-            for rows, found in zip(every, made, strict=True):
-                for part, block in zip(parts, self.blocks, strict=True):
-                    part[rows] = found[:, block]
-
-    def gram(self) -> Tensor:
-        """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
-
-        def gram(rows: Tensor) -> Tensor:
-            rows = rows.double()
-            return rows.T @ rows
-
-        return sum(self.by_rows(gram, "inner products of columns, by chunks of rows"), torch.zeros(()))
-
-    def by_rows(self, work: Callable[[Tensor], Result], what: str) -> Iterator[Result]:
-        """What the work gives back for each chunk of rows, in their order."""
-        pieces = list(chunks(self.n, 12 * self.width))
-        return self.space.results(lambda rows: work(self.rows(rows)), pieces, what)
-
-    def rows(self, rows: slice) -> Tensor:
-        """Some rows of all blocks side by side, in memory."""
-        found = torch.cat([self.open(i)[rows] for i in range(len(self.blocks))], 1)
-        self.space.release()
-        return found
-
-    def times(self, turn: Tensor) -> Tensor:
-        """``self @ turn [width, B]`` in memory."""
-        out = self.open(0).new_empty(self.n, turn.shape[1])
-        for rows in chunks(self.n, 12 * self.width):
-            out[rows] = (self.rows(rows).double() @ turn).float()
-        return out
-
-    def drop(self) -> None:
-        for i in range(len(self.blocks)):
-            self.space.drop(self.file(i))

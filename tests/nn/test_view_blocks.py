@@ -18,7 +18,7 @@ from fewnode.graph.stored import open_store, save_store
 from fewnode.nn import views as module
 from fewnode.nn.features import ReducedFeatures
 from fewnode.nn.views import VIEWS, WORDS, Views
-from fewnode.store import Columns, Space
+from fewnode.store import Space
 
 
 def least(n: int, columns: int) -> int:
@@ -114,40 +114,40 @@ import fewnode, torch
 torch.set_num_threads(1)
 from fewnode.graph.stored import open_store
 from fewnode.nn.views import Views
-from fewnode.store import Columns
-write, written = Columns.write, []
-def stopping(self, i, value):
-    written.append(i)
+from fewnode.store import Space
+writing, written = Space.writing, []
+def stopping(self, name, *how):
+    written.append(name)
     if len(written) == 17:
-        self.space.path(self.file(i)).with_suffix(".part").write_bytes(b"half a block")
+        self.path(name).with_suffix(".part").write_bytes(b"half an array")
         os.kill(os.getpid(), signal.SIGKILL)
-    write(self, i, value)
-Columns.write = stopping
+    return writing(self, name, *how)
+Space.writing = stopping
 graph, _ = fewnode.planted(300, 6, seed=0)
 Views(graph.num_features, 64).fit(graph)(open_store(sys.argv[1], int(sys.argv[2])))
 """
 
 
-def test_blocks_that_are_there_after_a_kill_are_not_made_again(tmp_path, monkeypatch):
+def test_arrays_that_are_there_after_a_kill_are_not_made_again(tmp_path, monkeypatch):
     graph, _ = fewnode.planted(300, 6, seed=0)
     views = Views(graph.num_features, 64).fit(graph)
     written: list[str] = []
-    write = Columns.write
+    writing = Space.writing
 
-    def noting(self: Columns, i: int, value: torch.Tensor) -> None:
-        written.append(self.file(i))
-        write(self, i, value)
+    def noting(self: Space, name: str, *how: object) -> object:
+        written.append(name)
+        return writing(self, name, *how)
 
-    monkeypatch.setattr(Columns, "write", noting)
+    monkeypatch.setattr(Space, "writing", noting)
     save_store(graph, tmp_path / "h.store")
     whole = views(open_store(tmp_path / "h.store", least(300, 25)))
-    n_blocks = len(written)
+    n_arrays = len(written)
     save_store(graph, tmp_path / "g.store")
     command = [sys.executable, "-c", KILLED, str(tmp_path / "g.store"), str(least(300, 25))]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     written.clear()
     made = views(open_store(tmp_path / "g.store", least(300, 25)))
-    assert len(written) == n_blocks - 16 and all(a.equal(b) for a, b in zip(made, whole, strict=True))
+    assert len(written) == n_arrays - 16 and all(a.equal(b) for a, b in zip(made, whole, strict=True))
 
 
 def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch):
@@ -159,13 +159,12 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
         released.update(str(array.filename) for one in self.maps if (array := one()) is not None)
 
     graph = open_store(tmp_path / "g.store", 1 << 30)
-    space = graph.space.within("views").within("raw")
-    columns = [Columns(space, name, 300, [slice(0, 4)]) for name in ("start", "made")]
-    columns[0].write(0, torch.randn(300, 4))
+    work = module.Work(300, graph.space.within("views"), torch.float32)
+    work.raw.write("start", torch.randn(300, 4))
+    start = work.raw.open("start")
     monkeypatch.setattr(spaces.Space, "release", noting)
-    smoothing = module.smoothing(normalized_adjacency(graph), 2, 0.1)
-    module._make_block(columns[1], columns[0], smoothing, None, 0)
-    assert str(space.path("start.0-4")) in released and str(tmp_path / "g.store" / "indices.npy") in released
+    work.moved("made", start, module.smoothing(normalized_adjacency(graph), 2, 0.1))
+    assert str(work.raw.path("start")) in released and str(tmp_path / "g.store" / "indices.npy") in released
 
 
 def test_too_little_memory_says_what_the_least_is(tmp_path):

@@ -9,7 +9,6 @@ import torch
 from fewnode import InputError
 from fewnode import store as spaces
 from fewnode.store import (
-    Columns,
     Space,
     StoredNames,
     format_bytes,
@@ -120,29 +119,26 @@ def test_rows_are_made_by_the_same_chunks_in_memory_and_on_disk(tmp_path, monkey
     assert len(asked) == 4 + 2
 
 
-def test_a_matrix_in_blocks_of_columns(tmp_path):
-    x = torch.randn(600, 10)
-    matrix = Columns(Space(tmp_path, 1 << 30), "x", 600, [slice(0, 4), slice(4, 8), slice(8, 10)])
-    matrix.fill(lambda rows: x[rows])
-    assert matrix.complete() and matrix.read(1).equal(x[:, 4:8]) and matrix.rows(slice(5, 9)).equal(x[5:9])
-    assert torch.allclose(matrix.gram(), x.double().T @ x.double())
-    turn = torch.randn(10, 3, dtype=torch.float64)
-    assert torch.allclose(matrix.times(turn), (x.double() @ turn).float())
-    matrix.drop()
-    assert not matrix.has(0)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.half])
+def test_a_matrix_is_made_by_blocks_of_columns(tmp_path, dtype):
+    x, asked = torch.randn(600, 100), []
+
+    def make(columns: slice) -> torch.Tensor:
+        asked.append(columns)
+        return x[:, columns]
+
+    small = Space(tmp_path, Space.least(600, 3 * 40))
+    for space in (Space(), small, small):  # the second time it is there
+        assert space.by_columns("x", (600, 100), dtype, make, 3).equal(x.to(dtype))
+    assert asked == [slice(0, 100), *small.columns(600, 100, 3)] and len(asked) == 5
 
 
 def test_without_a_folder_arrays_are_held_in_memory():
     x, space = torch.randn(600, 10), Space()
-    matrix = Columns(space, "x", 600, space.columns(600, 10, 2))
-    matrix.fill(lambda rows: x[rows])
-    assert (
-        len(matrix.blocks) == 1 and matrix.complete() and space.has("x.0-10") and matrix.rows(slice(3, 5)).equal(x[3:5])
-    )
-    matrix.read(0).zero_()  # a copy
-    assert torch.allclose(matrix.gram(), x.double().T @ x.double())
-    matrix.drop()
-    assert not matrix.has(0) and not space.held and not space.within("inside").has("x.0-10")
+    space.write("x", x)
+    assert space.has("x") and space.open("x") is x and space.columns(600, 10, 2) == [slice(0, 10)]
+    space.drop("x")
+    assert not space.has("x") and not space.held and not space.within("inside").has("x")
 
 
 def test_names_are_found_without_reading_them_all(tmp_path):
@@ -169,12 +165,3 @@ def test_arrays_are_on_the_disk_before_they_have_a_name(tmp_path, monkeypatch):
     monkeypatch.setattr("fewnode.files.os.fsync", synced.append)
     Space(tmp_path, 1 << 30).write("view", torch.ones(3))
     assert len(synced) == 1
-
-
-def test_a_block_that_was_cut_short_is_refused(tmp_path):
-    made = Columns(Space(tmp_path, 1 << 30), "a", 50, [slice(0, 4)])
-    made.write(0, torch.ones(50, 4))
-    file = tmp_path / "a.0-4.npy"
-    file.write_bytes(file.read_bytes()[:-160])
-    with pytest.raises(InputError, match=r"a.0-4.npy is damaged: its SHA-256"):
-        made.read(0)

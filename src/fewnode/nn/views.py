@@ -2,13 +2,14 @@
 or along those of one direction or type.
 
 Smoothing acts on every column alone, so views are made by blocks of columns, each of which needs the edges and nothing
-else. A graph in memory has one block. Of a graph on disk, what is finished is a file: work that was killed goes on with
-the blocks it has.
+else. A graph in memory has one block. For a graph on disk every finished array is a file: work that was killed goes on
+with the arrays it has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +18,15 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse, type_counts
 from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
-from ..store import Columns, Space
+from ..store import Space, chunks
 from .features import ReducedFeatures, feature_mass
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
+Result = TypeVar("Result")
 NEAR = VIEWS.index("words_near")  # the view of the training-free baseline
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
-COPIES = 2  # matrices as wide as a block that smoothing has in memory: the last step and the next
+COPIES = 3  # matrices as wide as a block that smoothing has in memory: the start, the last step and the next
 HALF_FROM = 2 << 30  # bytes of all views in single precision from which they are kept in half
 
 
@@ -127,8 +129,8 @@ class Views(nn.Module):
         work = Work(n, graph.space.within("views", *made_from), torch.half if half else torch.float32)
         smooth, mean = normalized_adjacency(graph), mean_adjacency(graph)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
-            words = work.columns("words", basis.shape[1])
-            words.fill(lambda rows: features.weighted_rows(x, rows) @ basis)
+            shape, weighted = (n, basis.shape[1]), features.weighted_rows
+            words = work.raw.by_rows("words", shape, torch.float32, lambda rows: weighted(x, rows) @ basis)
             links = work.links(neighbour_lists(graph), words, self.rank)
             two, near, far = (
                 partial(multiplied, (mean, mean)),
@@ -140,8 +142,8 @@ class Views(nn.Module):
             work.view("links_two_steps", links, two)
             work.view("links_near", links, near)
             if self.use.types:  # only of a graph in memory
-                work.view("types", in_memory(type_counts(whole, self.use.types)))
-            work.space.within("raw").clear()  # what only the making needed
+                work.view("types", type_counts(whole, self.use.types))
+            work.raw.clear()
         names = [*VIEWS, "types"] if self.use.types else VIEWS
         means = tuple(work.space.open(f"mean_{name}") for name in names)
         idf, centre, space = features.idf.clone(), features.centre.clone(), graph.space
@@ -165,27 +167,28 @@ class Work:
     space: Space
     dtype: torch.dtype
 
-    def columns(self, name: str, width: int) -> Columns:
-        """Columns that only the making needs."""
-        return Columns(self.space.within("raw"), name, self.n, self.space.columns(self.n, width, COPIES))
+    @property
+    def raw(self) -> Space:
+        """For arrays that only the making needs."""
+        return self.space.within("raw")
 
-    def view(self, name: str, source: Columns, move: "Move | None" = None, blocks: Tensor | None = None) -> None:
+    def view(self, name: str, source: Tensor, move: "Move | None" = None, blocks: Tensor | None = None) -> None:
         """A view with unit rows (in each of the ``blocks``), centred on its mean, from a source that ``move`` takes
         along the edges."""
         if self.space.has(name):
             return
-        made = source if move is None else self.moved(self.columns(name, source.width), source, move)
-        what = f"view {name.replace('_', ' ')}, by chunks of rows"
-        parts, sums = zip(*made.by_rows(partial(_filled_rows, blocks), what), strict=True)
+        made = source if move is None else self.moved(name, source, move)
+        width, what = made.shape[1], f"view {name.replace('_', ' ')}, by chunks of rows"
+        parts, sums = zip(*self.by_rows(made, partial(_filled_rows, blocks), what), strict=True)
         full = torch.cat(parts)
         mean = (sum(sums) / spread(full.sum(0, keepdim=True), blocks)[0].clamp(min=1)).float()
         self.space.write(f"mean_{name}", mean)
         self.space.write(f"full_{name}", full)
-        found = made.by_rows(lambda rows: lengths(rows - mean, blocks), what)
+        found = self.by_rows(made, lambda rows: lengths(rows - mean, blocks), what)
         self.space.write(f"length_{name}", torch.cat(list(found)) * full)
-        self.keep(name, made.width, self.dtype, lambda rows: centred(made.rows(rows), mean, blocks), 3 * made.width)
-        if made is not source:
-            made.drop()
+        self.keep(name, width, self.dtype, lambda rows: centred(made[rows], mean, blocks), 3 * width)
+        if move is not None:
+            self.raw.drop(name)
 
     def keep(self, name: str, width: int, dtype: torch.dtype, make: Callable[[slice], Tensor], each: int) -> None:
         """An array ``[n, width]`` that stays, made by chunks of rows; a row takes ``each`` numbers to make."""
@@ -193,59 +196,67 @@ class Work:
         if not self.space.on_disk:
             self.space.write(name, found)
 
-    def moved(self, target: Columns, source: Columns, move: "Move", turn: Tensor | None = None) -> Columns:
-        """``target``: the columns of ``source``, or of ``source @ turn``, after a ``move`` along the edges."""
-        left = [i for i in range(len(target.blocks)) if not target.has(i)]
-        block = partial(_make_block, target, source, move, turn)
-        for _ in self.space.results(block, left, f"{target.name.replace('_', ' ')}, by blocks of columns"):
-            pass
-        return target
+    def by_rows(self, h: Tensor, work: Callable[[Tensor], Result], what: str) -> Iterator[Result]:
+        """What the work gives back for each chunk of rows of ``h``, in their order."""
+        pieces = list(chunks(self.n, 12 * h.shape[1]))
+        return self.space.results(lambda rows: work(h[rows]), pieces, what)
 
-    def links(self, lists: Operator, words: Columns, rank: int) -> Columns:
+    def gram(self, h: Tensor) -> Tensor:
+        """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
+
+        def gram(rows: Tensor) -> Tensor:
+            rows = rows.double()
+            return rows.T @ rows
+
+        return sum(self.by_rows(h, gram, "inner products of columns, by chunks of rows"), torch.zeros(()))
+
+    def moved(self, name: str, source: Tensor, move: "Move", turn: Tensor | None = None) -> Tensor:
+        """``source``, or ``source @ turn``, after a ``move`` along the edges."""
+
+        def block(columns: slice) -> Tensor:
+            if turn is None and move.func is not multiplied and not self.space.on_disk:
+                return move(source[:, columns])
+            start = source.new_empty(self.n, columns.stop - columns.start)  # a product uses its start up
+            for rows in self.space.rows(self.n, 12 * source.shape[1]):
+                some = source[rows]
+                start[rows] = some[:, columns] if turn is None else (some.double() @ turn[:, columns]).float()
+            return move(start)
+
+        shape = self.n, source.shape[1] if turn is None else turn.shape[1]
+        return self.raw.by_columns(name, shape, torch.float32, block, COPIES)
+
+    def links(self, lists: Operator, words: Tensor, rank: int) -> Tensor:
         """The reduced neighbour lists; the ``directions [N, rank]`` they were reduced to are kept in half precision.
 
         Subspace iteration as in ``leading_eigenvectors``, of which each product is made by blocks of columns and each
         orthogonalisation from the inner products of all columns. It starts from random Fourier features of the nodes'
         words rather than from random numbers for each node, so that another numbering gives the same answer.
         """
-        made, width = self.columns("links", rank), min(rank + 16, self.n)
-        if made.complete() and self.space.has("directions"):
-            return made
+        shape, width = (self.n, rank), min(rank + 16, self.n)
+        if self.raw.has("links") and self.space.has("directions"):
+            return self.raw.open("links")
         last, turn = self._iterated(lists, words, width)
-        products = self.moved(self.columns("lists", width), last, partial(multiplied, (lists,)), turn)
-        values, vectors = torch.linalg.eigh(products.gram())
+        products = self.moved("lists", last, partial(multiplied, (lists,)), turn)
+        values, vectors = torch.linalg.eigh(self.gram(products))
         top = vectors[:, values.abs().argsort(descending=True)[:rank]]
         top = F.pad(top, (0, rank - top.shape[1]))
         directions = turn @ top
-        self.keep(
-            "directions", rank, torch.half, lambda rows: (last.rows(rows).double() @ directions).half(), 3 * width
-        )
-        made.fill(lambda rows: (products.rows(rows).double() @ top).float())
-        products.drop()
-        last.drop()
-        return made
+        self.keep("directions", rank, torch.half, lambda rows: (last[rows].double() @ directions).half(), 3 * width)
+        return self.raw.by_rows("links", shape, torch.float32, lambda rows: (products[rows].double() @ top).float())
 
-    def _iterated(self, lists: Operator, words: Columns, width: int, n_steps: int = 6) -> tuple[Columns, Tensor]:
+    def _iterated(self, lists: Operator, words: Tensor, width: int, n_steps: int = 6) -> tuple[Tensor, Tensor]:
         """The last block of the iteration, and the matrix that makes its columns orthonormal."""
-        steps = [self.columns(f"step{number}", width) for number in range(n_steps + 2)]
-        at = max((number for number, step in enumerate(steps) if step.complete()), default=0)
-        if at == 0:
-            steps[0].fill(lambda rows: random_fourier(words.rows(rows), width))
+        steps = [f"step{number}" for number in range(n_steps + 2)]
+        at = max((number for number, step in enumerate(steps) if self.raw.has(step)), default=0)
+        shape, start = (self.n, width), partial(random_fourier, width=width)
+        last = self.raw.by_rows(steps[at], shape, torch.float32, lambda rows: start(words[rows]))
         for number in range(at + 1, n_steps + 2):
-            last = steps[number - 1]
-            turn = None if number == 1 else orthonormal(last.gram())
+            turn = None if number == 1 else orthonormal(self.gram(last))
             # The last one is only made orthonormal, once more: rounding had its part in it.
             move = partial(multiplied, (lists, lists.T) if number <= n_steps else ())
-            self.moved(steps[number], last, move, turn)
-            last.drop()
-        return steps[-1], orthonormal(steps[-1].gram())
-
-
-def in_memory(h: Tensor) -> Columns:
-    """A matrix as a block of columns."""
-    made = Columns(Space(), "given", len(h), [slice(0, h.shape[1])])
-    made.write(0, h)
-    return made
+            last = self.moved(steps[number], last, move, turn)
+            self.raw.drop(steps[number - 1])
+        return last, orthonormal(self.gram(last))
 
 
 Move = partial[Tensor]  # of a block of columns along the edges
@@ -262,13 +273,6 @@ def multiplied(operators: tuple[Operator, ...], z: Tensor) -> Tensor:
     for operator in operators:
         z, out = operator.into(z, out), z
     return z
-
-
-def _make_block(target: Columns, source: Columns, move: Move, turn: Tensor | None, i: int) -> None:
-    """Write block ``i`` of ``target``, unless it is there."""
-    if not target.has(i):
-        given = source.read if move.func is multiplied else source.open  # a product uses the block up
-        target.write(i, move(given(i) if turn is None else source.times(turn[:, target.blocks[i]])))
 
 
 def _columns(blocks: Tensor, block: int) -> slice | Tensor:
