@@ -178,9 +178,15 @@ def test_tau(case: Case) -> None:
 @everywhere
 def test_score(case: Case) -> None:
     """q . s_j / tau_j, both normalised."""
+    scores = case.model.match(case.embedded(), case.tasks)
+    close(scores, rows([[torch.stack(oracle.score(v)) for v in oracle.query] for oracle in case.oracles()]))
+
+
+@everywhere
+def test_prediction(case: Case) -> None:
+    """argmax_j q_i . s_j / tau_i as printed; with ``tau_at_test``, as of the scores of the loss."""
     scores = case.model(case.graph, case.tasks)
-    expected = [torch.stack([torch.stack(oracle.score(v)) for v in oracle.query]) for oracle in case.oracles()]
-    close(scores, torch.stack(expected))
+    close(scores, rows([[torch.stack(oracle.prediction(v)) for v in oracle.query] for oracle in case.oracles()]))
 
 
 @everywhere

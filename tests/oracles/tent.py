@@ -147,6 +147,13 @@ class Oracle:
             return [torch.ones_like(total) for _ in spreads]
         return [(self.n_way * spread / total).clamp(min=SMALLEST_TAU) for spread in spreads]
 
+    def prediction(self, node: int) -> list[Tensor]:
+        """What the largest of is predicted: q_i . s_j / tau_i, or with ``tau_at_test`` the scores of the loss."""
+        if self.residual or self.model.tau_at_test or not self.model.task_adaptation:
+            return self.score(node)
+        q = self.query_embedding(node)
+        return [unit(q) @ unit(centre) for centre, _ in self.classes]
+
     def score(self, node: int) -> list[Tensor]:
         """q . s_j / tau_j with both normalised; or minus the squared distance, without task adaptation."""
         q = self.query_embedding(node)

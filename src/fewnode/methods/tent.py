@@ -56,6 +56,8 @@ class TENT(Method):
         task_adaptation: False scores by minus the squared Euclidean distance, without tau (``\\T``).
         gamma: weight of the loss over the base classes, ``L_N + gamma * L_CE``.
         normalize: bring each first-step embedding to mean 0 and variance 1; the paper does not.
+        tau_at_test: predict by ``q_i . s_j / tau_j``, as the training loss does, instead of the printed
+            ``q_i . s_j / tau_i``, in which tau does not depend on the class and changes no prediction.
         adapter_channels: width of the hidden layer of ``MLP_alpha`` and ``MLP_beta``.
         features: "reduced", "centred" (reduced, minus their mean) or "raw" inputs.
         aggregation: "sum" over a node and its neighbours makes both networks GINs; or "mean".
@@ -72,6 +74,7 @@ class TENT(Method):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tuned": {},
         "paper": {"features": "raw", "aggregation": "sum", "start": "xavier", "dropout": 0.2, "rank": 256}
+        | {"tau_at_test": True}
         | {"hidden_channels": 16, "out_channels": 16, "second_channels": 16}
         | {"learning_rate": 0.05, "weight_decay": 1e-4, "tasks_per_step": 1}
         | {"steps": 500, "check_every": 25, "patience": 20, "fused": True},
@@ -89,6 +92,7 @@ class TENT(Method):
         task_adaptation: bool = True,
         gamma: float = 1.0,
         normalize: bool = False,
+        tau_at_test: bool = False,
         adapter_channels: Positive = 16,
         features: Features = "centred",
         aggregation: Literal["sum", "mean"] = "mean",
@@ -109,7 +113,7 @@ class TENT(Method):
         self.classifier = BaseClassifier(out_channels, base_classes)
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
         self.on_graph = not node_adaptation  # whether supports are also embedded in the original graph
-        self.gamma, self.normalize = gamma, normalize
+        self.gamma, self.normalize, self.tau_at_test = gamma, normalize, tau_at_test
 
     def networks(
         self, hidden: int, d_h: int, d_s: int, dropout: float, mean: bool, linear: bool
@@ -184,20 +188,23 @@ class TENT(Method):
         s_k = outputs[2].unflatten(0, tasks.support.shape)
         return class_means(s_k, tasks.support_y, tasks.n_way), s_k
 
-    def match(self, embedded: EmbeddedTasks, tasks: Tasks) -> Tensor:
-        """The scores [T, M, N]; their softmax is ``p(s_j | q_i)``."""
+    def match(self, embedded: EmbeddedTasks, tasks: Tasks, divide: bool = True) -> Tensor:
+        """The scores [T, M, N]; their softmax is ``p(s_j | q_i)`` if they are divided by tau."""
         if not self.task_adaptation:
             return euclidean_scores(embedded.q, embedded.s)
+        # q_i . s_j / tau_j, both of length one
+        if not divide:
+            return cosine_scores(embedded.q, embedded.s)
         # tau_i = N sum_k |s_i^k - s_i| / sum_j sum_k |s_j^k - s_j|
         spread = tau(embedded.s, embedded.s_k, tasks.support_y)[:, None]
-        # q_i . s_j / tau_j, both of length one
         return cosine_scores(embedded.q, embedded.s) / spread
 
     def score(self, graph: Graph, state: EmbeddedGraph, tasks: Tasks) -> Tensor:
         reach = 1 + degrees(graph, torch.cat([tasks.support, tasks.query], 1))
         size = max(1, self.rows_at_a_time // int(reach.sum(1).max()))
         parts = (tasks[at : at + size] for at in range(0, len(tasks), size))
-        return torch.cat([self.match(self.embed_tasks(graph, state, part), part) for part in parts])
+        # y_i = argmax_j q_i . s_j / tau_i: as printed, tau is that of the query i and the same for every class j
+        return torch.cat([self.match(self.embed_tasks(graph, state, part), part, self.tau_at_test) for part in parts])
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         embedded = self.embed_tasks(graph, None, tasks)

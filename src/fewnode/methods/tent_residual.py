@@ -44,7 +44,7 @@ class TENTResidual(TENT):
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def __init__(self, in_channels: int, *, second_channels: Positive = 32, rank: Positive = 256, **tent: Any) -> None:
-        if refused := {"preset", "features", "normalize", "aggregation", "start"} & tent.keys():
+        if refused := {"preset", "features", "normalize", "aggregation", "start", "tau_at_test"} & tent.keys():
             raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one form")
         super().__init__(in_channels, features="reduced", second_channels=second_channels, rank=rank, **tent)
         self.on_graph = True
@@ -67,7 +67,7 @@ class TENTResidual(TENT):
         means = class_means(outputs[2].unflatten(0, tasks.support.shape), tasks.support_y, tasks.n_way)
         return means + PACE * self.mix * (s - means), s_k
 
-    def match(self, embedded: EmbeddedTasks, tasks: Tasks) -> Tensor:
+    def match(self, embedded: EmbeddedTasks, tasks: Tasks, divide: bool = True) -> Tensor:
         if self.power is None or self.scale is None:
             return super().match(embedded, tasks)
         spread = tau(embedded.s, embedded.s_k, tasks.support_y)[:, None] ** (PACE * self.power)
