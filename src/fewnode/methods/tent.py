@@ -69,7 +69,7 @@ class TENT(Method):
         out_channels, second_channels: widths of their outputs, ``d_h`` and ``d_s``.
     """
 
-    training_settings = Training(learning_rate=1e-4, tasks_per_step=4, steps=200, patience=4)
+    training_settings = Training(learning_rate=3e-4, tasks_per_step=4, steps=200, patience=4)
     # Of the paper, one task a step; the best of 20 checks is kept, so patience never ends a training early.
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tuned": {},
@@ -97,11 +97,11 @@ class TENT(Method):
         features: Features = "centred",
         aggregation: Literal["sum", "mean"] = "mean",
         start: Literal["xavier", "linear"] = "linear",
-        dropout: float = 0.5,
+        dropout: float = 0.0,
         rank: Positive = 128,
-        hidden_channels: Positive = 256,
-        out_channels: Positive = 128,
-        second_channels: Positive = 128,
+        hidden_channels: Positive = 128,
+        out_channels: Positive = 64,
+        second_channels: Positive = 64,
     ) -> None:
         super().__init__()
         linear = start == "linear"

@@ -36,17 +36,28 @@ class TENTResidual(TENT):
     Args:
         in_channels: feature columns.
         second_channels: width of the hidden layer of the second network; its output is as wide as its input.
-        tent: further options of ``TENT``, but for its presets and its other inputs.
+        dropout, rank, hidden_channels, out_channels, tent: as in ``TENT``, without its presets and its other inputs.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
-    def __init__(self, in_channels: int, *, second_channels: Positive = 32, rank: Positive = 256, **tent: Any) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        dropout: float = 0.5,
+        rank: Positive = 256,
+        hidden_channels: Positive = 256,
+        out_channels: Positive = 128,
+        second_channels: Positive = 32,
+        **tent: Any,
+    ) -> None:
         if refused := {"preset", "features", "normalize", "aggregation", "start", "tau_at_test"} & tent.keys():
             raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one form")
-        super().__init__(in_channels, features="reduced", second_channels=second_channels, rank=rank, **tent)
+        tent |= {"hidden_channels": hidden_channels, "out_channels": out_channels, "second_channels": second_channels}
+        super().__init__(in_channels, features="reduced", dropout=dropout, rank=rank, **tent)
         self.on_graph = True
         self.mix = nn.Parameter(torch.zeros(1)) if self.node_adaptation else None
         self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
