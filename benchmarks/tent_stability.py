@@ -1,7 +1,7 @@
 """Why TENT collapses at its printed settings: one change at a time, validation accuracy over steps.
 
 python benchmarks/tent_stability.py run [data set ...]     adds missing rows to benchmarks/rows/tent_stability.jsonl
-python benchmarks/tent_stability.py diagnose               what happens inside in the first 60 steps
+python benchmarks/tent_stability.py diagnose [name ...]    what happens inside in the first 60 steps
 python benchmarks/tent_stability.py table                  prints all rows
 python benchmarks/tent_stability.py figure                 draws docs/figures/tent_stability.svg
 """
@@ -9,17 +9,21 @@ python benchmarks/tent_stability.py figure                 draws docs/figures/te
 import json
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import fewnode
+from fewnode.experiments import rows as results
 from fewnode.methods.base import constructor_parameters
 from fewnode.methods.tent import TENT, tau
+from fewnode.report.results import dataset_title
 from fewnode.tasks import TaskSampler
 
 HERE = Path(__file__).resolve().parent.parent
+RESULTS = HERE / "results" / "tent.jsonl"
 ROWS = HERE / "benchmarks" / "rows" / "tent_stability.jsonl"
 FIGURE = HERE / "docs" / "figures" / "tent_stability.svg"
 DATASETS = (
@@ -33,6 +37,7 @@ DATASETS = (
     "lastfm_asia_nofeat",
 )
 STEPS, CHECK = 300, 20
+DIAGNOSED = ("printed", "printed, H normalised", "steadied", "tuned")
 PRINTED: dict[str, Any] = {"preset": "paper"}
 STEADIED: dict[str, Any] = PRINTED | {"normalize": True, "learning_rate": 0.005, "clip": 1.0}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -102,29 +107,31 @@ def measure(dataset: str, name: str) -> dict[str, Any]:
     return row | {"curve": curve}
 
 
-def diagnose(dataset: str = DATASETS[0], steps: int = 60) -> None:
+def diagnose(names: list[str], dataset: str = DATASETS[0], steps: int = 60) -> None:
     """Train the same way by hand for a few steps, and add rows of what the forward pass looks like then."""
     graph, split = fewnode.load_dataset(dataset)
     view = fewnode.training_view(graph, split)
-    for name in ("printed", "printed, H normalised", "steadied"):
+    for name in names or DIAGNOSED:
         torch.manual_seed(0)
-        options = TENT.presets["paper"] | SETTINGS[name]
-        rate, decay, clip = options["learning_rate"], options["weight_decay"], options.get("clip")
+        settings = SETTINGS.get(name, {"preset": "tuned"})
+        options = asdict(TENT.training_settings) | TENT.presets[settings["preset"]] | settings
+        rate, decay, clip, each = (options[key] for key in ("learning_rate", "weight_decay", "clip", "tasks_per_step"))
         own = {key: value for key, value in options.items() if key in constructor_parameters(TENT)}
         model = TENT(graph.num_features, base_classes=split.base, **own)
+        model.prepare(view)
         optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay)
-        tasks = fewnode.draw_tasks(view.y, split.base, 5, 5, 10, steps, 0)
-        rows = [inside(model, view, tasks)]
+        tasks = fewnode.draw_tasks(view.y, split.base, 5, 5, 10, steps * each, 0)
+        rows = [inside(model, view, tasks[:60])]
         for step in range(steps):
             optimizer.zero_grad()
-            loss = model.loss(view, tasks[step : step + 1])
+            loss = model.loss(view, tasks[step * each : (step + 1) * each])
             if not torch.isfinite(loss):
                 break
             loss.backward()
             if clip is not None:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
             optimizer.step()
-        rows.append(inside(model, view, tasks))
+        rows.append(inside(model, view, tasks[:60]))
         with ROWS.open("a", encoding="utf-8") as file:
             for at, row in zip((0, steps), rows, strict=True):
                 file.write(json.dumps({"dataset": dataset, "diagnosis": name, "step": at} | row) + "\n")
@@ -177,6 +184,28 @@ def _both(row: dict[str, Any]) -> str:
     return f"{100 * max(accuracy for _, accuracy in row['curve']):.1f} / {100 * row['novel']:.1f}"
 
 
+def training() -> str:
+    """What training adds to the first weights of ``tent``: validation accuracy before the first step and at best, and
+    accuracy on novel classes with the first and with the best weights; from the stored rows of 5-way 5-shot, seed 0."""
+    rows = {(row["run"]["dataset"], str(row["run"]["options"])): row for row in results.read(RESULTS) if _compared(row)}
+    heads = ["validation, step 0", "validation, best", "at step", "novel, step 0", "novel, best"]
+    lines = [f"| data set | {' | '.join(heads)} |", "|---" + "|---:" * len(heads) + "|"]
+    for dataset in sorted({dataset for dataset, _ in rows}):
+        trained, first = (rows.get((dataset, str(options))) for options in ({}, {"steps": 0}))
+        if trained is None or first is None:
+            continue
+        step, best = max(trained["curve"], key=lambda check: (check[1], -check[0]))
+        shares = (first["best"], best, first["accuracy"], trained["accuracy"])
+        percent = [f"{100 * share:.1f}" for share in shares]
+        lines.append(f"| {dataset_title(dataset)} | {' | '.join([*percent[:2], str(step), *percent[2:]])} |")
+    return "\n".join(lines)
+
+
+def _compared(row: dict[str, Any]) -> bool:
+    run = row["run"]
+    return row["status"] == "ok" and (run["method"], run["n_way"], run["k_shot"], run["seed"]) == ("tent", 5, 5, 0)
+
+
 def figure() -> None:
     """One small panel per data set: printed settings against steadied ones."""
     import matplotlib
@@ -210,7 +239,7 @@ if __name__ == "__main__":
     if command == "run":
         run(names or list(DATASETS))
     elif command == "diagnose":
-        diagnose()
+        diagnose(names)
     elif command == "figure":
         figure()
     else:

@@ -144,7 +144,7 @@ def close(actual: Tensor, expected: Tensor, size: float = 1.0) -> None:
 def test_first_step_embedding(case: Case) -> None:
     """H = GNN_phi(V, E, X)."""
     oracle = case.oracles()[0]
-    close(case.model.embed(case.graph).h, torch.stack([oracle.h[v] for v in range(case.graph.num_nodes)]))
+    close(case.model.embed(case.graph)[0], torch.stack([oracle.h[v] for v in range(case.graph.num_nodes)]))
 
 
 @everywhere
@@ -199,7 +199,7 @@ def test_loss_and_all_gradients(case: Case) -> None:
 def test_base_class_loss(case: Case) -> None:
     """L_CE = -sum y log softmax(MLP(h_q)), mean over the queries."""
     query = case.tasks.query.flatten()
-    loss = case.model.classifier.loss(case.model.embed(case.graph).h[query], case.graph.y[query])
+    loss = case.model.classifier.loss(case.model.embed(case.graph)[0][query], case.graph.y[query])
     oracles = case.oracles()
     close(loss, torch.stack([oracle.base_class_loss() for oracle in oracles]).mean())
 
@@ -353,7 +353,7 @@ def test_base_class_loss_leaves_out_nodes_without_a_base_label() -> None:
     case = make_case([(0, 7), (1, 7)], **TWO_WAY)
     y = case.graph.y.clone()
     y[4], y[5] = -1, 4
-    core, h = case.model, case.model.embed(case.graph).h
+    core, h = case.model, case.model.embed(case.graph)[0]
     close(core.classifier.loss(h[4:7], y[4:7]), core.classifier.loss(h[6:7], y[6:7]))
     assert core.classifier.loss(h[4:6], y[4:6]) == 0
 
@@ -404,7 +404,7 @@ def test_the_tuned_start_is_linear_and_not_adapted(tiny) -> None:
     torch.testing.assert_close(x.norm(dim=1), torch.ones(len(x)))
     for _ in range(2):
         x = (x + operators.adjacency(graph) @ x) / sizes
-    h = model.embed(graph).h
+    h = model.embed(graph)[0]
     torch.testing.assert_close(h @ h.t(), x @ x.t(), atol=1e-5, rtol=1e-4)  # an orthogonal map keeps inner products
     theta = model.adapted(torch.randn(5, 8))
     torch.testing.assert_close(theta, model.gnn.theta.expand_as(theta))

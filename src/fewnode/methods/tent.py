@@ -18,12 +18,7 @@ from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_sco
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 
-
-class EmbeddedGraph(NamedTuple):
-    """First-step embeddings ``h [N, d_h]`` and their closed sums, ``h + A h``."""
-
-    h: Tensor
-    sums: Tensor
+EmbeddedGraph = tuple[Tensor, Tensor]  # first-step embeddings h [N, d_h] and their closed sums, h + A h
 
 
 class EmbeddedTasks(NamedTuple):
@@ -137,7 +132,7 @@ class TENT(Method):
 
     def embed(self, graph: Graph) -> EmbeddedGraph:
         h = self.first_step(graph)
-        return EmbeddedGraph(h, operators.closed_adjacency(graph) @ h)
+        return h, operators.closed_adjacency(graph) @ h
 
     def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
         """Prototypes, supports and queries; without a state, the nodes that the tasks read are embedded here."""
@@ -155,7 +150,7 @@ class TENT(Method):
         if state is None:
             h, sums = embed_around(graph, self.first_step, nodes, around)
         else:
-            h, sums = state.h.index_select(0, nodes), state.sums.index_select(0, around)
+            h, sums = state[0].index_select(0, nodes), state[1].index_select(0, around)
         h_s, h_q, h_ego = h.split([len(support), len(query), len(ego.node)])
         # h_ci = MEAN(h_v | v in S_i)
         h_support = h_s.unflatten(0, tasks.support.shape)
