@@ -64,12 +64,12 @@ class TENT(Method):
         out_channels, second_channels: widths of their outputs, ``d_h`` and ``d_s``.
     """
 
-    training_settings = Training(learning_rate=3e-4, tasks_per_step=4, steps=200, patience=4)
+    training_settings = Training(learning_rate=1e-4, tasks_per_step=4, steps=200, patience=4)
     # Of the paper, one task a step; the best of 20 checks is kept, so patience never ends a training early.
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tuned": {},
         "paper": {"features": "raw", "aggregation": "sum", "start": "xavier", "dropout": 0.2, "rank": 256}
-        | {"tau_at_test": True}
+        | {"gamma": 1.0, "tau_at_test": True}
         | {"hidden_channels": 16, "out_channels": 16, "second_channels": 16}
         | {"learning_rate": 0.05, "weight_decay": 1e-4, "tasks_per_step": 1}
         | {"steps": 500, "check_every": 25, "patience": 20, "fused": True},
@@ -85,7 +85,7 @@ class TENT(Method):
         node_adaptation: bool = True,
         class_adaptation: bool = True,
         task_adaptation: bool = True,
-        gamma: float = 1.0,
+        gamma: float = 100.0,
         normalize: bool = False,
         tau_at_test: bool = False,
         adapter_channels: Positive = 16,
@@ -94,9 +94,9 @@ class TENT(Method):
         start: Literal["xavier", "linear"] = "linear",
         dropout: float = 0.0,
         rank: Positive = 128,
-        hidden_channels: Positive = 128,
-        out_channels: Positive = 64,
-        second_channels: Positive = 64,
+        hidden_channels: Positive = 256,
+        out_channels: Positive = 128,
+        second_channels: Positive = 128,
     ) -> None:
         super().__init__()
         linear = start == "linear"

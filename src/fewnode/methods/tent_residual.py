@@ -36,7 +36,7 @@ class TENTResidual(TENT):
     Args:
         in_channels: feature columns.
         second_channels: width of the hidden layer of the second network; its output is as wide as its input.
-        dropout, rank, hidden_channels, out_channels, tent: as in ``TENT``, without its presets and its other inputs.
+        gamma, dropout, rank, tent: as in ``TENT``, without its presets and its other inputs.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
@@ -47,17 +47,16 @@ class TENTResidual(TENT):
         self,
         in_channels: int,
         *,
+        gamma: float = 1.0,
         dropout: float = 0.5,
         rank: Positive = 256,
-        hidden_channels: Positive = 256,
-        out_channels: Positive = 128,
         second_channels: Positive = 32,
         **tent: Any,
     ) -> None:
         if refused := {"preset", "features", "normalize", "aggregation", "start", "tau_at_test"} & tent.keys():
             raise InputError(f"tent_residual has no option {' or '.join(sorted(refused))}: it has one form")
-        tent |= {"hidden_channels": hidden_channels, "out_channels": out_channels, "second_channels": second_channels}
-        super().__init__(in_channels, features="reduced", dropout=dropout, rank=rank, **tent)
+        tent |= {"gamma": gamma, "dropout": dropout, "rank": rank, "second_channels": second_channels}
+        super().__init__(in_channels, features="reduced", **tent)
         self.on_graph = True
         self.mix = nn.Parameter(torch.zeros(1)) if self.node_adaptation else None
         self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
