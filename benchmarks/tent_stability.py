@@ -37,7 +37,11 @@ DATASETS = (
     "lastfm_asia_nofeat",
 )
 STEPS, CHECK = 300, 20
-DIAGNOSED = ("printed", "printed, H normalised", "steadied", "tuned")
+DIAGNOSED = ("printed", "printed, H normalised", "steadied", "tuned", "tuned, gamma 1, rate 1e-3")
+TUNED: dict[str, dict[str, Any]] = {
+    "tuned": {"preset": "tuned"},
+    "tuned, gamma 1, rate 1e-3": {"preset": "tuned", "gamma": 1.0, "learning_rate": 1e-3},
+}  # diagnosed only
 PRINTED: dict[str, Any] = {"preset": "paper"}
 STEADIED: dict[str, Any] = PRINTED | {"normalize": True, "learning_rate": 0.005, "clip": 1.0}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -113,7 +117,7 @@ def diagnose(names: list[str], dataset: str = DATASETS[0], steps: int = 60) -> N
     view = fewnode.training_view(graph, split)
     for name in names or DIAGNOSED:
         torch.manual_seed(0)
-        settings = SETTINGS.get(name, {"preset": "tuned"})
+        settings = (SETTINGS | TUNED)[name]
         options = asdict(TENT.training_settings) | TENT.presets[settings["preset"]] | settings
         rate, decay, clip, each = (options[key] for key in ("learning_rate", "weight_decay", "clip", "tasks_per_step"))
         own = {key: value for key, value in options.items() if key in constructor_parameters(TENT)}
