@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import options
-from .output import NodeBar, StageBar, emit, say, show, warnings_as_notes
+from .output import Bar, emit, say, show, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..classifier.classifier import FewShotClassifier
@@ -44,7 +44,7 @@ def fit_classifier(args: argparse.Namespace) -> None:
     if not args.json:
         show("understood", **facts, roles=shortened(facts["columns"]))
     started = time.perf_counter()
-    with warnings_as_notes(), StageBar() as learning:
+    with warnings_as_notes(), Bar() as learning:
         training = {"callback": lambda now: learning("training", now.step / now.steps)}
         classifier.fit(graph, split, source=source, progress=learning, **training)
         classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning)
@@ -106,8 +106,8 @@ def predict_nodes(args: argparse.Namespace) -> None:
     limits = {"threshold": thresholds.pop("", 0.0), "thresholds": thresholds}  # of all classes, of single ones
     names = ("all_probabilities", "nodes_file", "new_nodes", "new_edges", "force", "raw_cells")
     how = options.picked(args, *names) | limits | {"adapting": _adapting(args)}
-    with NodeBar() as progress:
-        done = predict_tables(args.folder, args.support, args.out, progress=progress, **how)
+    with Bar() as bar:
+        done = predict_tables(args.folder, args.support, args.out, progress=bar.count_nodes, **how)
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which needs all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
@@ -214,7 +214,7 @@ def grow_model(args: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     where = _where(args)
-    with StageBar() as progress:
+    with Bar() as progress:
         found = grow_folder(args.folder, args.labels, args.out, progress=progress, say=say, **where)
     document = {"folder": args.out or args.folder, **found._asdict()}
     emit(args, document | {"seconds": round(time.perf_counter() - started, 3)}, "grow")
@@ -238,7 +238,7 @@ def find_label_issues(args: argparse.Namespace) -> None:
         check_writable(args.out, args.force)
     where = _where(args)
     classifier = load_attached(args.folder, say=say, **where)
-    with StageBar() as progress:
+    with Bar() as progress:
         found = classifier.find_label_issues(args.top, progress=progress)
     table = found.table()
     if args.out is not None:

@@ -14,13 +14,16 @@ SHAPE = ("n_way", "k_shot", "n_query")
 
 
 def add_commands(commands: Any) -> None:
-    """Declare every command; ``args.run`` will name its function."""
+    """Declare every command; ``args.run`` will name its function, ``args.first`` the first command with an option."""
     declared = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+    first: dict[str, str] = {}
     for name, facts in declared["command"].items():
         about = facts["help"][:1].upper() + facts["help"][1:] + "."
         parser = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
-        parser.set_defaults(run=facts["run"], command=parser.prog, options=parser._option_string_actions)
+        parser.set_defaults(run=facts["run"], command=parser.prog, options=parser._option_string_actions, first=first)
         _add_arguments(parser, facts["arguments"], declared)
+        for one in parser._actions:
+            first.setdefault(one.dest, parser.prog)
         needed = (one for one in parser._actions if one.required)  # the rest is listed below the usage
         parser.usage = " ".join(["fewnode", name, "[options]", *map(_usage, needed)])
 
@@ -61,14 +64,15 @@ def given_columns(args: argparse.Namespace) -> dict[str, Any]:
 
 def with_flags(message: str, args: argparse.Namespace) -> str:
     """The message with the arguments of Python that it names (``force=True``, ``edges=``, ``label_column='a b'``) as
-    options of the command."""
+    options of the command, or of another one if they have a value."""
 
     def flag(found: re.Match[str]) -> str:
         name, value = found[1], found[2]
-        if name not in vars(args):
+        if name not in (args.first if value else vars(args)):
             return found[0]
+        command = "" if name in vars(args) else f"{args.first[name]} "
         shown = "" if value in ("", "True") else f" {shlex.quote(str(ast.literal_eval(value)))}"
-        return f"--{'class' if name == 'label' else name.replace('_', '-')}{shown}"
+        return f"{command}--{'class' if name == 'label' else name.replace('_', '-')}{shown}"
 
     text = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
     return re.sub(rf"\b([a-z_]+)=({text}|True|\d+|(?=[\s,.;:)]|$))", flag, message)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from rich.console import Console
 
-    from ..training.loop import TrainingProgress
-
 # Control characters (escape sequences begin with one) except line ends and tabs, marks that change the writing
 # direction, and surrogates, which cannot be encoded.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -158,7 +156,10 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 class Bar:
-    """Progress on standard error: live bars in a terminal, else a line every few seconds and at the end."""
+    """Progress on standard error: live bars in a terminal, else a line every few seconds and at the end.
+
+    Called with what is being done and the share of it that is done.
+    """
 
     pause = 5.0  # seconds between lines
 
@@ -178,6 +179,13 @@ class Bar:
         if self.progress.live.is_started:
             self.progress.stop()
 
+    def __call__(self, what: str, part: float) -> None:
+        if what != "done":
+            self.show(what, part, 1.0, f"{100 * part:.0f} %")
+
+    def count_nodes(self, done: int, total: int) -> None:
+        self.show("classifying", done, total, f"{done:,} of {total:,} nodes")
+
     def show(self, name: str, done: float, total: float | None, text: str) -> None:
         """Show how far the task ``name`` is."""
         if self.live:
@@ -195,45 +203,14 @@ class Bar:
             self.progress.remove_task(self.tasks.pop(name))
 
 
-class DownloadBar(Bar):
-    """Called with the file, the bytes so far and the bytes in all."""
-
-    def __call__(self, file: str, done: int, total: int | None) -> None:
-        share = f" of {total / 1e6:,.1f}" if total else ""
-        self.show(file, done, total, f"{done / 1e6:,.1f}{share} MB")
-
-
-class NodeBar(Bar):
-    """Called with the number of nodes that are classified so far, and of all."""
-
-    def __call__(self, done: int, total: int) -> None:
-        self.show("classifying", done, total, f"{done:,} of {total:,} nodes")
-
-
-class StageBar(Bar):
-    """Called with what is being done and the share of it that is done."""
-
-    def __call__(self, what: str, part: float) -> None:
-        if what != "done":
-            self.show(what, part, 1.0, f"{100 * part:.0f} %")
-
-
-class TrainingBar(Bar):
-    """Called with the progress of a training."""
-
-    accuracy: float | None = None
-
-    def __call__(self, now: "TrainingProgress") -> None:
-        self.accuracy = self.accuracy if now.accuracy is None else now.accuracy
-        checked = "" if self.accuracy is None else f"  validation {percent(self.accuracy)}"
-        text = f"step {now.step}/{now.steps}  loss {now.loss:.4f}{checked}  {now.steps_per_second:.1f} steps/s"
-        self.show("training", now.step, now.steps, text)
-
-
 def load_with_bar(name: str, data_dir: str | None) -> Any:
     """Graph and split of a data set; a download shows its progress."""
     say(f"Loading {name} ...")
     from ..datasets.loading import open_dataset
 
-    with DownloadBar() as bar:
-        return open_dataset(name, data_dir, progress=bar)
+    def tell(file: str, done: int, total: int | None) -> None:
+        share = f" of {total / 1e6:,.1f}" if total else ""
+        bar.show(file, done, total, f"{done / 1e6:,.1f}{share} MB")
+
+    with Bar() as bar:
+        return open_dataset(name, data_dir, progress=tell)

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 
 from .options import given_columns, given_memory, picked, with_flags
-from .output import StageBar, emit
+from .output import Bar, emit
 
 
 def import_graph(args: argparse.Namespace) -> None:
@@ -20,7 +20,7 @@ def import_graph(args: argparse.Namespace) -> None:
     typed = columns.pop("edge_type_column", None) is not None or args.directed
     wanted = picked(args, "features", "decimal", "multi_label", "max_classes", "text_encoder")
     columns |= {"text_encoder": "auto"} | {name: value for name, value in wanted.items() if value}
-    with StageBar() as bar:
+    with Bar() as bar:
         memory = given_memory(args)
         out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar, **columns)
     store = Store(out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import options
-from .output import TrainingBar, emit, load_with_bar, say, warnings_as_notes
+from .output import Bar, emit, load_with_bar, percent, say, warnings_as_notes
 
 if TYPE_CHECKING:
     from ..methods.base import ModelCard
@@ -37,11 +37,16 @@ def train_method(args: argparse.Namespace) -> int:
         if args.split is not None:
             split = ClassSplit.load(args.split)
         shape = options.picked(args, *options.SHAPE, "seed", "inductive", "device")
-        with ranks() if args.ranks == "auto" else nullcontext(0) as rank, warnings_as_notes(), TrainingBar() as bar:
+        with ranks() if args.ranks == "auto" else nullcontext(0) as rank, warnings_as_notes(), Bar() as bar:
             written = None if args.tensorboard is None or rank else TensorBoardLog(args.tensorboard)
 
+            accuracy = ""
+
             def tell(now: "TrainingProgress") -> None:
-                bar(now)
+                nonlocal accuracy
+                accuracy = accuracy if now.accuracy is None else f"  validation {percent(now.accuracy)}"
+                text = f"step {now.step}/{now.steps}  loss {now.loss:.4f}{accuracy}  {now.steps_per_second:.1f} steps/s"
+                bar.show("training", now.step, now.steps, text)
                 if written is not None:
                     written(now)
 

@@ -16,15 +16,16 @@ class Journal:
     """The journal in a model's folder; while it is open, no other process can open it, unless ``read_only``.
 
     ``entries`` are the steps that were there, ``notes`` what had to be said about them. A journal that another process
-    has open is waited for, at most ``wait`` seconds. One that is read only is never changed: what is appended is lost.
+    has open is waited for, at most ``wait`` seconds. One that is read only is never changed: what is appended is lost;
+    so is what is appended without a ``folder``.
     """
 
-    def __init__(self, folder: Path, graph: str, *, read_only: bool = False, wait: float = 0.0) -> None:
-        self.path = folder / JOURNAL
+    def __init__(self, folder: Path | None, graph: str = "", *, read_only: bool = False, wait: float = 0.0) -> None:
+        self.path = (folder or Path()) / JOURNAL
         self.notes: list[str] = []
-        self._lock = None if read_only else _locked(folder, wait)
+        self._lock = None if read_only or folder is None else _locked(folder, wait)
         try:
-            entries = self._read()
+            entries = [] if folder is None else self._read()
             self.announce(None)
             if not entries:
                 self.append({"fewnode": "labels", "format": 1, "graph": graph})

@@ -58,7 +58,7 @@ Answers = dict[str, dict[str, Answer]]  # by node and person
 Given = Mapping[tuple[str, str], Answer | None]  # by node and person; None takes an answer back
 
 
-@dataclass
+@dataclass(frozen=True)
 class Labels:
     """New ``classes`` in the order they were named, what they are ``about``, and ``answers`` of people by node.
 
@@ -73,23 +73,17 @@ class Labels:
     classes: tuple[str, ...] = ()
     about: Mapping[str, str] = field(default_factory=dict)
     answers: Answers = field(default_factory=dict)
-    done: list[Step] = field(default_factory=list)
-    undone: list[Step] = field(default_factory=list)
+    done: tuple[Step, ...] = ()
+    undone: tuple[Step, ...] = ()
     start: tuple[tuple[str, ...], Mapping[str, str], Answers] = ((), {}, {})
 
-    def begin(self) -> None:
-        """Start anew from here: what was done before cannot be undone any more."""
-        self.start, self.done, self.undone = (self.classes, self.about, _copied(self.answers)), [], []
+    def begun(self) -> "Labels":
+        """The same labels as a start: what was done before cannot be undone any more."""
+        return replace(self, start=(self.classes, self.about, self.answers), done=(), undone=())
 
     def after(self, step: Step) -> "Labels":
-        """The labels after a step."""
-        made = replace(self, answers=_copied(self.answers), done=[*self.done], undone=[*self.undone])
-        made.do(step)
-        return made
-
-    def do(self, step: Step) -> None:
-        """Take a step; a wrong one is refused with the reason and changes nothing."""
-        rest = [one for one in self.undone if one.who != step.who]
+        """The labels after a step; a wrong one is refused with the reason."""
+        rest = tuple(one for one in self.undone if one.who != step.who)
         if step.do in ("undo", "redo"):
             turned = self.done if step.do == "undo" else self.undone
             at = max((i for i, one in enumerate(turned) if one.who == step.who), default=None)
@@ -97,38 +91,34 @@ class Labels:
                 raise InputError(f"there is nothing to {step.do}")
             rest = turned[:at] + turned[at + 1 :]
             if step.do == "undo":
-                return self._undo(turned[at], rest)
+                return self._without(turned[at], rest)
             step = turned[at]
-        self._take(step)
-        self.done.append(step)
-        self.undone = rest
+        return replace(self._changed(step), done=(*self.done, step), undone=rest)
 
-    def _undo(self, step: Step, others: list[Step]) -> None:
-        """Come here again without a step."""
+    def _without(self, step: Step, others: tuple[Step, ...]) -> "Labels":
+        """The labels after the ``others``, and without a step."""
         classes, about, answers = self.start
-        made = replace(self, classes=classes, about=about, answers=_copied(answers))
+        made = replace(self, classes=classes, about=about, answers=answers)
         for one in others:
             try:
-                made._take(one, again=True)
+                made = made._changed(one, again=True)
             except InputError as error:
                 raise InputError(f"others have worked with it since ({one}); change that back instead") from error
-        self.classes, self.about, self.answers = made.classes, made.about, made.answers
-        self.done, self.undone = others, [*self.undone, step]
+        return replace(made, done=others, undone=(*self.undone, step))
 
-    def _take(self, step: Step, again: bool = False) -> None:
-        """Change classes and answers as a step says; one that is taken ``again`` may change nothing."""
+    def _changed(self, step: Step, again: bool = False) -> "Labels":
+        """With classes and answers as a step says; one that is taken ``again`` may change nothing."""
         classes, about, given = self._outcome(step)
         changed = {key: answer for key, answer in given.items() if self._answer(*key) != answer}
         if (classes, about) == (self.classes, self.about) and not changed and not again:
             raise InputError("that changes nothing: it is so already")
-        self.classes, self.about = classes, about
+        answers = {**self.answers}  # those of each node are replaced, never changed
         for (node, person), answer in changed.items():
-            people = self.answers.setdefault(node, {})
-            people.pop(person, None)
-            if answer is not None:
-                people[person] = answer
-            elif not people:
-                del self.answers[node]
+            answers[node] = {who: one for who, one in answers.get(node, {}).items() if who != person}
+            answers[node] |= {} if answer is None else {person: answer}
+            if not answers[node]:
+                del answers[node]
+        return replace(self, classes=classes, about=about, answers=answers)
 
     def _answer(self, node: str, who: str) -> Answer | None:
         return self.answers.get(node, {}).get(who)
@@ -228,7 +218,3 @@ def agreed(people: Mapping[str, Answer]) -> str | None:
         return None if any(answer.label for answer in people.values()) else SKIPPED
     (best, votes), *others = sure.most_common(2)
     return None if others and others[0][1] == votes else best
-
-
-def _copied(answers: Answers) -> Answers:
-    return {node: dict(people) for node, people in answers.items()}

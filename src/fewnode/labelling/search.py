@@ -25,19 +25,13 @@ class Browser(NodeRows):
     def search(self, words: str, most: int = 30) -> list[int]:
         """Nodes whose name or title, else whose row, holds all the words: the same first, then those that begin so;
         then those whose texts mean the same, where a text encoder has read them."""
-        whole, wanted = words.casefold().strip(), words.casefold().split()
+        whole, wanted = words.casefold().strip(), sorted(words.casefold().split(), key=len, reverse=True)
         if not wanted:
             return []
-        longest = max(wanted, key=len)  # a quick test that few lines pass
         names = [(name, self.title(node).casefold()) for node, name in enumerate(self._names)]
         hits = [node for node, (name, title) in enumerate(names) if whole in name or whole in title]
         hits.sort(key=lambda node: (whole not in names[node], not any(one.startswith(whole) for one in names[node])))
-        more = (
-            node
-            for lines in (self._names, self._lines)
-            for node, line in enumerate(lines)
-            if longest in line and all(word in line for word in wanted)
-        )
+        more = (node for node, line in enumerate(self._lines) if all(word in line for word in wanted))
         found = dict.fromkeys(hits[:most])
         while len(found) < most and (node := next(more, None)) is not None:
             found[node] = None

@@ -26,7 +26,7 @@ from .labels import Step
 from .layout import kept_layout
 from .search import Browser
 from .session import LabelSession, open_session
-from .web import HEADERS, failed, guarded, is_address, is_loopback, json_response, listening_at, named_host, server_of
+from .web import HEADERS, failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
 
 try:
     from starlette.applications import Starlette
@@ -66,13 +66,9 @@ class Guard:
     def cookie(self) -> str:
         return f"fewnode-label-{self.port}"  # cookies do not know ports: two sessions must not overwrite each other's
 
-    @property
-    def any_address(self) -> bool:
-        return self.host in ("0.0.0.0", "::", "")
-
     def url(self) -> str:
-        shown = "127.0.0.1" if self.any_address else f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{shown}:{self.port}/"
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def link(self, who: str = "") -> str:
         """An address that lets a person in once."""
@@ -86,10 +82,8 @@ class Guard:
 
     def _answer(self, request: Request) -> Response | None:
         """The guard's own answer to a request; None if the application may answer."""
-        if not self.knows_host(named_host(request)):
-            return PlainTextResponse("This server answers to its own address only.\n", 421)
-        if not _same_origin(request):
-            return PlainTextResponse("Only the page of this server may ask that.\n", 403)
+        if (answer := refusal(request, local=is_loopback(self.host))) is not None:
+            return answer
         token = request.query_params.get("token")
         if token in self.tokens:  # exchanged for a cookie: it may be seen in the list of processes or in a history
             entry, session = RedirectResponse("/", 303), secrets.token_urlsafe(24)
@@ -104,18 +98,6 @@ class Guard:
             )
         request.scope["who"] = who
         return None if token is None else RedirectResponse("/", 303)  # a link that has been used by this browser
-
-    def knows_host(self, name: str) -> bool:
-        """Any other name for this address comes from a page elsewhere that had its own name resolved to here."""
-        return is_loopback(name) or name == self.host.casefold() != "" or (self.any_address and is_address(name))
-
-
-def _same_origin(request: Request) -> bool:
-    """A page from elsewhere says so itself; a step must say where it comes from."""
-    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    if origin is None:
-        return request.method in ("GET", "HEAD") and site in (None, "same-origin", "none")
-    return origin == f"http://{request.headers.get('host')}"
 
 
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
@@ -192,7 +174,7 @@ class LabelServer:
                 "least": session.classifier.least_size(),
             }
 
-    def _last_step(self, steps: list[Step], who: str) -> str | None:
+    def _last_step(self, steps: Sequence[Step], who: str) -> str | None:
         """The step of a person that undo or redo would turn, in a few words."""
         step = next((step for step in reversed(steps) if step.who == who), None)
         place = {} if step is None else name_index(self.session.graph, step.nodes)
@@ -224,17 +206,12 @@ class LabelServer:
         return b"".join([version.tobytes(), choice.astype("<i2").tobytes(), confidence.tobytes(), label.tobytes()])
 
     async def _versions(self) -> AsyncIterator[str]:
-        loop, versions = asyncio.get_running_loop(), asyncio.Queue[int]()
-        end = self.session.listen(lambda version: loop.call_soon_threadsafe(versions.put_nowait, version))
-        try:
-            yield f"data: {self.session.version}\n\n"
-            while True:
-                try:
-                    yield f"data: {await asyncio.wait_for(versions.get(), 15)}\n\n"
-                except TimeoutError:
-                    yield ": still here\n\n"
-        finally:
-            end()
+        told = None
+        while True:
+            if told != self.session.version:
+                told = self.session.version
+                yield f"data: {told}\n\n"
+            await asyncio.sleep(0.1)
 
     async def _step(self, request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
@@ -435,8 +412,7 @@ def label(
         except KeyboardInterrupt:
             pass  # uvicorn has shut down already
         finally:
-            if session.journal is not None:
-                session.journal.close()
+            session.journal.close()
     return session
 
 
@@ -444,8 +420,7 @@ def _serve(session: LabelSession, guard: Guard, listening: socket.socket, browse
     folder = session.classifier.folder
     places = kept_layout(session.classifier.coordinates(), folder, say)
     app = LabelServer(session, places, guard, "" if folder is None else folder.name).app()
-    if session.journal is not None:
-        session.journal.announce(guard.url())
+    session.journal.announce(guard.url())
     for note in session.notes:
         say(f"note: {note}")
     for who in guard.people:

@@ -4,9 +4,9 @@ import copy
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,10 @@ class LabelSession:
         steps: Sequence[Step] = (),
         twice: float = 0.1,
     ) -> None:
-        self.journal, self.notes = journal, [] if journal is None else list(journal.notes)
+        self.journal = journal or Journal(None)
+        self.notes = list(self.journal.notes)
         self.version, self.lock, self.twice = 0, threading.RLock(), twice
         self.handed: dict[str, tuple[float, list[str]]] = {}  # the questions of each person, and when they were asked
-        self._listeners: list[Callable[[int], object]] = []
         known = self._set_classifier(classifier)
         self.labels = Labels(other=opening.other_name(known) if self.open else OTHER)
         self._replay(known)
@@ -105,7 +105,7 @@ class LabelSession:
 
     def _replay(self, known: tuple[str, ...]) -> None:
         """Do the steps of the journal again. A class that has grown known is a new one until the step that says so."""
-        entries = [] if self.journal is None else self.journal.entries
+        entries = self.journal.entries
         grown = {name for entry in entries if entry.get("do") == "grow" for name in entry.get("names", ())}
         self._know(tuple(name for name in known if name not in grown))
         for entry in entries:
@@ -114,13 +114,12 @@ class LabelSession:
                     self._keep_point(Point(**entry))
                 elif entry["do"] == "grow":
                     self._know((*self.labels.known, *(name for name in known if name in entry["names"])))
-                    self.labels.begin()
-                    self.points = []
+                    self.labels, self.points = self.labels.begun(), []
                 else:
-                    self.labels.do(convert(entry, Step, "the step"))
+                    self.labels = self.labels.after(convert(entry, Step, "the step"))
             except (InputError, TypeError, KeyError) as error:
                 self.notes.append(f"a step of the journal no longer fits and is left out ({error})")
-                self.labels.done.append(MISSING)
+                self.labels = replace(self.labels, done=(*self.labels.done, MISSING))
         self._know(known)
         place = name_index(self.graph, list(self.labels.answers))
         if gone := [node for node in self.labels.answers if node not in place]:
@@ -132,8 +131,9 @@ class LabelSession:
     def _know(self, known: tuple[str, ...]) -> None:
         """These classes are the known ones; none of them is new."""
         named = self.classifier.known.names() if self.classifier.named_classes else known
-        self.labels.known, self.labels.small = known, tuple(name for name in known if name not in named)
-        self.labels.classes = tuple(name for name in self.labels.classes if name not in known)
+        small = tuple(name for name in known if name not in named)
+        classes = tuple(name for name in self.labels.classes if name not in known)
+        self.labels = replace(self.labels, known=known, small=small, classes=classes)
 
     def _unlabelled(self, nodes: Iterable[str]) -> list[str]:
         """Those of the nodes that are in the graph and have no label of a known class there."""
@@ -148,7 +148,7 @@ class LabelSession:
         for step in steps:  # all of it or nothing: half a table in the journal would hide the other half
             trial = self._after(step, trial)
         for step in steps:
-            self._write(step)
+            self.journal.append(msgspec.to_builtins(step))
         self.labels = trial
 
     # --- steps ------------------------------------------------------------------------------------------
@@ -165,14 +165,9 @@ class LabelSession:
         step = convert(given, Step, "the step")
         with self.lock:
             labels = self._after(step, self.labels)
-            self._write(step)
+            self.journal.append(msgspec.to_builtins(step))
             self.labels = labels
             self._learn()
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in list(self._listeners):
-            listener(self.version)
 
     def undo(self) -> None:
         """Take the last step back; as often as there are steps."""
@@ -194,15 +189,6 @@ class LabelSession:
                 name, given = node_name(self.graph, int(labelled[0])), labels.known[int(self.known_y[labelled[0]])]
                 raise InputError(f"node {name!r} is labelled {given!r} in the graph; to correct that, say settle")
         return after
-
-    def _write(self, step: Step) -> None:
-        if self.journal is not None:
-            self.journal.append(msgspec.to_builtins(step))
-
-    def listen(self, listener: Callable[[int], object]) -> Callable[[], None]:
-        """Call ``listener`` with the version after every step; call what is returned to end that."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
 
     # --- what was said ----------------------------------------------------------------------------------
 
@@ -270,9 +256,8 @@ class LabelSession:
                 classifier = load_attached(folder)
             known = self._set_classifier(classifier)
             self._know(known)
-            self.labels.begin()
+            self.labels = self.labels.begun()
             self._learn()
-        self._tell()
         return found
 
     # --- predictions ------------------------------------------------------------------------------------
@@ -330,7 +315,7 @@ class LabelSession:
         there = bool(self.points) and self.points[-1].answers == point.answers
         if before is None and there:
             return  # opened again: the journal has it
-        if self.journal is not None and not there:
+        if not there:
             self.journal.append(asdict(point), sync=False)
         self._keep_point(point)
 
@@ -468,12 +453,11 @@ class LabelSession:
 
 
 def save_grown(
-    classifier: FewShotClassifier, found: Growth, folder: PathLike, journal: Journal | None, progress: Progress
+    classifier: FewShotClassifier, found: Growth, folder: PathLike, journal: Journal, progress: Progress
 ) -> None:
     """Save a classifier that has grown. The ``journal`` is told first: a kill in between leaves the former model, and
     there its classes are new ones still."""
-    if journal is not None:
-        journal.append({"do": "grow", "names": list(found.promoted)})
+    journal.append({"do": "grow", "names": list(found.promoted)})
     kept = classifier.manifest is not None and STORE in classifier.manifest
     classifier.save(folder, force=True, data=kept, progress=progress)
 
@@ -530,12 +514,11 @@ def open_session(
             nodes = [node_name(classifier.graph, i) for i in ids]
             steps.append(Step("label", nodes, label=name) if nodes else Step("class", name=name))
         steps += [Step("describe", name=name, text=text) for name, text in told.items()]
-    journal = None if classifier.folder is None else Journal(classifier.folder, classifier.graph.fingerprint)
+    journal = Journal(classifier.folder, classifier.graph.fingerprint)
     try:
         return LabelSession(classifier, journal, steps, twice)
     except BaseException as error:
-        if journal is not None:
-            journal.close()
+        journal.close()
         if support is not None and isinstance(error, InputError):
             raise InputError(f"{support}: {error}") from error
         raise

@@ -5,6 +5,7 @@ import ipaddress
 import json
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,25 +34,24 @@ HEADERS = {
 }
 
 
-def is_address(host: str) -> bool:
-    """Whether a host is given by its number."""
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
-
-
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
-    return ipaddress.ip_address(host).is_loopback if is_address(host) else host == "localhost"
-
-
-def named_host(request: Request) -> str:
-    """The host that a request asks, without the port; "" if it cannot be read."""
     try:
-        return urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return ""
+        return host == "localhost"
+
+
+def refusal(request: Request, local: bool) -> Response | None:
+    """The answer to a page from elsewhere, None for others. If only this machine may ask (``local``), the request must
+    also name it: a page from elsewhere may have had its own name resolved to here."""
+    host = request.headers.get("host", "")
+    if request.headers.get("origin", f"http://{host}") not in (f"http://{host}", f"https://{host}"):
+        return json_response({"error": "a page from elsewhere may not ask this server"}, 403)
+    with suppress(ValueError):
+        if not local or is_loopback(urlsplit(f"//{host}").hostname or ""):
+            return None
+    return json_response({"error": f"this server is for this machine; ask at 127.0.0.1, not {host!r:.80}"}, 421)
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -24,7 +24,7 @@ from ..classifier.commands import Say
 from ..classifier.predictions import Predictions
 from ..errors import InputError
 from ..files import PathLike, readable
-from ..labelling.web import failed, guarded, is_loopback, json_response, listening_at, named_host, server_of
+from ..labelling.web import failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
 from .service import NotReady, Served, Service
 
 try:
@@ -318,15 +318,10 @@ def _limited(app: ASGIApp, count: Metrics, limits: Limits) -> ASGIApp:
 
 def _refusal(request: Request, token: str | None) -> Response | None:
     """The answer to those who may not ask; None for the others."""
-    host = request.headers.get("host", "")
-    if request.headers.get("origin", f"http://{host}") not in (f"http://{host}", f"https://{host}"):
-        return json_response({"error": "a page from elsewhere may not ask this service"}, 403)
-    if request.scope["path"] in ("/healthz", "/readyz"):
-        return None
-    if token is None:  # only this machine can ask; a name for it comes from a page that had its own resolved to here
-        if is_loopback(named_host(request)):
-            return None
-        return json_response({"error": f"this service is for this machine; ask at 127.0.0.1, not {host!r:.80}"}, 421)
+    probe = request.scope["path"] in ("/healthz", "/readyz")
+    answer = refusal(request, local=token is None and not probe)
+    if answer is not None or token is None or probe:
+        return answer
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if hmac.compare_digest(given.encode(), token.encode()):
         return None

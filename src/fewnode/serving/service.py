@@ -59,8 +59,7 @@ class Service:
             if not classifier.graph.space.on_disk and bool((classifier.graph.y >= 0).any()):
                 classifier.open_set_model(inductive=True)  # else the first request would wait for it
             with self._lock:
-                mark = self._mark()
-                self.served = Served(self._session(classifier), model, mark)
+                self.served = self._serve(classifier, model)
         for note in self.served.session.notes:
             self.say(f"note: {note}")
         return True
@@ -89,9 +88,9 @@ class Service:
             raise NotReady("the model is being loaded")
         if served.mark != self._mark():
             with self._lock:
-                served, mark = self.served or served, self._mark()
-                if served.mark != mark:
-                    served = self.served = Served(self._session(served.session.classifier), served.model, mark)
+                served = self.served or served  # another may be served meanwhile
+                if served.mark != self._mark():
+                    served = self.served = self._serve(served.session.classifier, served.model)
         return served
 
     def change(self, *steps: dict[str, Any]) -> Served:
@@ -100,7 +99,6 @@ class Service:
             if self.served is None:
                 raise NotReady("the model is being loaded")
             session = self._session(self.served.session.classifier, wait=5.0)
-            assert session.journal is not None
             try:
                 for step in steps:
                     session.do(step)
@@ -141,6 +139,10 @@ class Service:
             return found
         finally:
             self._growing.release()
+
+    def _serve(self, classifier: FewShotClassifier, model: str) -> Served:
+        mark = self._mark()  # before the journal is read: what is written meanwhile is read the next time
+        return Served(self._session(classifier), model, mark)
 
     def _session(self, classifier: FewShotClassifier, **opening: Any) -> LabelSession:
         """The classes of the journal, which is only read unless it is to be waited for."""

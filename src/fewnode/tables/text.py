@@ -23,7 +23,6 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from safetensors.numpy import load_file
 from scipy import sparse as sp
 
 from ..errors import InputError
@@ -148,15 +147,17 @@ class StaticEncoder(Encoder):
             known = parse_json(readable(config).read_bytes(), StaticConfig, str(config))
         self.normalize, self.max_tokens = known.normalize, known.max_length or 512
         self.tokenizer.enable_truncation(self.max_tokens)
+        from safetensors.torch import load_file  # maps the file: processes on a machine share its pages
+
         with reading(weights, REMEDY):
             held = load_file(weights)
             table = next((held[part] for part in ("embeddings", "embedding.weight") if part in held), None)
             if table is None:
                 raise InputError("it holds no token vectors; of a sentence transformer, onnx/model.onnx is needed")
-            self.table = table.astype(np.float32)
+            self.table = table.float().numpy()
             tokens = 1 + max(self.tokenizer.get_vocab().values())
-            self.rows = held.get("mapping", np.arange(len(self.table))).astype(np.int64)
-            self.weights = held.get("weights", np.ones(len(self.rows))).astype(np.float32)
+            self.rows = held["mapping"].long().numpy() if "mapping" in held else np.arange(len(self.table))
+            self.weights = held["weights"].float().numpy() if "weights" in held else np.ones(len(self.rows), np.float32)
             if (
                 self.table.ndim != 2
                 or not self.table.size
