@@ -45,9 +45,9 @@ def fit_classifier(args: argparse.Namespace) -> None:
         show("understood", **facts, roles=shortened(facts["columns"]))
     started = time.perf_counter()
     with warnings_as_notes(), Bar() as learning:
-        training = {"callback": lambda now: learning("training", now.step / now.steps)}
-        classifier.fit(graph, split, source=source, progress=learning, **training)
-        classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning)
+        training = {"callback": lambda now: learning.stage("training", now.step / now.steps)}
+        classifier.fit(graph, split, source=source, progress=learning.stage, **training)
+        classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning.stage)
     facts["notes"] += classifier.notes[len(source.notes) :]
     found = {**facts, **_fitted(classifier, args.out), "seconds": round(time.perf_counter() - started, 3)}
     emit(args, found, "fit")
@@ -214,8 +214,8 @@ def grow_model(args: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     where = _where(args)
-    with Bar() as progress:
-        found = grow_folder(args.folder, args.labels, args.out, progress=progress, say=say, **where)
+    with Bar() as bar:
+        found = grow_folder(args.folder, args.labels, args.out, progress=bar.stage, say=say, **where)
     document = {"folder": args.out or args.folder, **found._asdict()}
     emit(args, document | {"seconds": round(time.perf_counter() - started, 3)}, "grow")
 
@@ -238,8 +238,8 @@ def find_label_issues(args: argparse.Namespace) -> None:
         check_writable(args.out, args.force)
     where = _where(args)
     classifier = load_attached(args.folder, say=say, **where)
-    with Bar() as progress:
-        found = classifier.find_label_issues(args.top, progress=progress)
+    with Bar() as bar:
+        found = classifier.find_label_issues(args.top, progress=bar.stage)
     table = found.table()
     if args.out is not None:
         write_columns(args.out, table, args.force, args.raw_cells)

@@ -156,10 +156,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 class Bar:
-    """Progress on standard error: live bars in a terminal, else a line every few seconds and at the end.
-
-    Called with what is being done and the share of it that is done.
-    """
+    """Progress on standard error: live bars in a terminal, else a line every few seconds and at the end."""
 
     pause = 5.0  # seconds between lines
 
@@ -179,7 +176,8 @@ class Bar:
         if self.progress.live.is_started:
             self.progress.stop()
 
-    def __call__(self, what: str, part: float) -> None:
+    def stage(self, what: str, part: float) -> None:
+        """Show what is being done, and the share of it that is done."""
         if what != "done":
             self.show(what, part, 1.0, f"{100 * part:.0f} %")
 

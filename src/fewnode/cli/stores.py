@@ -22,7 +22,7 @@ def import_graph(args: argparse.Namespace) -> None:
     columns |= {"text_encoder": "auto"} | {name: value for name, value in wanted.items() if value}
     with Bar() as bar:
         memory = given_memory(args)
-        out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar, **columns)
+        out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar.stage, **columns)
     store = Store(out)
     document = {
         "out": str(out),
