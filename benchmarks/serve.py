@@ -2,8 +2,8 @@
 
 `python benchmarks/serve.py speed MODEL ...` measures start, latency at 50 requests a second, throughput and memory of
 a model that `fewnode fit` wrote; `python benchmarks/serve.py storm MODEL` sends 10,000 requests of which 5 % are
-malformed, kills the service 20 times and replaces its model 3 times by others that were fitted to a part of its labels:
-every answer must be that of the model it names. Everything goes over HTTP on the loopback device.
+malformed, kills the service 20 times and replaces its model 3 times by others that were fitted to other labels: every
+answer must be that of the model it names. Everything goes over HTTP on the loopback device.
 Rows are added to benchmarks/rows/serve.jsonl; `--table` prints them.
 """
 
@@ -233,7 +233,8 @@ def workers(folder: str) -> None:
 
 
 def others(folder: str, n: int) -> list[Path]:
-    """Models of the same graph that were fitted to nine tenths of the labels, each to others; kept beside the model."""
+    """Models of the same graph whose labels were partly exchanged, each time others, so that their answers differ; kept
+    beside the model."""
     from fewnode import FewShotClassifier
 
     made = []
@@ -241,8 +242,8 @@ def others(folder: str, n: int) -> list[Path]:
         made.append(Path(f"{folder}.storm{seed}"))
         if not made[-1].exists():
             model = FewShotClassifier.load(folder)
-            left = np.random.default_rng(seed).random(model.graph.num_nodes) < 0.9
-            y = np.where(left, model.graph.y.numpy(), -1)
+            rng, y = np.random.default_rng(seed), model.graph.y.numpy()
+            y = np.where(rng.random(len(y)) < 0.6, y, rng.permutation(y))
             given = {name: value for name, value in model.get_params().items() if name != "text_encoder"}
             fresh = FewShotClassifier(**given | {"seed": seed})
             fresh.fit(model.graph.with_labels(model.graph.y.new_tensor(y)), source=model.source).save(made[-1])

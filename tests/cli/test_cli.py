@@ -122,6 +122,8 @@ def test_a_folder_with_a_model_is_kept_unless_resumed(run, data, tmp_path):
         (["train", "tent", "wordnet", "--out", "OUT", "--set", "gamma"], ["option=value"]),
         (["train", "tent", "wordnet", "--out", "FILE"], ["is a file"]),
         (["evaluate", "OUT"], ["does not exist", "fewnode train"]),
+        (["serve", "OUT"], ["does not exist", "fewnode fit"]),
+        (["compare", "OUT.csv", "OUT.csv"], ["there is no file OUT.csv"]),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(run, data, tmp_path, argv, words):
@@ -142,12 +144,21 @@ def test_impossible_tasks_are_refused_with_the_numbers(run, data, tmp_path):
 
 
 def test_unknown_commands_and_missing_arguments_exit_with_2(run, capsys):
-    for argv in (["trian"], ["ls"], ["train", "tent", "wordnet"]):
+    for argv, told in (
+        (["trian"], "Did you mean 'train'?"),
+        (["ls"], "required: what"),
+        (["train", "tent", "wordnet"], "required: --out"),
+        (
+            ["train", "tent", "wordnet", "--ot", "m", "--seed", "-1"],
+            "unrecognized arguments: --ot (did you mean --out?)",
+        ),
+        (["--raise-limits", "2", "predict", "m", "--uot=p.csv"], "--uot (did you mean --out?)"),
+        (["ls", "grids", "--frobnicate"], "--frobnicate (fewnode ls --help lists what there is)"),
+        (["ls", "grids", "methods"], "methods (several names are joined by commas: A,B)"),
+    ):
         with pytest.raises(SystemExit) as caught:
             run(*argv)
-        assert caught.value.code == 2
-        if argv == ["trian"]:
-            assert "Did you mean 'train'?" in capsys.readouterr().err
+        assert caught.value.code == 2 and told in capsys.readouterr().err
 
 
 def test_nothing_at_all_is_answered_with_the_help(run, capsys):

@@ -71,9 +71,12 @@ def test_other_machines_are_let_in_only_when_it_is_said(run, folder):
 
 def test_people_have_names_that_differ(run, folder):
     assert run(folder, "--people", "ann,bob", "--twice", "0.5")[2].twice == 0.5
-    for words in (("--people", "ann,ann"), ("--twice", "2")):
+    for words, told in (
+        (("--people", "ann,ann"), "every person needs a name of their own: 'ann', 'ann'"),
+        (("--twice", "2"), "--twice 2 is not a share"),
+    ):
         code, err, session = run(folder, *words)
-        assert code == 2 and "names that differ" in err and session is None
+        assert code == 2 and told in err and session is None
 
 
 def test_a_port_that_is_taken(run, folder):

@@ -29,10 +29,20 @@ LOAD = Path("/proc/loadavg")
 class Parser(argparse.ArgumentParser):
     """A parser that answers a misspelt word with the closest one it knows."""
 
+    words: list[str] = []  # of the command line
+
     def error(self, message: str) -> NoReturn:
-        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        close = get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
-        super().error(f"{message}. Did you mean {close[0]!r}?" if close else message)
+        if found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            close = get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1)
+            super().error(f"{message}. Did you mean {close[0]!r}?" if close else message)
+        command = self.prog.rpartition(" ")[2]
+        given = self.words[self.words.index(command) :] if command in self.words else []
+        flags = [word.partition("=")[0] for word in given if re.match("--?[a-z]", word)]
+        if wrong := [flag for flag in flags if not any(one.startswith(flag) for one in self._option_string_actions)]:
+            close = get_close_matches(wrong[0], self._option_string_actions, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"{self.prog} --help lists what there is"
+            message = f"unrecognized arguments: {' '.join(wrong)} ({hint})"
+        super().error(message)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -98,14 +108,10 @@ def free_cores() -> int:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = build_parser()
-    words = sys.argv[1:] if argv is None else argv
-    args, unknown = parser.parse_known_args(words or ["--help"])
+    Parser.words = list(sys.argv[1:] if argv is None else argv)
+    args, unknown = parser.parse_known_args(Parser.words or ["--help"])
     if unknown:
-        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-        close = get_close_matches(flags[0], args.options, n=1) if flags else []
-        hint = f"did you mean {close[0]}?" if close else f"{args.command} --help lists what there is"
-        hint = hint if flags else "several names are joined by commas: A,B"
-        parser.error(f"unrecognized arguments: {' '.join(unknown)} ({hint})")
+        args.command.error(f"unrecognized arguments: {' '.join(unknown)} (several names are joined by commas: A,B)")
     return args
 
 

@@ -20,7 +20,7 @@ def add_commands(commands: Any) -> None:
     for name, facts in declared["command"].items():
         about = facts["help"][:1].upper() + facts["help"][1:] + "."
         parser = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
-        parser.set_defaults(run=facts["run"], command=parser.prog, options=parser._option_string_actions, first=first)
+        parser.set_defaults(run=facts["run"], command=parser, first=first)
         _add_arguments(parser, facts["arguments"], declared)
         for one in parser._actions:
             first.setdefault(one.dest, parser.prog)

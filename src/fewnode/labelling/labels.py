@@ -111,7 +111,7 @@ class Labels:
         classes, about, given = self._outcome(step)
         changed = {key: answer for key, answer in given.items() if self._answer(*key) != answer}
         if (classes, about) == (self.classes, self.about) and not changed and not again:
-            raise InputError("that changes nothing: it is so already")
+            raise InputError("that changes nothing: it is already so")
         answers = {**self.answers}  # those of each node are replaced, never changed
         for (node, person), answer in changed.items():
             answers[node] = {who: one for who, one in answers.get(node, {}).items() if who != person}

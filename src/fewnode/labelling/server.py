@@ -151,13 +151,14 @@ class LabelServer:
         """Everything but the points: classes, progress, what can be undone."""
         session = self.session
         with session.lock:
+            answered = session.labels.examples()
             return {
                 "title": self.title,
                 "version": session.version,
                 "nodes": session.graph.num_nodes,
                 "shown": len(self.shown),
                 "open": session.open,
-                "classes": [self._class(one) for one in session.counts()],
+                "classes": [self._class(one, len(answered.get(one["name"], ()))) for one in session.counts()],
                 "answers": session.labels.count_answers(),
                 "skipped": session.skipped(),
                 "undo": self._last_step(session.labels.done, query["who"]),
@@ -183,14 +184,14 @@ class LabelServer:
         shown = self.browser.title(place[step.nodes[0]]) or step.nodes[0]
         return str(msgspec.structs.replace(step, nodes=[shown]))
 
-    def _class(self, one: dict[str, Any]) -> dict[str, Any]:
-        """A class with the places of its latest 500 examples."""
+    def _class(self, one: dict[str, Any], answers: int) -> dict[str, Any]:
+        """A class with the number of nodes that people gave to it, and the places of its latest 500 examples."""
         names = one["examples"]
         ids = find_nodes(self.session.graph, names[-500:], "examples").tolist()
         parts = self.browser.name, self.browser.title
         shown = [{"id": i, "name": parts[0](i), "title": parts[1](i), "place": self.places[i].tolist()} for i in ids]
         about = self.session.labels.about.get(one["name"], "")
-        return {**one, "count": len(names), "examples": shown, "about": about}
+        return {**one, "answers": answers, "count": len(names), "examples": shown, "about": about}
 
     def map(self, query: Query) -> bytes:
         """Little-endian: how many points, their nodes (uint32), then their places (two float32 each)."""
@@ -399,8 +400,10 @@ def label(
         ...
         fewnode.errors.InputError: ...
     """
-    if not 0 <= twice <= 1 or len(set(people)) < len(people) or not all(name.isprintable() and name for name in people):
-        raise InputError(f"people are names that differ, and twice is from 0 to 1; not {people!r:.200} and {twice}")
+    if not 0 <= twice <= 1:
+        raise InputError(f"twice={twice:g} is not a share: give a number from 0 to 1")
+    if len(set(people)) < len(people) or not all(name.isprintable() and name for name in people):
+        raise InputError(f"every person needs a name of their own: {', '.join(map(repr, people)):.200}")
     if not is_loopback(host):
         say(
             "note: the page is served over plain HTTP: whoever can read the network between can read it and its cookies"

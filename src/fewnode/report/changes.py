@@ -20,8 +20,7 @@ class Predicted(NamedTuple):
 
 def is_table(path: PathLike) -> bool:
     """Whether a file is a table; one of result rows begins with a brace."""
-    file = Path(path)
-    return file.is_file() and not readable(file).read_bytes().lstrip().startswith(b"{")
+    return not Path(path).is_dir() and not readable(path).read_bytes().lstrip().startswith(b"{")
 
 
 def compare_predictions(before: PathLike, after: PathLike, top: int = 20) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ..classifier.predictions import Predictions
 from ..errors import InputError
 from ..files import PathLike, readable
 from ..labelling.web import failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
+from ..training.checkpoint import read_manifest
 from .service import NotReady, Served, Service
 
 try:
@@ -45,6 +46,12 @@ Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]
 Cell = Text | int | float | bool | None
 THREADS = 4  # that answer requests at the same time
 GROW = "/v1/grow"
+MESSAGES = {  # by the type of pydantic's error; its own words for the others
+    "json_invalid": "this is not JSON",
+    "model_attributes_type": "send a JSON object, with the header content-type: application/json",
+    "extra_forbidden": "there is no such field; /docs lists those that there are",
+    "missing": "this is required",
+}
 
 
 @dataclass(frozen=True)
@@ -263,8 +270,8 @@ def _classes(served: Served) -> Response:
 
 def _misshapen(request: Request, error: Any) -> Response:
     first = error.errors()[0]
-    told = ": ".join(filter(None, [".".join(map(str, first["loc"][1:])), first["msg"]]))
-    return json_response({"error": told}, 422)
+    where = "" if first["type"] == "json_invalid" else ".".join(map(str, first["loc"][1:]))
+    return json_response({"error": f"{where or 'body'}: {MESSAGES.get(first['type'], first['msg'])}"}, 422)
 
 
 # --- who may ask, and how much ----------------------------------------------------------------------------------------
@@ -361,6 +368,7 @@ def serve(
         )
     if workers < 1:
         raise InputError(f"workers is {workers}; it is 1 or more")
+    read_manifest(folder)  # refuses a folder without a model
     token = None if token_file is None else _token(token_file)
     if not is_loopback(host):
         say("note: this is plain HTTP: put a reverse proxy with TLS before it, or others can read requests and token")

@@ -61,12 +61,12 @@ export function nameClass(state, step, more) { // a sentence about it shows its 
 
 export function growMenu(state, grow) { // which classes would become known
   const { least } = state, own = state.classes.filter((one) => one.kind === "new");
-  const list = (title, some) => some.length > 0 && el("div", {}, el("h2", {}, title), el("ul", { class: "list" }, some.map((one) => el("li", {}, user(one.name), el("span", { class: "about" }, `${one.count} answers`)))));
+  const list = (title, some) => some.length > 0 && el("div", {}, el("h2", {}, title), el("ul", { class: "list" }, some.map((one) => el("li", {}, user(one.name), el("span", { class: "about" }, `${count(one.answers)} ${one.answers === 1 ? "answer" : "answers"}`)))));
   const button = el("button", { class: "main", onclick: async () => { button.disabled = true; button.textContent = "Learning…"; await grow(); close(); } }, "Learn now");
   show(el("h2", {}, "Learn for good"),
     el("p", {}, `All answers become labels of the model in its folder. A class with ${least} answers or more becomes a known one. This cannot be undone; answers after it can.`),
-    list("Become known", own.filter((one) => one.count >= least)),
-    list("Stay new", own.filter((one) => one.count < least)),
+    list("Become known", own.filter((one) => one.answers >= least)),
+    list("Stay new", own.filter((one) => one.answers < least)),
     el("div", { class: "line" }, button));
 }
 
@@ -81,7 +81,7 @@ export function classMenu(state, index, { step, ask, more, pick }) {
     el("h2", {}, user(one.name)),
     el("form", { onsubmit: (event) => { event.preventDefault(); close(); step({ do: "describe", name: one.name, text: about.value.trim() }); } }, about, el("button", {}, "Save the description")),
     el("p", {}, `${count(one.predicted)} nodes are predicted so, ${count(one.sure)} of them surely (${percent(0.9)} or more). `,
-      one.labelled ? `${count(one.labelled)} are labelled so in the graph. ` : "", `${count(one.count)} were shown by you.`),
+      one.labelled ? `${count(one.labelled)} are labelled so in the graph. ` : "", `${count(one.answers)} ${one.answers === 1 ? "answer says" : "answers say"} so.`),
     el("div", { class: "line" },
       el("button", { onclick: then(() => ask("doubtful", one.name)) }, "Ask me doubtful ones"),
       el("button", { onclick: then(() => ask("sure", one.name)) }, "Check sure ones"),
@@ -89,7 +89,7 @@ export function classMenu(state, index, { step, ask, more, pick }) {
     own && el("form", { onsubmit: (event) => { event.preventDefault(); close(); step({ do: "rename", name: one.name, to: rename.value }); } }, rename, el("button", {}, "Rename")),
     own && el("div", { class: "line" }, "Merge into", into, el("button", { onclick: then(() => step({ do: "merge", name: one.name, into: into.value })) }, "Merge")),
     own && el("div", { class: "line" }, el("button", { onclick: then(() => step({ do: "remove", name: one.name })) }, "Remove the class"), el("span", { class: "quiet" }, "Undo brings it back.")),
-    one.examples.length > 0 && el("div", {}, el("h2", {}, "Shown by you"), el("ul", { class: "list spread scroll" }, one.examples.slice(0, 60).map((row) =>
+    one.examples.length > 0 && el("div", {}, el("h2", {}, "Examples"), el("ul", { class: "list spread scroll" }, one.examples.slice(0, 60).map((row) =>
       el("li", {}, el("button", { class: "plain", onclick: then(() => pick(row.id)) }, user(row.title || row.name)), el("button", { class: "plain", "aria-label": `Take ${row.name} back`, onclick: then(() => step({ do: "take", ids: [row.id] })) }, "take back"))))));
 }
 

@@ -34,7 +34,7 @@ function drawAll() {
   byId("title").textContent = state.title;
   drawClasses(state, map, { open: openClass, changed: () => { map.recolour(); drawAll(); } });
   byId("verdict").textContent = verdict(state);
-  const ready = state.classes.filter((one) => one.kind === "new" && one.count >= state.least).length;
+  const ready = state.classes.filter((one) => one.kind === "new" && one.answers >= state.least).length;
   byId("grow").hidden = !state.open || !state.answers;
   byId("grow").textContent = ready ? `Learn for good (${ready} ${ready === 1 ? "class" : "classes"})…` : "Learn for good…";
   drawChart(byId("chart"), state.points);
@@ -54,7 +54,7 @@ function step(body) { // one after the other, however fast the keys are
     try {
       await refresh(await post(body));
       if (turned) toast(`${body.do === "undo" ? "Undone" : "Done again"}: ${turned}`);
-      byId("status").textContent = state.learning ? `Learned from it: all ${count(state.nodes)} nodes are up to date after ${((performance.now() - started) / 1000).toFixed(2)} s.` : "Kept. Learning starts with the second class.";
+      byId("status").textContent = state.learning ? `Learned: all ${count(state.nodes)} nodes were predicted again in ${((performance.now() - started) / 1000).toFixed(2)} s.` : "Kept. Learning starts with the second class.";
       byId("banner").hidden = true;
       await renew();
       return true;
@@ -65,7 +65,7 @@ function step(body) { // one after the other, however fast the keys are
 
 async function grow() {
   busy++;
-  byId("status").textContent = "Learning the answers for good; predictions stay as they are meanwhile.";
+  byId("status").textContent = "Learning for good. Predictions stay as they are until it is done.";
   try {
     const found = await growNow(), known = Object.keys(found.grown.promoted);
     await refresh(found);
@@ -88,6 +88,7 @@ function drawSide() {
 async function look(id, keepAsking = false) { // at one node
   if (!keepAsking) asking = null;
   const found = await get(`/api/node?id=${id}`);
+  if (rows[0]?.id !== id) byId("node").scrollTop = 0;
   rows = [found];
   node = found;
   map.show(found.place);
@@ -120,7 +121,7 @@ function clear() { asking = null; rows = []; node = null; map.overlay.hits = [];
 
 // --- questions ------------------------------------------------------------------------------------------
 const filter = () => (byId("value").value ? `&column=${encodeURIComponent(byId("column").value)}&value=${encodeURIComponent(byId("value").value)}` : "");
-const TITLES = { teach: "what teaches most", margin: "least sure", other: "none of these?", typical: "typical nodes", random: "at random", open: "answers that differ or are unsure", issues: "labels worth doubting" };
+const TITLES = { teach: "what teaches most", margin: "least sure", other: "none of these?", typical: "typical nodes", random: "at random", open: "answers to settle", issues: "labels worth doubting" };
 
 function drawQueues() {
   const by = byId("by"), before = by.value, open = state.classes.filter((one) => one.kind !== "other");
@@ -188,7 +189,7 @@ const acts = {
 async function many(wanted, also = []) {
   try {
     const found = await wanted;
-    if (!found.length) { toast("Nothing is learned of that class yet: show it an example."); return; }
+    if (!found.length) { toast("The model knows nothing about that class yet: give it an example."); return; }
     select([...also.filter((row) => !row.given), ...found]);
   } catch (error) { toast(error.message, true); }
 }

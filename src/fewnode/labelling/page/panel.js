@@ -70,17 +70,21 @@ function single(state, row, node, asking, acts) {
   const like = el("button", { onclick: acts.like }, "More like this ", el("kbd", {}, "M"));
   const mine = row.people?.[state.who], told = state.classes[row.class]?.about, correct = asking?.by === "issues" || row.people?.["\n"];
   const blind = asking && asking.by !== "open" && row.marked && !mine; // asked twice: the other answer stays hidden
+  const settled = row.given && !row.marked && row.people?.["\n"]?.label; // what somebody said of the label in the graph
+  const verdict = !settled ? "" : settled === name ? ", and confirmed" : [", corrected to ", user(settled)];
   const text = blind ? el("p", { class: "question" }, "What is this?") : row.marked ? el("p", { class: "given" }, mine?.label === name ? "You gave it to " : "It was given to ", user(name), ".")
     : asking?.by === "open" ? el("p", { class: "question" }, "What is it? Your answer settles it.")
-    : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph.")
+    : row.given ? el("p", { class: "given" }, "Labelled ", user(name), " in the graph", ...[verdict].flat(), ".")
     : name ? el("p", { class: asking ? "question" : "" }, asking ? "Is this " : "Predicted ", user(asking && state.classes[row.class].kind === "other" ? noneOf(state) : name), asking ? "? " : ", ", el("span", { class: "quiet" }, percent(row.confidence)))
     : el("p", { class: asking ? "question" : "hint" }, asking ? "What is this?" : "Nothing is predicted yet.");
   if (asking) parts.push(el("p", { class: "quiet" }, asking.title));
-  if (asking?.by === "issues") parts.push(el("p", { class: "question" }, "Is this label right?"), row.issue && el("p", { class: "hint" }, "A model that has not seen the label suggests ", user(row.issue[0]), `: ${row.issue[1]}.`));
+  if (asking?.by === "issues") parts.push(el("p", { class: "question" }, "Is this label right?"), row.issue && el("p", { class: "hint" }, "A model that has not seen the label suggests ", user(row.issue[0]), ` (${row.issue[1]}).`));
   parts.push(text, el("h3", { class: "user" }, headline(row)), row.title && el("p", { class: "quiet user" }, row.name));
+  if (settled && settled !== name) parts.push(el("p", { class: "hint" }, "Predictions use the correction after Learn for good."));
   if (told && !blind) parts.push(el("p", { class: "hint user" }, `${name}: ${told}`));
-  if (Object.keys(row.people ?? {}).length && !blind) parts.push(el("ul", { class: "list" }, said(row.people)));
-  if (!row.given || row.marked || correct) parts.push(answers(state, acts, name && !row.marked && asking?.by !== "open" ? name : null, (row.marked && !blind) || mine || row.people?.["\n"], like, asking?.by === "issues" ? row.issue?.[0] : null));
+  const people = Object.fromEntries(Object.entries(row.people ?? {}).filter(([who, one]) => who !== "\n" || !settled || one.text));
+  if (Object.keys(people).length && !blind) parts.push(el("ul", { class: "list" }, said(people)));
+  if (!row.given || row.marked || correct) parts.push(answers(state, acts, name && !row.marked && !settled && asking?.by !== "open" ? name : null, (row.marked && !blind) || mine || row.people?.["\n"], like, asking?.by === "issues" ? row.issue?.[0] : null));
   else parts.push(el("div", { class: "answers" }, like, el("button", { onclick: acts.other }, "Correct the label… ", el("kbd", {}, "C"))));
   if (!node) return [...parts, el("p", { class: "hint" }, "…")];
   const facts = node.columns.filter(([, value]) => value !== row.title);
@@ -106,9 +110,11 @@ export function rowsList(state, rows, acts, drop) {
 }
 
 function several(state, rows, acts) {
+  const labelled = rows.filter((row) => row.given && !row.marked).length;
   return [
     el("h3", {}, `${count(rows.length)} nodes selected`),
     el("p", { class: "hint" }, "Give all of them to a class at once; leave out (✕) those that do not belong."),
+    labelled > 0 && el("p", { class: "hint" }, `${count(labelled)} of them have a label in the graph, which is corrected one at a time: click the node.`),
     answers(state, acts, null, false),
     rowsList(state, rows.slice(0, 100), acts, acts.drop),
     rows.length > 100 && el("p", { class: "hint" }, `and ${count(rows.length - 100)} more`),

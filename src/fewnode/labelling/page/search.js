@@ -27,6 +27,7 @@ export function startSearch({ choose, found }) {
     input.setAttribute("aria-expanded", "true");
     if (rows.length) mark(0);
   };
+  const wait = () => { list.replaceChildren(el("li", { class: "quiet" }, "Looking…")); list.hidden = false; };
   const ask = async () => { // one question at a time: what was typed meanwhile is asked next
     if (running) return;
     running = true;
@@ -34,6 +35,7 @@ export function startSearch({ choose, found }) {
       let words;
       do {
         words = input.value.trim();
+        if (words && document.activeElement === input && list.hidden) wait();
         rows = words ? await get(`/api/search?q=${encodeURIComponent(words)}`) : [];
       } while (words !== input.value.trim());
       shown = words;
