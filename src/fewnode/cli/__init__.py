@@ -29,7 +29,7 @@ LOAD = Path("/proc/loadavg")
 class Parser(argparse.ArgumentParser):
     """A parser that answers a misspelt word with the closest one it knows."""
 
-    words: list[str] = []  # of the command line
+    words: Sequence[str] = ()  # of the command line
 
     def error(self, message: str) -> NoReturn:
         if found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
