@@ -1,1 +1,1 @@
-"""Experiments: grids of runs, what is left of them to do, the engines that do it, and the rows that come out."""
+"""Experiments: grids of runs, the plan of what is left to do, the engines that run it, and result rows."""

@@ -49,7 +49,7 @@ class Run:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def settings(self) -> dict[str, Any]:
-        """All of it, as a row keeps it: without what is not said."""
+        """The settings as a row keeps them; empty ones are left out."""
         return {key: value for key, value in asdict(self).items() if value != ""}
 
     @property
@@ -70,7 +70,7 @@ class Run:
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A product of data sets, methods, settings, options and seeds: what a grid, or one of its blocks, may say."""
+    """A product of data sets, methods, settings, options and seeds: the keys of a grid or of one of its blocks."""
 
     datasets: Annotated[list[str], msgspec.Meta(min_length=1)]
     methods: Annotated[list[str], msgspec.Meta(min_length=1)] | Literal["all"]

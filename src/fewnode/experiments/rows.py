@@ -77,7 +77,7 @@ class Succeeded(_Header, tag="ok"):
 
 
 def parse_row(line: bytes) -> Row:
-    """The row in a line of JSON; what is wrong with it is an ``InputError``."""
+    """The row in a line of JSON; an invalid one raises an ``InputError``."""
     try:
         row = msgspec.json.decode(line, type=dict[str, Any])
         if type(row.get("format")) is int and row["format"] > FORMAT:
@@ -117,7 +117,7 @@ def latest(rows: Iterable[Row]) -> list[Row]:
 
 
 def _lines(file: Path) -> Iterator[Row]:
-    """The rows of a file; a line that is none costs that line and a warning."""
+    """The rows of a file; an invalid line is skipped with a warning."""
     text = b"" if file.is_file() and not file.stat().st_size else readable(file).read_bytes()
     whole = text[: text.rfind(b"\n") + 1]  # what follows is a line still being written, or a killed writer's
     for number, line in enumerate(whole.split(b"\n")[:-1], 1):

@@ -1,4 +1,4 @@
-"""Where runs are done: in worker processes of this machine or on a Ray cluster; every row is kept at once."""
+"""Run a grid in worker processes of this machine or on a Ray cluster; every row is stored at once."""
 
 import multiprocessing
 import os
@@ -30,7 +30,7 @@ from .worker import do, failure, file_fingerprint, open_run
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a grid: what to do, what is done, what cannot be done and why."""
+    """The runs of a grid: those to do, those already done, and those that are impossible, with the reason."""
 
     todo: list[Run]
     done: list[Run]
@@ -206,7 +206,7 @@ def _cause(code: int) -> str:
 
 
 def _end_with_parent() -> None:
-    """End at once when the process that started this one is gone, however it went: nobody would take the row."""
+    """End at once when the parent process is gone: the row would be lost."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -214,8 +214,8 @@ def _end_with_parent() -> None:
 
 
 def _work(pipe: Connection, data_dir: str | None) -> None:
-    """What a worker process does: runs come in, rows go out, until nobody listens any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who listens
+    """The loop of a worker process: receive a run, send its row, until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")  # what matters is among the notes of the row
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
@@ -289,7 +289,7 @@ def _start(address: str | None) -> dict[str, Any]:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nobody answers within ten seconds: Ray would wait for many minutes."""
+    """Refuse an address that does not answer within ten seconds: Ray would wait for many minutes."""
     if address in ("auto", "local"):
         return
     remedy = "start a cluster with `ray start --head --port 6379`, and give the address that it prints"

@@ -1,4 +1,4 @@
-"""What a worker does: hold one data set, train and test one run after another, and measure each."""
+"""Run one experiment after another in this process: load the data set, train, test, measure."""
 
 import hashlib
 import platform
@@ -47,8 +47,8 @@ def open_run(run: Run, data_dir: str | None = None, **options: Any) -> tuple[Gra
 
 
 class Bench:
-    """The place where runs are done. The last data set stays loaded, and with it what earlier runs computed of its
-    structure and features: the ``shared`` of a row lists that, because its seconds do not include it."""
+    """Runs experiments. The last data set stays loaded, with all that earlier runs computed from its structure and
+    features; the ``shared`` of a row lists these values, because its seconds do not include them."""
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir
@@ -56,7 +56,7 @@ class Bench:
         self.data: tuple[Graph, ClassSplit, Tasks | None] | None = None
 
     def do(self, run: Run) -> Row:
-        """The row of a run; whatever goes wrong is a row too, with the reason."""
+        """The row of a run; a failure is a row too, with the reason."""
         started = time.perf_counter()
         reset_peak()
         try:

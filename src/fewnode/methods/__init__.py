@@ -1,4 +1,4 @@
-"""The methods, one file each. A new file here is a new method: nothing else lists them. Other packages may add some."""
+"""The methods, one file each. A new file here is a new method; other packages register theirs as entry points."""
 
 import ast
 import sys
@@ -36,7 +36,7 @@ def describe() -> dict[str, str]:
 
 
 def check(name: str) -> str:
-    """The name itself, if it is that of a method or of the form ``module:Class``; nothing is imported."""
+    """The name itself, if it names a method or has the form ``module:Class``; nothing is imported."""
     return name if ":" in name else one_of("method", name, names())
 
 

@@ -1,4 +1,4 @@
-"""What every method is: a module that scores the queries of a batch of tasks on a graph; and a fitted one's card."""
+"""``Method``, the base class of all methods, and ``ModelCard``, which describes a fitted one."""
 
 import ast
 import inspect
@@ -27,11 +27,11 @@ from ..tasks import Tasks
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Written by ``fit``, kept by ``save``, read by everything that works with a fitted model.
+    """How a model was fitted: written by ``fit`` and stored by ``save``.
 
-    ``options`` went to the method's constructor, ``context`` is what it was told of the problem; ``graph`` is the
-    fingerprint of the training graph. ``training`` holds the settings of the loop (None: nothing was trained),
-    ``curve`` the validation accuracy at each check, ``best`` the highest of them.
+    ``options`` are arguments of the method's constructor that the user chose, ``context`` those that ``fit`` derived
+    from the graph; ``graph`` is the fingerprint of the training graph. ``training`` holds the settings of the loop
+    (None: nothing was trained), ``curve`` the validation accuracy at each check, ``best`` the highest of them.
     """
 
     method: str
@@ -66,21 +66,21 @@ class ModelCard:
         return any(note.startswith("interrupted") for note in self.notes)
 
     def identity(self) -> dict[str, Any]:
-        """What makes a training this one and no other: a state on disk is only resumed if all of it agrees."""
+        """The fields that identify a training: a state on disk is resumed only if all of them agree."""
         told = {"notes", "versions", "feature_names", "dataset", *self._results}
         return {key: value for key, value in vars(self).items() if key not in told}
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON document; what a model without training does not have is left out."""
+        """A JSON document; without training, the fields about it are left out."""
         absent = {key for key in ("training", "dataset") if getattr(self, key) is None}
         absent |= set(self._results) if self.training is None else set()
         return {key: value for key, value in vars(self).items() if key not in absent}
 
     @classmethod
     def from_json(cls, data: bytes, where: str) -> "ModelCard":
-        """The card in a document that ``to_json`` made; keys it does not know are left out."""
+        """The card in a document that ``to_json`` made; unknown keys are ignored."""
         found = parse_json(data, cls, where)
-        free = ("options", "context", "training")  # what their values are is the method's own business
+        free = ("options", "context", "training")  # their values are defined by the method
         return replace(found, **{key: _frozen(getattr(found, key)) for key in free})
 
 
@@ -108,7 +108,7 @@ class Training:
     Args:
         learning_rate: of Adam.
         weight_decay: of Adam.
-        steps: at most so many.
+        steps: the largest number of steps.
         tasks_per_step: tasks in the loss of one step.
         check_every: steps between two validation checks.
         patience: validation checks without improvement that end the training.
@@ -116,8 +116,7 @@ class Training:
         train_shot: supports of each class in it (likewise).
         train_query: queries of each class in it (likewise).
         clip: bound of the gradient's norm.
-        fused: let Adam pass over the weights once; quicker where there is a weight for every raw column, and rounded
-            differently.
+        fused: use the fused implementation of Adam, which is faster for large weights and rounds differently.
 
     Example:
         >>> import fewnode
@@ -139,11 +138,12 @@ class Training:
 
 
 class Method(nn.Module):
-    """A few-shot node classifier. A new one defines how it sees the graph (``embed``) and how it scores (``score``).
+    """A few-shot node classifier. A subclass defines ``embed`` and ``score``.
 
-    ``embed`` is the one pass over the graph, whatever the tasks; ``score`` turns it into ``[T, M, N]`` scores, one
-    row per query, one column per class, larger is likelier. Constructors take ``in_channels`` and any of
-    ``base_classes``, ``n_way``, ``k_shot`` they name, then keyword options with the paper's values as defaults.
+    ``embed`` is the one pass over the graph and does not depend on the tasks; ``score`` returns ``[T, M, N]`` scores,
+    one row per query and one column per class, larger for likelier classes. Constructors take ``in_channels`` and
+    those of ``base_classes``, ``n_way`` and ``k_shot`` that they need, then keyword options with the paper's values as
+    defaults.
 
     Example:
         >>> import fewnode, torch
@@ -164,9 +164,9 @@ class Method(nn.Module):
 
     training_settings: Training | None = Training()  # None: there is nothing to train; an instance may have its own
     task_transductive: ClassVar[bool] = False  # True: the queries of a task influence each other's scores
-    local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds some nodes and reads only what is near them
-    uses_labels: ClassVar[bool] = True  # False: no label is looked at while training, not even of base classes
-    reads_edges: ClassVar[tuple[str, ...]] = ()  # beyond who is joined to whom: "weights", "types"
+    local: ClassVar[bool] = False  # True: ``embed(graph, nodes)`` embeds only these nodes, from their neighbourhoods
+    uses_labels: ClassVar[bool] = True  # False: training reads no label, not even of base classes
+    reads_edges: ClassVar[tuple[str, ...]] = ()  # what it uses of edges besides their ends: "weights", "types"
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # options by the name of a preset; the first is the default
     card: ModelCard  # where a fitted model comes from; written by fit, kept by save
 
@@ -187,11 +187,11 @@ class Method(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights and buffers are: graphs and tasks are brought there before they are scored."""
+        """The device of the weights and buffers; graphs and tasks are moved there before they are scored."""
         return next((part.device for part in self.state_dict().values()), torch.device("cpu"))
 
     def prepare(self, graph: Graph) -> None:
-        """Learn what needs no gradient (a feature basis, say) from the training view; called once, before training."""
+        """Learn what needs no gradient, such as a basis of the features, from the training view; called once."""
 
     def embed(self, graph: Graph) -> Any:
         raise NotImplementedError
@@ -221,14 +221,14 @@ def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:
 
 
 class EncoderMethod(Method):
-    """A method that embeds nodes by two graph convolutions, all of them or only those that are asked for; by default
-    queries go to the nearest class mean.
+    """A method that embeds nodes, all or only those requested, with two graph convolutions. By default, queries are
+    assigned to the nearest class mean.
 
     Args:
         in_channels: feature columns.
         hidden_channels, out_channels: widths of the encoder.
         dropout: share of the first layer's output that is dropped while training.
-        radius: of the sphere the embeddings are put on; None leaves them as they come.
+        radius: of the sphere the embeddings are put on; None disables this.
         rank: principal directions of the inputs.
     """
 
@@ -272,8 +272,8 @@ class EncoderMethod(Method):
 class InnerLoopMethod(Method):
     """A method whose start weights take gradient steps on the supports of each task, all tasks in one batch.
 
-    ``embed`` leaves the ``Neighbourhoods`` of the nodes; a task's loss and scores are functions of weights and of their
-    rows, in which ``target [S, N]`` holds the supports' classes, one-hot.
+    ``embed`` returns the ``Neighbourhoods`` of the nodes. The loss and the scores of a task are functions of the
+    weights and of these rows; ``target [S, N]`` holds the classes of the supports, one-hot.
 
     Args:
         inner_steps, inner_rate: gradient steps on the supports, and their size.
@@ -281,7 +281,7 @@ class InnerLoopMethod(Method):
     """
 
     rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
-    queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory, whatever is asked
+    queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory
 
     def __init__(self, inner_steps: int, inner_rate: float, features: ReducedFeatures | None) -> None:
         super().__init__()
@@ -326,7 +326,7 @@ CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "edges", "words"}  
 
 
 def constructor_parameters(kind: type[Method]) -> dict[str, Any]:
-    """The type of every parameter of a method's constructor; what it passes on (``**options``) is its base's."""
+    """The type of every parameter of a method's constructor; ``**options`` stand for those of its base class."""
     found: dict[str, Any] = {}
     for init in (vars(owner)["__init__"] for owner in kind.__mro__ if "__init__" in vars(owner)):
         hints, parameters = get_type_hints(init, include_extras=True), inspect.signature(init).parameters
@@ -344,8 +344,8 @@ def option_types(kind: type[Method]) -> dict[str, Any]:
 
 
 def checked_options(kind: type[Method], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as values of the types in the method's signature, also of texts (``{"gamma": "0.5"}``). What the method
-    does not have is refused with the closest that it has."""
+    """Options converted to the types in the method's signature, also from texts (``{"gamma": "0.5"}``). An unknown
+    option is refused, and the closest known one is named."""
     known = option_types(kind)
     for name in given:
         one_of(f"option of {kind.key()}", name, known)
@@ -353,7 +353,7 @@ def checked_options(kind: type[Method], given: Mapping[str, Any]) -> dict[str, A
 
 
 def option_value(name: str, given: Any, kind: Any) -> Any:
-    """A value or a text as a value of type ``kind``; what is none is answered with what would be one."""
+    """A value or a text, converted to the type ``kind``; the error says which values are valid."""
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     if type(None) in kinds and (given is None or given in ("none", "None")):
         return None

@@ -19,7 +19,7 @@ from .base import EncoderMethod, Training
 class GCN(EncoderMethod):
     """Learns to tell all base classes apart; for a task, only the last layer is learned, from the supports.
 
-    Sees the labels of all base nodes, whatever the tasks; edges and features of all nodes.
+    Sees the labels of all base nodes, and the edges and features of all nodes.
 
     Args:
         base_classes: the classes it is trained on.
@@ -55,7 +55,7 @@ class GCN(EncoderMethod):
         return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """Cross-entropy over nodes of base classes; the tasks are not looked at."""
+        """Cross-entropy over nodes of base classes; the tasks are ignored."""
         node, target = torch.nonzero(graph.y[:, None] == self.classes, as_tuple=True)
         if self.batch_size is not None:
             drawn = torch.randperm(len(node), device=node.device)[: self.batch_size]

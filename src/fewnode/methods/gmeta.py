@@ -23,7 +23,7 @@ class GMeta(InnerLoopMethod):
     The inner loop lowers the loss of the supports against their own prototypes; queries go to the nearest one.
 
     Args:
-        max_nodes: size of the largest subgraph; of a larger one so many nodes are sampled, the centre always.
+        max_nodes: larger subgraphs are reduced to a sample of this many nodes, with the centre.
         radius: outputs are put on a sphere of this radius, because lengths follow degrees and would drown the
             distances; None leaves them as they come, as the authors do.
         rank: directions the features are reduced to before the first layer.
@@ -150,7 +150,7 @@ def _two_hops(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, Tensor]:
     sizes = torch.bincount(keys // n, minlength=len(centres))
     if int(sizes.max()) <= cap:
         return keys, middle
-    # The sample is a hash of centre and node, so a subgraph is the same whatever else is extracted with it.
+    # The sample is a hash of centre and node, so a subgraph does not depend on the others.
     group, node = keys // n, keys % n
     draw = torch.where(node == centres[group], -1, operators.hashed(centres[group] * n + node, seed=0))
     order = torch.argsort(draw, stable=True)

@@ -55,7 +55,7 @@ class GPN(EncoderMethod):
 
 
 def centrality(degree: Tensor) -> Tensor:
-    """The logarithm of the degree. A node without edges counts as one with a single edge: its value has no say."""
+    """The logarithm of the degree. A node without edges counts as one with a single edge: its value has no effect."""
     return degree.clamp(min=1).double().log()
 
 

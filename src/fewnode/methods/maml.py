@@ -20,7 +20,7 @@ HEAD = ("head.weight", "head.bias")  # the names of the head's weights among tho
 
 
 class MAML(InnerLoopMethod):
-    """A two-layer GCN and a linear head, all of whose weights are adapted; the start is what is trained.
+    """A two-layer GCN and a linear head, all of whose weights are adapted; their initial values are trained.
 
     The head starts at zero in every task (Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification,
     ICLR 2022), so any number of classes will do and their order does not matter.

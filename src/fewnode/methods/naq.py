@@ -22,7 +22,7 @@ ANCHORS = 20_000  # nodes that may be supports: all of a graph this size, a samp
 
 class NaQ(EncoderMethod):
     """Each training episode takes random nodes as one-shot classes of their own, and as their queries the nodes most
-    like them; what a prototypical network learns from it serves classes nobody has labelled.
+    like them. A prototypical network trained on these episodes transfers to labelled classes.
 
     Sees no label while training (those of validation classes only choose when to stop); edges and features of all
     nodes.
@@ -51,7 +51,7 @@ class NaQ(EncoderMethod):
         self.neighbourhoods(graph)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """Cross-entropy of label-free episodes, as many as there are tasks, which are not looked at."""
+        """Cross-entropy of label-free episodes, as many as there are tasks; the tasks are ignored."""
         nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))
         return cross_entropy(self.score(graph, self.embed(graph, nodes), episodes), episodes)
 

@@ -20,14 +20,14 @@ from ..tasks import Tasks
 from .base import Method, Training
 
 PATHS = 1 << 16  # paths of tasks worked on at a time, and ...
-QUERIES = 64  # ... queries of a task: both bound the memory, whatever is asked
+QUERIES = 64  # ... queries of a task: both bound the memory
 
 
 class RALE(Method):
     """Attention over the nodes of paths to the supports and to hubs gives each node a location, which a head reads.
 
-    The head takes one gradient step on the supports; the location network is what is trained. The walks are
-    drawn anew whenever they are needed, and are the same every time.
+    The head takes one gradient step on the supports; the location network is trained. The walks are not stored: they
+    are hashes, recomputed when they are needed.
 
     Args:
         rank: directions the features are reduced to.

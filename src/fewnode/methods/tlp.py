@@ -76,7 +76,7 @@ class TLP(EncoderMethod):
         return logistic_scores(z, tasks.support_y, q, tasks.n_way, self.inverse_penalty)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """The self-supervised loss of two fresh views; the tasks are not looked at."""
+        """The self-supervised loss of two random views; the tasks are ignored."""
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
         part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
         chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)

@@ -168,7 +168,7 @@ def without_each(scatter: Tensor, sizes: Tensor) -> Tensor:
 
 
 def sample_per_class(y: Tensor, classes: Tensor, most: int = 200) -> Tensor:
-    """At most so many nodes of each class, at random: large classes must not decide alone."""
+    """At most ``most`` random nodes of each class, so that large classes do not dominate."""
     nodes = torch.isin(y, classes).nonzero().ravel()
     nodes = nodes[torch.randperm(len(nodes), device=y.device)]
     nodes = nodes[torch.argsort(y[nodes], stable=True)]

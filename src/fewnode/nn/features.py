@@ -35,7 +35,7 @@ class ReducedFeatures(nn.Module):
     idf: Tensor
     centre: Tensor
     basis: Tensor
-    weakest: Tensor  # of each block: what is not clearly stronger than this did not make it into the basis
+    weakest: Tensor  # of each block: the strength of the strongest direction outside the basis, or of its last column
 
     def __init__(self, in_channels: int, rank: int = 256, blocks: Sequence[int] = ()) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class ReducedFeatures(nn.Module):
             order = torch.arange(self.blocks[block]) if names is None else hash_ranks(names[columns])
             start = random_block(order, rank).to(self.basis)
             values, self.basis[columns, place] = leading_eigenvectors(gram, start, rank)
-            # the search for the basis may have missed what is as strong
+            # the search for the basis may have missed an equally strong direction
             beyond = leftover(gram, self.basis[columns, place], 8)[0]
             self.weakest[block] = torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max()
         return self

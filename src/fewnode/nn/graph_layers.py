@@ -45,7 +45,7 @@ class Inputs(nn.Module):
         self.register_buffer("centre", torch.zeros(self.width) if features == "centred" else None)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Inputs":
-        # The singular vectors stay in float32, as the features are, whatever the precision of the model around them.
+        # The singular vectors stay in float32, like the features, also in a model of another precision.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         super()._apply(lambda part: part.float() if part.is_floating_point() else part, recurse)  # type: ignore[no-untyped-call]
         return self
@@ -117,7 +117,7 @@ class GraphEncoder(nn.Module):
         out: Tensor = self.end(rows @ (h @ self.outer.weight.t()) + self.outer.bias)
         if self.radius is None:
             return out
-        # The 1e-4 keeps the gradient finite at a node that says nothing: no feature, no edge.
+        # The 1e-4 keeps the gradient finite at a node without features and edges.
         return out * (self.radius * (out.square().sum(-1, keepdim=True) + 1e-4).rsqrt())
 
 

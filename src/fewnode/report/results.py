@@ -23,7 +23,7 @@ SETTINGS = ("supervised", "label-free", "task-transductive", "training-free")  #
 class Problem:
     """A data set, the shape of the tasks, and what a method is given: cells of one problem can be compared.
 
-    ``given`` names what is unusual: a text encoder, a file of classes or of tasks.
+    ``given`` names a text encoder, a file of classes or a file of tasks.
     """
 
     dataset: str
@@ -35,7 +35,7 @@ class Problem:
 
     @property
     def setting(self) -> str:
-        """For people: "5-way 3-shot", with what is unusual about it."""
+        """A label such as "5-way 3-shot", with everything that differs from the defaults."""
         queries = "" if self.n_query == 10 else f"{self.n_query} queries"
         parts = [f"{self.n_way}-way {self.k_shot}-shot", queries, "inductive" * self.inductive, self.given]
         return ", ".join(filter(None, parts))

@@ -1,6 +1,6 @@
-"""What every method must do, whatever it is: the checks of ``fewnode check`` and of the tests.
+"""The contract of all methods: the checks of ``fewnode check`` and of the tests.
 
-A check takes a ``Subject`` and asserts; one that says nothing about this method raises ``NotApplicable``.
+A check takes a ``Subject`` and asserts; one that does not apply to the method raises ``NotApplicable``.
 """
 
 import inspect
@@ -27,7 +27,7 @@ N_WAY = 3
 
 
 class NotApplicable(Exception):
-    """The check says nothing about this method; the message says why."""
+    """The check does not apply to the method; the message says why."""
 
 
 @dataclass
@@ -219,7 +219,7 @@ def check_method(kind: type[Method], options: Mapping[str, Any] | None = None) -
             outcome[name] = "passed"
         except NotApplicable as reason:
             outcome[name] = f"not applicable: {reason}"
-        except Exception as error:  # whatever the method raises is its failure
+        except Exception as error:  # any error of the method is a failure of the check
             told = " ".join(str(error).split()) or type(error).__name__
             outcome[name] = f"failed: {told}"
     return outcome

@@ -34,8 +34,8 @@ from .progress import shown
 
 
 class Episodes:
-    """The tasks of one training. Asked-for sizes that the classes cannot give are reduced to what they have, and
-    ``notes`` say so."""
+    """The tasks of one training. If the classes are too small for the requested sizes, these are reduced, and ``notes``
+    say so."""
 
     validation_seed = 10**6  # another stream than any training seed's
 
@@ -104,7 +104,7 @@ def ranks(backend: str = "gloo") -> Iterator[int]:
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield 0
         return
-    if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # one machine: nobody else need reach them
+    if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # one machine: no other needs to reach them
         loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
     dist.init_process_group(backend)

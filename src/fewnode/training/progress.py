@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import Literal
 
-Progress = Callable[[str, float], None]  # told what is being done, and which part of all is done
+Progress = Callable[[str, float], None]  # called with the current step and the share that is done
 Shown = Progress | Literal["auto"] | None  # "auto": a bar, if a person is there to see it; None: nothing
 
 
