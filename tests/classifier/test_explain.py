@@ -167,13 +167,11 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
     assert (len(known.hops) > 0) == (graph.num_features > 16)
     if len(known.hops):
         alone = alone + HopFeatures.of(cut, sources).logits(known.hops)
-    predictions, labels = model.predictions.float(), one_hot(y, CLASSES)
-    if y[node] < 0:  # those of other nodes are as before
-        predictions[node] = alone[node].softmax(0)
+    labels = one_hot(y, CLASSES)
     shares = (labels.sum(0) + 1) / (labels.sum() + CLASSES)
-    reached = [ppr_smooth(normal, h, steps, restart) for h in (labels, predictions) for restart, steps in PROPAGATION]
+    reached = [ppr_smooth(normal, labels, steps, restart) for restart, steps in PROPAGATION]
     shares_of = [((part + SMOOTHING * shares) / (part.sum(1, keepdim=True) + SMOOTHING)).log() for part in reached]
-    logits = known.mix[0] * alone + sum(w * part for w, part in zip(known.mix[1:], shares_of, strict=True))
+    logits = alone + sum(w * part for w, part in zip(known.mix[2:], shares_of, strict=True))
     masses = [propagated_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
     features = node_features(x, model.moments, logits, alone, *masses)
     if cut is graph:
@@ -218,14 +216,6 @@ def test_walks_keep_what_a_step_does_on_an_isolated_node():
     assert walks.two_steps()[:, 0].tolist() == [1, 0, 0]  # there and back
     assert walks.two_steps()[:, 1].tolist() == [0, 0, 0]  # no way to go
     assert near[:, 1].tolist() == pytest.approx([1, 0, 0])
-
-
-def test_predictions_are_labels_where_there_are_any():
-    graph = random_graph("dense")
-    model = model_of(graph)
-    labelled = graph.y >= 0
-    predictions = model.predictions.float()
-    assert torch.equal(predictions[labelled], one_hot(graph.y, CLASSES)[labelled])
 
 
 def test_walks_on_weighted_edges_without_some_of_them():

@@ -51,10 +51,9 @@ def test_the_order_of_the_rows_does_not_show_in_the_answers():
 def test_propagated_labels_are_class_shares_and_the_prior_where_none_arrive():
     graph = Graph.from_edges([[0, 1], [1, 2]], None, [0, -1, 1, -1])  # 3 is alone
     y = graph.y
-    propagation = LabelPropagation.of(torch.zeros(4, 1), torch.zeros(2, 2), normalized_adjacency(graph), y)
-    _, *found = propagation.terms(slice(0, 2))
+    found = list(LabelPropagation.of(normalized_adjacency(graph), y, 2).terms(slice(0, 2)))
     assert all(torch.allclose(part.exp().sum(1), torch.ones(4), atol=1e-5) for part in found)
-    labels_far, labels_near = found[:2]
+    labels_far, labels_near = found
     assert torch.allclose(labels_far[3].exp(), torch.tensor([0.5, 0.5]), atol=1e-5)
     assert float(labels_near[1].exp()[0]) == float(labels_near[1].exp()[1])
     assert one_hot(y, 2).tolist() == [[1, 0], [0, 0], [0, 1], [0, 0]]
@@ -70,7 +69,7 @@ def test_the_own_label_of_a_node_is_not_used():
     logits, _ = model.logits(x, normalized_adjacency(graph), torch.where(torch.arange(300) < 150, y, -1))
     told, silent = logits[:150].softmax(1), logits[150:].softmax(1)
     right = told.gather(1, y[:150, None]).mean()
-    assert float(model.mix[1:3].abs().max()) < 0.5 and float(right) < 0.55 and float(silent.max()) < 0.8
+    assert float(model.mix[2:].abs().max()) < 0.5 and float(right) < 0.55 and float(silent.max()) < 0.8
 
 
 def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_alone(planted):
@@ -82,8 +81,7 @@ def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_a
     def accuracy(answer: torch.Tensor) -> float:
         return float((answer.argmax(1) == planted.truth)[blanked].float().mean())
 
-    propagation = LabelPropagation.of(planted.model.x, model.weights, edges, y)
-    _, far, near, *_ = propagation.terms(slice(0, 9))
+    far, near = LabelPropagation.of(edges, y, 9).terms(slice(0, 9))
     assert accuracy(logits) > 0.95 and accuracy(logits) >= max(accuracy(far), accuracy(near))
 
 
@@ -104,9 +102,10 @@ def test_blocks_of_classes_and_some_nodes_give_the_same(planted):
     whole, _ = model.logits(x, edges, y)
     nodes = torch.tensor([5, 400, 7])
     torch.testing.assert_close(model.logits(x, edges, y, nodes)[0], whole[nodes])
-    propagation = LabelPropagation.of(x, model.weights, edges, y)
-    blocks = [propagation.mixed(model.mix, slice(*ends)) for ends in ((0, 4), (4, 5), (5, 9))]
-    torch.testing.assert_close(torch.cat(blocks, 1), whole)
+    labels = LabelPropagation.of(edges, y, 9)
+    blocks = torch.cat([labels.at(nodes, slice(*ends)) for ends in ((0, 4), (4, 5), (5, 9))], 2)
+    torch.testing.assert_close(blocks, labels.at(nodes, slice(0, 9)))
+    torch.testing.assert_close(blocks, model.terms(nodes, x, edges, y, None)[2:])
 
 
 @pytest.mark.parametrize("sparse", [True, False])

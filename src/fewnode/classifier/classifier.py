@@ -64,7 +64,7 @@ from .predictions import Candidates, Predictions
 from .simulation import Expectation
 from .suggest import Suggester, Suggestions
 
-FORMAT, DOCUMENT, NODES = 6, "classifier.json", "nodes.parquet"
+FORMAT, DOCUMENT, NODES = 7, "classifier.json", "nodes.parquet"
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -304,17 +304,15 @@ class ClosedSetExplainer(Explainer):
 class Surroundings:
     """What reaches a node, for each of ``B`` cuts.
 
-    ``words [4, B, d]`` and ``links [2, B, rank]`` are its views before they are centred; ``labels [4, B, C]`` are the
-    propagated labels and predictions, each far and near; ``own [2, B]`` is the node's own part in the
-    predictions; ``masses [2, B]`` are those of labelled nodes and of all. ``columns [4, F]`` are the feature columns in
-    the words of the first cut, ``weights [4]`` the weight of the node's own features in them.
+    ``words [4, B, d]`` and ``links [2, B, rank]`` are its views before they are centred; ``labels [2, B, C]`` are the
+    labels propagated far and near; ``mass [B]`` is that of all nodes, near. ``columns [4, F]`` are the feature columns
+    in the words of the first cut, ``weights [4]`` the weight of the node's own features in them.
     """
 
     words: Tensor
     links: Tensor
     labels: Tensor
-    own: Tensor
-    masses: Tensor
+    mass: Tensor
     columns: Tensor
     weights: Tensor
     hops: Tensor
@@ -323,14 +321,13 @@ class Surroundings:
         """Those of the first cut with other words ``[4, B, d]`` and logits of the regression on features ``[B, C]``."""
         n = words.shape[1]
         links, labels = (part[:, :1].expand(-1, n, -1) for part in (self.links, self.labels))
-        own, masses = (part[:, :1].expand(-1, n) for part in (self.own, self.masses))
-        return replace(self, words=words, links=links, labels=labels, own=own, masses=masses, hops=hops)
+        return replace(self, words=words, links=links, labels=labels, mass=self.mass[:1].expand(n), hops=hops)
 
 
 class OpenSetExplainer(Explainer):
     """In open-set classification. The influence of an example is exact: new shares are estimated without it. That of an
     edge or a column is exact at the node itself: its views, propagated labels and novelty features are computed again,
-    with the bases, means, models and predictions of all other nodes as they are."""
+    with the bases, means and models as they are."""
 
     task: OpenSetTask
 
@@ -390,9 +387,8 @@ class OpenSetExplainer(Explainer):
         return Surroundings(
             (columns @ sources.words).unflatten(0, (len(WORDS), n)),
             links.unflatten(0, (2, n)),
-            torch.cat([labels.T, self.model.propagated_predictions(reach)]).unflatten(0, (4, n)),
-            reach[self.node].unflatten(0, (2, n)) * float(y[self.node] < 0),
-            torch.stack([propagated[1][labelled].sum(0), propagated[1].sum(0)]),
+            labels.T.unflatten(0, (2, n)),
+            propagated[1].sum(0),
             columns[::n],
             views[self.node, ::n],
             hops,
@@ -403,10 +399,7 @@ class OpenSetExplainer(Explainer):
         """The open-set model with the rows of the node there, ``[B, ...]``, in place of those of the graph."""
         x = self.pipeline.pca.transform(self.pipeline.sources.centred([*around.words, *around.links]))
         alone = linear(x, self.pipeline.known.weights) + around.hops
-        own = alone.softmax(1) - self.model.predictions[self.at].float()  # its own prediction has changed
-        labels = around.labels.clone()
-        labels[2:] += around.own[:, :, None] * own
-        return self.model.with_rows(x, alone, labels, *around.masses)
+        return self.model.with_rows(x, alone, around.labels, around.mass)
 
     def predicted(self, around: Surroundings) -> Tensor:
         """Probabilities ``[B, classes]`` of the node there."""

@@ -1,19 +1,18 @@
 """Which of the known classes a node is: logistic regressions on its coordinates and on its features, combined with
 label propagation.
 
-The logit of class c at node v is a weighted sum of five terms::
+The logit of class c at node v is a weighted sum of four terms::
 
-    l_vc = a_0 f_vc + a_1 log q1_vc + a_2 log q2_vc + a_3 log q3_vc + a_4 log q4_vc
+    l_vc = a_0 f_vc + a_1 g_vc + a_2 log q1_vc + a_3 log q2_vc
 
-``f`` is the sum of the logits of two regressions: one on the coordinates, which reach far over the edges, and one on
-the features themselves at the node and around it, which loses no rare word. ``q1`` and ``q2`` are labels propagated
-far and near over the edges; ``q3`` and ``q4`` are the predictions ``softmax(f)``, propagated the same way. The weights
-``a`` and the scales of the two regressions are learned on held-out nodes.
+``f`` is the logit of a regression on the coordinates, which reach far over the edges; ``g`` that of a regression on the
+features themselves at the node and around it, which loses no rare word. ``q1`` and ``q2`` are labels propagated far and
+near over the edges. The weights ``a`` are learned on held-out nodes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from uuid import uuid4
 
@@ -176,15 +175,24 @@ class HopFeatures:
 
 @dataclass(frozen=True)
 class KnownClassModel:
-    """``weights [d + 1, C]`` of the regression on coordinates (the last row is the bias), chosen with the ``penalty``;
-    ``hops [3 F + 1, C]`` of that on features (empty where the coordinates lose nothing of them); the ``scales [2]`` of
-    the two; and the weights ``mix [5]`` of both and the four label propagations."""
+    """The weights ``on_coordinates [d + 1, C]`` (the last row is the bias), fitted with the ``penalty``, and
+    ``on_features [3 F + 1, C]`` (empty where the coordinates lose nothing of the features); and the weights ``mix [4]``
+    of the two regressions and of labels propagated far and near."""
 
-    weights: Tensor
-    hops: Tensor
-    scales: Tensor
+    on_coordinates: Tensor
+    on_features: Tensor
     mix: Tensor
     penalty: float
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Those on coordinates, times their part in the mix."""
+        return self.on_coordinates * self.mix[0]
+
+    @cached_property
+    def hops(self) -> Tensor:
+        """Those on features, times their part in the mix."""
+        return self.on_features * self.mix[1]
 
     @classmethod
     def fit(
@@ -206,26 +214,17 @@ class KnownClassModel:
             if loss > best:
                 break
             best, penalty, fitted = loss, tried, weights
-        n_classes, scales = start.shape[1], torch.ones(2, device=x.device)
-        hops = [start[:0] if features is None else features.fit(y, train, n_classes) for _, train in folds]
-        models = [cls(w, hop, scales, start, penalty) for w, hop in zip(fitted, hops, strict=True)]
-        target = torch.cat([y[held] for held, _ in folds])
-        if features is not None:
-            parts = [
-                torch.stack([linear(rows_at(x, held, edges.space), m.weights), features.logits(m.hops)[held]])
-                for (held, _), m in zip(folds, models, strict=True)
-            ]
-            scales = _learn_mix(torch.cat(parts, 1), target)
-        models = [m.scaled(scales) for m in models]
-        terms = [
-            m._terms_at(held, x, edges, y.index_fill(0, held, -1), features)
-            for (held, _), m in zip(folds, models, strict=True)
+
+        def on_features(nodes: Tensor) -> Tensor:
+            return start[:0] if features is None else features.fit(y, nodes, start.shape[1])
+
+        even = torch.ones(4, device=x.device)
+        held_out = [
+            (held, cls(w, on_features(train), even, penalty)) for (held, train), w in zip(folds, fitted, strict=True)
         ]
-        mix = _learn_mix(torch.cat(terms, 1), target)
+        mix = _learned_mix(held_out, x, edges, y, features)
         whole = logistic_regression(x, y, labelled, start, penalty, edges.space)
-        hop = start[:0] if features is None else features.fit(y, labelled, n_classes)
-        held_out = [(nodes, replace(m, mix=mix)) for (nodes, _), m in zip(folds, models, strict=True)]
-        return cls(whole, hop, scales, mix, penalty).scaled(scales), held_out
+        return cls(whole, on_features(labelled), mix, penalty), [(held, replace(m, mix=mix)) for held, m in held_out]
 
     def grown(
         self,
@@ -241,32 +240,21 @@ class KnownClassModel:
 
         The regressions go on from their weights, which takes a few steps; no weight has seen the labels it is tested
         on. The mix is learned again, for which the regression on features without the held nodes may stay as it was;
-        penalty and scales stay. ``columns [C]`` says where classes were, -1 for new ones.
+        the penalty stays. ``columns [C]`` says where classes were, -1 for new ones.
         """
         labelled = (y >= 0).nonzero().flatten()
 
         def continued(model: KnownClassModel, nodes: Tensor, steps: int) -> KnownClassModel:
-            old, hop = (
-                F.pad(part / scale.clamp(min=1e-6), (0, 1))[:, columns]
-                for part, scale in zip((model.weights, model.hops), model.scales, strict=True)
-            )
+            old, hop = (F.pad(part, (0, 1))[:, columns] for part in (model.on_coordinates, model.on_features))
             weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=6)
             if features is not None:
                 hop[-1, columns < 0] = -3
                 hop = features.fit(y, nodes, len(columns), steps, hop) if steps else hop
-            return replace(model, weights=weights, hops=hop).scaled(model.scales)
+            return replace(model, on_coordinates=weights, on_features=hop, mix=torch.ones_like(model.mix))
 
         whole, fold = continued(self, labelled, 5), continued(fold, labelled[~torch.isin(labelled, held)], 0)
-        mix = _learn_mix(fold._terms_at(held, x, edges, y.index_fill(0, held, -1), features), y[held])
+        mix = _learned_mix([(held, fold)], x, edges, y, features)
         return replace(whole, mix=mix), [(held, replace(fold, mix=mix))]
-
-    def scaled(self, scales: Tensor) -> "KnownClassModel":
-        """The regressions on coordinates and on features, each times its scale."""
-        return replace(self, weights=self.weights * scales[0], hops=self.hops * scales[1], scales=scales)
-
-    def hop_logits(self, features: HopFeatures | None) -> Tensor | None:
-        """Logits ``[N, C]`` of the regression on features."""
-        return None if features is None else features.logits(self.hops)
 
     def refit(
         self, x: Tensor, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, space: Space = MEMORY
@@ -277,8 +265,8 @@ class KnownClassModel:
         n_classes = int(y.max()) + 1
         start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
         weights = logistic_regression(x, y, nodes, start, self.penalty, space)
-        hops = self.hops[:, :n_classes] if features is None else features.fit(y, nodes, n_classes, steps=20)
-        return replace(self, weights=weights, hops=hops).scaled(self.scales)
+        hops = self.on_features[:, :n_classes] if features is None else features.fit(y, nodes, n_classes, steps=20)
+        return replace(self, on_coordinates=weights, on_features=hops)
 
     @torch.no_grad()
     def logits(
@@ -286,22 +274,32 @@ class KnownClassModel:
     ) -> tuple[Tensor, Tensor]:
         """Logits ``[N, C]`` of all nodes or of some ``nodes [B]``, and those of the regressions alone."""
         if nodes is not None:
-            terms = self._terms_at(nodes, x, edges, y, features)
-            return torch.einsum("t,tnc->nc", self.mix, terms), terms[0]
-        space = _scratch(edges)
-        propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
-        shape, mixed = (len(y), self.weights.shape[1]), partial(propagation.mixed, self.mix)
-        return space.by_columns("logits", shape, torch.float32, mixed, COPIES), propagation.alone
+            terms = self.terms(nodes, x, edges, y, features)
+            alone = terms[:2].sum(0)
+            return alone + torch.einsum("t,tnc->nc", self.mix[2:], terms[2:]), alone
+        space, n_classes = _scratch(edges), self.weights.shape[1]
+        hops = None if features is None else features.logits(self.hops)
+        made = partial(_logits, x, self.weights, hops)
+        alone = space.by_rows("alone", (len(y), n_classes), torch.float32, made, 2 * len(self.weights))
+        labels = LabelPropagation.of(edges, y, n_classes)
+
+        def mixed(block: slice) -> Tensor:
+            total = alone[:, block].clone()
+            for weight, term in zip(self.mix[2:].tolist(), labels.terms(block), strict=True):
+                total.add_(term, alpha=weight)
+            return total
+
+        return space.by_columns("logits", (len(y), n_classes), torch.float32, mixed, COPIES), alone
 
     @torch.no_grad()
-    def _terms_at(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:
-        """The five terms ``[5, B, C]`` of some nodes ``[B]``."""
-        space = _scratch(edges)
-        propagation = LabelPropagation.of(x, self.weights, edges, y, space, self.hop_logits(features))
-        blocks = space.columns(len(y), self.weights.shape[1], COPIES)
-        found = torch.cat(list(space.results(partial(propagation.at, nodes), blocks, LEARNING)), 2)
-        space.clear()
-        return found
+    def terms(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:
+        """``[4, B, C]`` of some nodes ``[B]``: logits of the two regressions, and labels propagated far and near."""
+        space, n_classes = edges.space, self.weights.shape[1]
+        on_coordinates = linear(rows_at(x, nodes, space), self.weights)
+        on_features = torch.zeros_like(on_coordinates) if features is None else features.logits(self.hops)[nodes]
+        labels, blocks = LabelPropagation.of(edges, y, n_classes), space.columns(len(y), n_classes, COPIES)
+        found = torch.cat(list(space.results(partial(labels.at, nodes), blocks, LEARNING)), 2)
+        return torch.cat([torch.stack([on_coordinates, on_features]), found])
 
 
 @dataclass(frozen=True)
@@ -310,61 +308,30 @@ class LabelPropagation:
 
         q_vc = ((S Y)_vc + e prior_c) / (sum_c (S Y)_vc + e)
 
-    ``Y [N, C]`` are one-hot labels, or the predictions of the regression where there is no label; ``e`` is small: a
-    node that nothing reaches has the prior. Classes are independent given ``alone [N, C]`` (the regression's
-    logits), its ``normaliser [N]`` and what ``reached [N, 2]`` each node in all, far and near: so they can be computed
-    in blocks.
+    ``Y [N, C]`` are one-hot labels; ``e`` is small: a node that no label reaches has the prior. Classes are independent
+    given the mass of labels that ``reached`` each node, far and near ``[N]``: so they can be computed in blocks.
     """
 
     edges: Operator
     y: Tensor
-    alone: Tensor
-    normaliser: Tensor
     prior: Tensor
     reached: Sequence[Tensor]
 
     @classmethod
-    def of(
-        cls,
-        x: Tensor,
-        weights: Tensor,
-        edges: Operator,
-        y: Tensor,
-        space: Space = MEMORY,
-        hops: Tensor | None = None,
-    ) -> "LabelPropagation":
-        """Propagation of the labels ``y`` and of what the regressions predict: ``x W + hops [N, C]``."""
-        n, n_classes, by_rows = len(x), weights.shape[1], space.by_rows
-        alone = by_rows("alone", (n, n_classes), torch.float32, partial(_logits, x, weights, hops), 2 * len(weights))
-        normaliser = by_rows("normaliser", (n, 1), torch.float32, partial(_logsumexp, alone), 2 * n_classes)
-        masses = torch.stack([(y >= 0).float(), torch.ones_like(normaliser[:, 0])], 1)  # the row sums of Y
-        reached = [ppr_smooth(edges, masses, steps, restart) for restart, steps in PROPAGATION]
-        return cls(edges, y, alone, normaliser, class_prior(y, n_classes), reached)
+    def of(cls, edges: Operator, y: Tensor, n_classes: int) -> "LabelPropagation":
+        labelled = (y >= 0).float()[:, None]
+        reached = [ppr_smooth(edges, labelled, steps, restart) for restart, steps in PROPAGATION]
+        return cls(edges, y, class_prior(y, n_classes), reached)
 
     def terms(self, block: slice) -> Iterator[Tensor]:
-        """Of a block of classes, ``[N, block]`` each: the regression's logits, then log q of labels far and near, and
-        of predictions far and near."""
-        yield self.alone[:, block]
-        for of_predictions in (False, True):
-            given = (self.y[:, None] == torch.arange(block.start, block.stop, device=self.y.device)).float()
-            if of_predictions:
-                predicted = (self.alone[:, block] - self.normaliser).exp()
-                given = torch.where(self.y[:, None] >= 0, given, predicted)
-                del predicted
-            for (restart, steps), reached in zip(PROPAGATION, self.reached, strict=True):
-                mass = reached[:, int(of_predictions), None]
-                yield log_shares(ppr_smooth(self.edges, given, steps, restart), mass, self.prior[block])
+        """Of a block of classes, log q far and near, ``[N, block]`` each."""
+        given = (self.y[:, None] == torch.arange(block.start, block.stop, device=self.y.device)).float()
+        for (restart, steps), reached in zip(PROPAGATION, self.reached, strict=True):
+            yield log_shares(ppr_smooth(self.edges, given, steps, restart), reached, self.prior[block])
 
     def at(self, nodes: Tensor, block: slice) -> Tensor:
-        """The terms of some nodes, ``[5, B, block]``."""
+        """The terms of some nodes, ``[2, B, block]``."""
         return torch.stack([term[nodes] for term in self.terms(block)])
-
-    def mixed(self, mix: Tensor, block: slice) -> Tensor:
-        """Their weighted sum at all nodes, ``[N, block]``."""
-        total = torch.zeros(len(self.y), block.stop - block.start, device=self.y.device)
-        for weight, term in zip(mix.tolist(), self.terms(block), strict=True):
-            total.add_(term, alpha=weight)
-        return total
 
 
 def log_shares(arrived: Tensor, mass: Tensor, prior: Tensor) -> Tensor:
@@ -390,10 +357,6 @@ def linear(x: Tensor, weights: Tensor) -> Tensor:
 
 def _logits(x: Tensor, weights: Tensor, hops: Tensor | None, rows: slice) -> Tensor:
     return linear(x[rows], weights) if hops is None else linear(x[rows], weights) + hops[rows]
-
-
-def _logsumexp(logits: Tensor, rows: slice) -> Tensor:
-    return logits[rows].logsumexp(1, keepdim=True)
 
 
 def logistic_regression(
@@ -454,15 +417,21 @@ def minimise(start: Tensor, backward: Callable[[Tensor], float], steps: int = 60
     return w.detach()
 
 
-def _learn_mix(terms: Tensor, y: Tensor) -> Tensor:
-    """Weights of the terms ``[5, n, C]`` that fit held-out nodes of the classes ``y [n]``; with few of them they stay
-    near the regression alone."""
-    alone = torch.zeros(len(terms), device=y.device)
-    alone[0] = 1
+def _learned_mix(
+    held_out: Sequence[tuple[Tensor, KnownClassModel]],
+    x: Tensor,
+    edges: Operator,
+    y: Tensor,
+    features: HopFeatures | None,
+) -> Tensor:
+    """Weights of the terms that fit held-out nodes; with few of them they stay near the regression on coordinates."""
+    parts = [m.terms(held, x, edges, y.index_fill(0, held, -1), features) for held, m in held_out]
+    terms, target = torch.cat(parts, 1), torch.cat([y[held] for held, _ in held_out])
+    alone = torch.eye(len(terms), device=y.device)[0]
 
     def backward(mix: Tensor) -> float:
-        loss = F.cross_entropy(torch.einsum("t,tnc->nc", mix, terms), y)
-        loss = loss + (mix - alone).square().sum() / (2 * len(y))
+        loss = F.cross_entropy(torch.einsum("t,tnc->nc", mix, terms), target)
+        loss = loss + (mix - alone).square().sum() / (2 * len(target))
         loss.backward()
         return float(loss.detach())
 

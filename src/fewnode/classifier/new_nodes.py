@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
+from torch.nn import functional as F
 
 from .. import tables
 from ..errors import InputError
@@ -153,16 +154,14 @@ class NewNodes:
         alone, n = linear(x, known.weights), len(model.classes)
         if len(known.hops):
             alone = alone + self._hop_logits(HopFeatures.of(graph, pipeline.sources), known.hops, around, old)
-        all_y = torch.cat([self.y, model.y[around.touched]])
-        own = torch.where((self.y >= 0)[:, None], one_hot(self.y, n), alone.softmax(1))
-        predictions = torch.cat([own, model.predictions[around.touched].float()])
-        given = [one_hot(all_y, n), predictions, torch.ones_like(predictions[:, :1])]
-        far, near = (
-            around.smoothed(torch.cat(given, 1), old[name], restart)
-            for name, (restart, _) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True)
+        given = F.pad(one_hot(torch.cat([self.y, model.y[around.touched]]), n), (0, 1), value=1)
+        labels = torch.stack(
+            [
+                around.smoothed(given, old[name], restart)
+                for name, (restart, _) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True)
+            ]
         )
-        labels = torch.stack([part[:, at : at + n] for at in (0, n) for part in (far, near)])
-        return replace(model.with_rows(x, alone, labels, near[:, :n].sum(1), near[:, -1]), y=self.y)
+        return replace(model.with_rows(x, alone, labels[:, :, :n], labels[1, :, n]), y=self.y)
 
     def _hop_logits(
         self, features: HopFeatures, weights: Tensor, around: "Neighbourhood", old: dict[str, Tensor]

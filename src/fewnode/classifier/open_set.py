@@ -11,12 +11,13 @@ import msgspec
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse
-from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency, ppr_smooth, times_rows
+from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency, ppr_smooth
 from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
@@ -107,7 +108,6 @@ class OpenSetModel:
         x, y: coordinates ``[N, d]`` of the nodes, and their known classes ``[N]``, -1 where unknown.
         ranks: ``[N]``, by which nodes are drawn at random (``Graph.ranks``).
         log_known: ``[N, C]``, log probability of each known class, if the node is of one.
-        predictions: ``[N, C]``, what label propagation takes nodes for: their label, or what the regressions predict.
         features: ``[N, 6]``, see ``node_features``.
         moments, simulated: what directions of new classes are computed from; what simulated novel classes show.
         reference: held-out nodes beside unlabelled ones, from which the share of known nodes is estimated.
@@ -122,7 +122,6 @@ class OpenSetModel:
     y: Tensor
     ranks: Tensor
     log_known: Tensor
-    predictions: Tensor
     features: Tensor
     moments: Moments
     simulated: tuple[Simulated, ...]
@@ -167,7 +166,7 @@ class OpenSetModel:
         simulated = simulate(x, edges, y, ranks, known, hops, unlabelled, progress, seed, names=described)
         moments, none, pipeline = Moments.of(x, y, ranks), x[:0], Pipeline(sources, pca, known)
         learned = moments, tuple(simulated), None, pipeline, None, views.use
-        found = cls(classes, x, y, ranks, none, none, none, *learned)._filled(graph, folds, space)
+        found = cls(classes, x, y, ranks, none, none, *learned)._filled(graph, folds, space)
         progress("done", 1.0)
         return found
 
@@ -210,15 +209,11 @@ class OpenSetModel:
             parts = logits[rows], alone[rows], *(m[rows] for m in masses)
             return novelty.node_features(x[rows].float(), moments, *parts)
 
-        def predictions_of(rows: slice) -> Tensor:
-            return torch.where((y[rows] >= 0)[:, None], one_hot(y[rows], logits.shape[1]), alone[rows].softmax(1))
-
         shape, by_rows = (len(y), len(NODE_FEATURES)), space.by_rows
         features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
         shape = (len(y), logits.shape[1])
         log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
-        predictions = by_rows("predictions", shape, torch.half, predictions_of)
-        return replace(self, log_known=log_known, predictions=predictions, features=features, reference=reference)
+        return replace(self, log_known=log_known, features=features, reference=reference)
 
     def adapt(
         self,
@@ -256,8 +251,8 @@ class OpenSetModel:
 
     def cached_state(self, graph: Graph, views: Views, space: Space) -> dict[str, Tensor]:
         """The rows that new nodes need, before the views are centred, in half precision: ``words`` and
-        ``links`` as they are, their means over the neighbours, smoothed near and far; and labels, predictions and the
-        mass of all nodes ``[N, 2 C + 1]`` propagated far and near. Of a graph on disk they are kept in ``space``."""
+        ``links`` as they are, their means over the neighbours, smoothed near and far; and labels and the mass of all
+        nodes ``[N, C + 1]`` propagated far and near. Of a graph on disk they are kept in ``space``."""
         assert self.pipeline is not None
         made, sources, graph = views(graph), views.sources(graph), self.use.seen(graph)
         mean, lists, n = mean_adjacency(graph), neighbour_lists(graph), graph.num_nodes
@@ -278,10 +273,9 @@ class OpenSetModel:
         n = len(self.classes)
 
         def given(rows: slice) -> Tensor:
-            predictions = self.predictions[rows].float()
-            return torch.cat([one_hot(y[rows], n), predictions, torch.ones_like(predictions[:, :1])], 1)
+            return F.pad(one_hot(y[rows], n), (0, 1), value=1)
 
-        labels = space.by_rows("labels", (len(y), 2 * n + 1), torch.half, given)
+        labels = space.by_rows("labels", (len(y), n + 1), torch.half, given)
         cached = {}
         for name, (restart, steps) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True):
             cached[name] = _moved(space, name, labels, partial(ppr_smooth, edges, steps=steps, restart=restart))
@@ -298,19 +292,16 @@ class OpenSetModel:
         hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
         return self.x, normalized_adjacency(seen), self.y, self.ranks, known, hops
 
-    def with_rows(self, x: Tensor, alone: Tensor, labels: Tensor, labelled: Tensor, mass: Tensor) -> "OpenSetModel":
+    def with_rows(self, x: Tensor, alone: Tensor, labels: Tensor, mass: Tensor) -> "OpenSetModel":
         """The model with other rows than those of the graph: of nodes with the coordinates ``x [B, d]``, the logits
-        ``alone [B, C]`` of the regressions, and what reaches them of ``labels [4, B, C]`` (of labels, then of
-        predictions, each far and near), of ``labelled [B]`` nodes and of the ``mass [B]`` of all."""
+        ``alone [B, C]`` of the regressions, and what reaches them of the ``labels [2, B, C]``, far and near, and of the
+        ``mass [B]`` of all nodes, near."""
         assert self.pipeline is not None
-        shares = log_shares(labels, labels.sum(2, keepdim=True), class_prior(self.y, alone.shape[1]))
-        logits = torch.einsum("t,tbc->bc", self.pipeline.known.mix, torch.cat([alone[None], shares]))
-        features = novelty.node_features(x, self.moments, logits, alone, labelled, mass)
+        labelled = labels.sum(2, keepdim=True)
+        shares = log_shares(labels.clone(), labelled, class_prior(self.y, alone.shape[1]))
+        logits = alone + torch.einsum("t,tbc->bc", self.pipeline.known.mix[2:], shares)
+        features = novelty.node_features(x, self.moments, logits, alone, labelled[1, :, 0], mass)
         return replace(self, x=x, log_known=logits.log_softmax(1), features=features)
-
-    def propagated_predictions(self, walks: Tensor) -> Tensor:
-        """``walks^T @ predictions`` ``[B, C]`` for ``walks [N, B]`` over all nodes."""
-        return times_rows(walks.T.contiguous(), self.predictions)
 
 
 @dataclass(frozen=True)
@@ -554,7 +545,7 @@ def views_of(model: Method, graph: Graph) -> Views:
 
 def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...]) -> Space:
     """Where the open-set model of these views and labels is kept: in the store of the graph, if it is on disk."""
-    settings = f"{graph.fingerprint} {views.rank} {classes}"
+    settings = f"2 {graph.fingerprint} {views.rank} {classes}"  # first the version of the model's files
     return graph.space.within("open-set", settings, views.features.basis, views.features.idf, y)
 
 
@@ -598,18 +589,17 @@ def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
     assert model.pipeline is not None
     pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
     parts = {"y": model.y, "ranks": model.ranks, "pca.mean": pca.mean, "pca.components": pca.components}
-    parts |= {"known.weights": known.weights, "known.mix": known.mix, "known.penalty": torch.tensor(known.penalty)}
-    parts |= {"known.hops": known.hops, "known.scales": known.scales}
+    parts |= {"known.on_coordinates": known.on_coordinates, "known.on_features": known.on_features}
+    parts |= {"known.mix": known.mix, "known.penalty": torch.tensor(known.penalty)}
     if (reference := model.reference) is not None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
         parts |= {"reference.nodes": reference.nodes, "reference.held": reference.held}
         if reference.fold is not None:
-            parts |= {"fold.weights": reference.fold.weights, "fold.hops": reference.fold.hops}
+            parts |= {f"fold.{name}": getattr(reference.fold, name) for name in ("on_coordinates", "on_features")}
         parts |= {f"reference.{part.name}": getattr(reference.moments, part.name) for part in fields(Moments)}
     parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
     if not space.on_disk:
-        parts |= {"x": model.x.half(), "log_known": model.log_known, "predictions": model.predictions}
-        parts |= {"features": model.features}
+        parts |= {"x": model.x.half(), "log_known": model.log_known, "features": model.features}
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
         parts |= {"links": sources.links.half(), "columns": sources.columns()}
         parts |= {f"mean_{i}": mean for i, mean in enumerate(sources.means)}
@@ -642,7 +632,7 @@ def load(
             return None
         check_finite(parts)
         if space.on_disk:
-            parts |= {name: space.open(name) for name in ("x", "log_known", "predictions", "features")}
+            parts |= {name: space.open(name) for name in ("x", "log_known", "features")}
         if sources is None:
             means = tuple(parts[f"mean_{i}"] for i in range(sum(name.startswith("mean_") for name in parts)))
             columns, links = parts["columns"], parts["links"].float()
@@ -656,12 +646,13 @@ def load(
         if "reference.x" in parts:
             rows, known = (parts["reference.x"].float(), parts["reference.features"]), pipeline.known
             fold = None
-            if "fold.weights" in parts:  # whose penalty, scales and mix are those of the whole model
-                fold = replace(known, weights=parts["fold.weights"], hops=parts["fold.hops"])
+            if "fold.on_coordinates" in parts:  # whose penalty and mix are those of the whole model
+                weights, hops = parts["fold.on_coordinates"], parts["fold.on_features"]
+                fold = replace(known, on_coordinates=weights, on_features=hops)
             moments_then = _moments(parts, "reference")
             reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
         x = parts["x"] if space.on_disk else parts["x"].float()
-        made = x, y, parts["ranks"], parts["log_known"], parts["predictions"], parts["features"]
+        made = x, y, parts["ranks"], parts["log_known"], parts["features"]
         learned_of = moments, document.simulated, reference, pipeline
         return OpenSetModel(classes, *made, *learned_of, use=document.edges, chosen=document.chosen)
 
