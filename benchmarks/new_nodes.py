@@ -29,7 +29,7 @@ from torch import Tensor
 
 import fewnode
 from fewnode.classifier.known_classes import HopFeatures
-from fewnode.classifier.novelty import node_features, propagated_mass
+from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth, rows_of
 from fewnode.nn.features import tfidf
@@ -107,8 +107,7 @@ def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
     x = pipeline.pca.transform([centred(h, m) for h, m in zip(raw, sources.means, strict=False)]).half().float()
     hops = HopFeatures.of(graph, sources) if len(pipeline.known.hops) else None
     logits, alone = pipeline.known.logits(x, normal, y, features=hops)
-    masses = [propagated_mass(normal, given) for given in ((y >= 0).float(), torch.ones(len(y)))]
-    features = node_features(x, world.moments, logits, alone, *masses)
+    features = node_features(x, world.moments, logits, alone, propagated_masses(normal, y))
     return replace(world, x=x, y=y, log_known=logits.log_softmax(1), features=features)
 
 

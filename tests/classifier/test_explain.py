@@ -12,7 +12,7 @@ import own_graph
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.explain import CutWalks, OpenSetExplainer, embeddings_of, given_labels, without_edges
 from fewnode.classifier.known_classes import PROPAGATION, SMOOTHING, HopFeatures, linear, one_hot
-from fewnode.classifier.novelty import node_features, propagated_mass
+from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
 from fewnode.graph import Graph
@@ -172,8 +172,7 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
     reached = [ppr_smooth(normal, labels, steps, restart) for restart, steps in PROPAGATION]
     shares_of = [((part + SMOOTHING * shares) / (part.sum(1, keepdim=True) + SMOOTHING)).log() for part in reached]
     logits = alone + sum(w * part for w, part in zip(known.mix[2:], shares_of, strict=True))
-    masses = [propagated_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
-    features = node_features(x, model.moments, logits, alone, *masses)
+    features = node_features(x, model.moments, logits, alone, propagated_masses(normal, y))
     if cut is graph:
         usual = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre).to_dense()
         for operator, found in ((mean @ (mean @ usual), 1), (ppr_smooth(normal, usual, *FAR_STEPS), 3)):

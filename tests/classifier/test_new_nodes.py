@@ -11,7 +11,7 @@ from scipy import sparse as sp
 import fewnode
 from fewnode.classifier.known_classes import HopFeatures
 from fewnode.classifier.new_nodes import Neighbourhood, NewEdges, NewNodes, new_nodes_of
-from fewnode.classifier.novelty import node_features, propagated_mass
+from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
 from fewnode.graph import Graph
@@ -70,8 +70,7 @@ def in_full(graph: Graph, model: OpenSetModel) -> OpenSetModel:
     x = model.pipeline.pca.transform(sources.centred(h))
     hops = HopFeatures.of(graph, sources) if len(known.hops) else None
     logits, alone = known.logits(x, normal, y, features=hops)
-    masses = [propagated_mass(normal, part) for part in ((y >= 0).float(), torch.ones(N))]
-    features = node_features(x, model.moments, logits, alone, *masses)
+    features = node_features(x, model.moments, logits, alone, propagated_masses(normal, y))
     return replace(model, x=x, y=y, log_known=logits.log_softmax(1), features=features)
 
 

@@ -122,7 +122,7 @@ def test_with_two_classes_nothing_is_simulated_and_the_default_holds():
     graph = Graph.from_edges(rng.integers(0, 90, (2, 100)), x, y)
     left = torch.where(graph.y == 2, -1, graph.y)
     model = OpenSetModel.fit(graph, Views(6).fit(graph), left, ("a", "b"))
-    assert model.simulated == (Simulated(3, DEFAULT, {}, 0),)
+    assert model.simulated == (Simulated(3, DEFAULT, {}, {}, 0),)
     p = model.adapt({"c": torch.tensor([60, 61, 62])}).probabilities(torch.arange(90))
     assert float((p[63:, 0][:, None] > p[:60, 0]).float().mean()) > 0.9
 

@@ -182,7 +182,7 @@ class KnownClassModel:
     on_coordinates: Tensor
     on_features: Tensor
     mix: Tensor
-    penalty: float
+    penalty: Tensor
 
     @cached_property
     def weights(self) -> Tensor:
@@ -218,13 +218,11 @@ class KnownClassModel:
         def on_features(nodes: Tensor) -> Tensor:
             return start[:0] if features is None else features.fit(y, nodes, start.shape[1])
 
-        even = torch.ones(4, device=x.device)
-        held_out = [
-            (held, cls(w, on_features(train), even, penalty)) for (held, train), w in zip(folds, fitted, strict=True)
-        ]
+        rest = torch.ones(4, device=x.device), torch.tensor(penalty, device=x.device)
+        held_out = [(held, cls(w, on_features(train), *rest)) for (held, train), w in zip(folds, fitted, strict=True)]
         mix = _learned_mix(held_out, x, edges, y, features)
         whole = logistic_regression(x, y, labelled, start, penalty, edges.space)
-        return cls(whole, on_features(labelled), mix, penalty), [(held, replace(m, mix=mix)) for held, m in held_out]
+        return cls(whole, on_features(labelled), mix, rest[1]), [(held, replace(m, mix=mix)) for held, m in held_out]
 
     def grown(
         self,
@@ -246,7 +244,7 @@ class KnownClassModel:
 
         def continued(model: KnownClassModel, nodes: Tensor, steps: int) -> KnownClassModel:
             old, hop = (F.pad(part, (0, 1))[:, columns] for part in (model.on_coordinates, model.on_features))
-            weights = logistic_regression(x, y, nodes, old, model.penalty, edges.space, steps=6)
+            weights = logistic_regression(x, y, nodes, old, float(model.penalty), edges.space, steps=6)
             if features is not None:
                 hop[-1, columns < 0] = -3
                 hop = features.fit(y, nodes, len(columns), steps, hop) if steps else hop
@@ -264,7 +262,7 @@ class KnownClassModel:
         nodes = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))[:SELECTION]
         n_classes = int(y.max()) + 1
         start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
-        weights = logistic_regression(x, y, nodes, start, self.penalty, space)
+        weights = logistic_regression(x, y, nodes, start, float(self.penalty), space)
         hops = self.on_features[:, :n_classes] if features is None else features.fit(y, nodes, n_classes, steps=20)
         return replace(self, on_coordinates=weights, on_features=hops)
 

@@ -4,13 +4,12 @@ A multinomial logit over a few features, whose weights are learned on simulated 
 
     u_known = 0
     u_k     = w . (node features, class features of k, 1)      for each new class k
-    u_other = log(exp(w' . (node features, 1)) + exp(a u_c + b named_c + d))
+    u_other = log(exp(w' . (node features, 1)) + exp(u_c))
     p       = softmax(u + offsets)
 
 The features are such that weights learned on one class transfer to another. ``c`` is the cluster that the node is most
 like, of clusters that nobody has named: ``u_c`` is the utility that a new class would have whose examples are the core
-of the cluster, ``named_c`` says how much this core looks like a named class. ``offsets`` say how common the groups are,
-compared with the simulations.
+of the cluster. ``offsets`` say how common the groups are, compared with the simulations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,6 @@ import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
-from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph.operators import Operator, ppr_smooth
@@ -112,9 +110,7 @@ class Moments:
 
 
 @torch.no_grad()
-def node_features(
-    x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, labelled: Tensor, everyone: Tensor
-) -> Tensor:
+def node_features(x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, masses: Tensor) -> Tensor:
     """Features ``[n, 6]`` of nodes being of no known class, in the order of ``NODE_FEATURES``: log probability of the
     best known class, energy (log-sum-exp) of the regression, log share of labelled nodes around the node, distance to
     the nearest known class mean; then two parts of the class features: log-sum-exp of the known classes' discriminants,
@@ -123,21 +119,21 @@ def node_features(
     Args:
         x: coordinates ``[n, d]``.
         logits, alone: ``[n, C]`` of the known-class model, and of its regression alone.
-        labelled, everyone: ``[n]``, what ``propagated_mass`` gives for labelled nodes and for all nodes.
+        masses: ``[n, 2]``, see ``propagated_masses``.
     """
     z = x - moments.mean
     length = ((z @ moments.inverse_within) * z).sum(1).clamp(min=1e-9)
     discriminants = torch.addmm(moments.discriminants[-1], z, moments.discriminants[:-1])
     distance = (length - 2 * discriminants.max(1).values).clamp(min=0).sqrt()
     best, energy = logits.log_softmax(1).max(1).values, alone.logsumexp(1)
-    share = (labelled / everyone.clamp(min=1e-9)).clamp(1e-3, 1).log()
+    share = (masses[:, 0] / masses[:, 1].clamp(min=1e-9)).clamp(1e-3, 1).log()
     return torch.stack([best, energy, share, distance, discriminants.logsumexp(1), length.sqrt()], 1)
 
 
-def propagated_mass(edges: Operator, given: Tensor) -> Tensor:
-    """What reaches each node of the masses ``given [N]`` in near label propagation."""
-    restart, steps = PROPAGATION[1]
-    return ppr_smooth(edges, given[:, None], steps=steps, restart=restart)[:, 0]
+def propagated_masses(edges: Operator, y: Tensor) -> Tensor:
+    """What reaches each node of the labelled ones, and of all nodes, in near label propagation, ``[N, 2]``."""
+    (restart, steps), labelled = PROPAGATION[1], (y >= 0).float()
+    return ppr_smooth(edges, torch.stack([labelled, torch.ones_like(labelled)], 1), steps=steps, restart=restart)
 
 
 def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
@@ -178,12 +174,10 @@ def utilities(nodes: Tensor, classes: Tensor, new: Tensor, other: Tensor) -> Ten
 
 @dataclass(frozen=True)
 class NoveltyModel:
-    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias), and the weights
-    ``(a, b, d)`` of clusters that are ``unnamed``; empty where nothing was learned of these."""
+    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias)."""
 
     new: tuple[float, ...]
     other: tuple[float, ...]
-    unnamed: tuple[float, ...] = ()
 
     @property
     def width(self) -> int:
@@ -197,11 +191,9 @@ class NoveltyModel:
     def with_clusters(self, u: Tensor, clusters: "Clusters | None", x: Tensor, nodes: Tensor) -> Tensor:
         """The utilities ``u [n, G]`` of nodes with coordinates ``x [n, d]`` and features ``nodes [n, 6]``, in which
         clusters are part of other."""
-        if clusters is None or not self.unnamed:
+        if clusters is None:
             return u
-        a, b, bias = self.unnamed
-        best, named = clusters.scores(self, x, nodes)
-        return torch.cat([u[:, :-1], torch.logaddexp(u[:, -1], a * best + b * named + bias)[:, None]], 1)
+        return torch.cat([u[:, :-1], torch.logaddexp(u[:, -1:], clusters.utilities(self, x, nodes))], 1)
 
     def margins(self, x: Tensor, nodes: Tensor, classes: Tensor, clusters: "Clusters | None") -> Tensor:
         """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other; of no node where there
@@ -222,21 +214,17 @@ DEFAULT = NoveltyModel(
 class Clusters:
     """Clusters of nodes that are probably of no class with labels or examples: each may be a class that nobody named.
 
-    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes; ``named [K]`` says how much a core
-    looks like the likest named class: its mean log odds against other.
+    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes.
     """
 
     directions: tuple[Direction, ...]
-    named: Tensor
     mean: Tensor
 
     @classmethod
     @torch.no_grad()
-    def find(
-        cls, x: Tensor, utilities: Tensor, groups: Tensor, moments: Moments, most: int = 8, core: int = 10
-    ) -> "Clusters | None":
-        """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]``,
-        ``utilities`` and probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
+    def find(cls, x: Tensor, groups: Tensor, moments: Moments, most: int = 8, core: int = 10) -> "Clusters | None":
+        """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]`` and
+        probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
         from sklearn.cluster import KMeans  # takes a second to import
 
         weight = (1 - groups[:, 0]) * (1 - groups[:, 1:-1].sum(1))
@@ -250,18 +238,13 @@ class Clusters:
         inside = [np.flatnonzero(found.labels_ == c) for c in range(found.n_clusters)]
         cores = [part[distance[part, c].argsort()[:core]] for c, part in enumerate(inside) if len(part) >= core]
         nodes = [at[torch.as_tensor(part, device=at.device)] for part in cores]
-        if not nodes:
-            return None
-        odds = F.pad(utilities[:, 1:-1] - utilities[:, -1:], (0, int(utilities.shape[1] == 2)))
-        named = torch.stack([odds[part].mean(0).max() for part in nodes])
-        return cls(tuple(moments.direction(x[part]) for part in nodes), named, moments.mean)
+        return cls(tuple(moments.direction(x[part]) for part in nodes), moments.mean) if nodes else None
 
-    def scores(self, model: NoveltyModel, x: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """``[n]``: utility of the cluster that a node is most like, and how much this one looks like a named class."""
+    def utilities(self, model: NoveltyModel, x: Tensor, nodes: Tensor) -> Tensor:
+        """``[n, 1]``, of the cluster that a node is most like."""
         weights = torch.cat([one.weights for one in self.directions], 1)
         features = class_features(x @ weights - self.mean @ weights, nodes, self.directions)
-        best, at = model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1)
-        return best, self.named[at]
+        return model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1, keepdim=True).values
 
 
 @cache

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import torch
@@ -40,6 +41,7 @@ from .predictions import NONE_OF_THESE, OTHER
 from .simulation import Counts, Estimate, Expectation, Simulated, collapsed, estimate, expectation, simulate
 
 MEANING = "meaning"  # the block of feature columns that a text encoder made
+Learned = TypeVar("Learned", KnownClassModel, Moments, ViewPCA)
 MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.safetensors"
 
 
@@ -80,23 +82,16 @@ class Reference:
         sample: int = 8_192,
     ) -> "Reference":
         pool = shuffled(pool, ranks, torch.Generator().manual_seed(0))[:sample]
-        rows, features, first = list[Tensor](), list[Tensor](), None
+        rows, features = list[Tensor](), list[Tensor]()
         for held, model in folds:
             left = y.index_fill(0, held, -1)
-            moments = Moments.of(x, left, ranks)
-            nodes = torch.cat([held, pool]) if first is None else held
-            part = rows_at(x, nodes, edges.space).float()
-            logits, alone = model.logits(x, edges, left, nodes, hops)
-            masses = (novelty.propagated_mass(edges, given.float())[nodes] for given in (left >= 0, torch.ones_like(y)))
-            made = novelty.node_features(part, moments, logits, alone, *masses)
-            first = first or moments
-            rows, features = (
-                [part[: len(held)], *rows, part[len(held) :]],
-                [made[: len(held)], *features, made[len(held) :]],
-            )
-        assert first is not None
+            moments, masses = Moments.of(x, left, ranks), novelty.propagated_masses(edges, left)
+            nodes = torch.cat([held, pool]) if model is folds[-1][1] else held  # the last one also sees the others
+            rows.append(rows_at(x, nodes, edges.space).float())
+            logits = model.logits(x, edges, left, nodes, hops)
+            features.append(novelty.node_features(rows[-1], moments, *logits, masses[nodes]))
         held, fold = folds[0] if len(folds) == 1 else (pool[:0], None)
-        return cls(torch.cat(rows).half().float(), torch.cat(features), pool, first, held, fold)
+        return cls(torch.cat(rows).half().float(), torch.cat(features), pool, moments, held, fold)
 
 
 @dataclass(frozen=True)
@@ -203,11 +198,10 @@ class OpenSetModel:
         pool = ((y < 0) & graph.listed).nonzero().flatten()
         enough = len(pool) >= 20 and sum(len(held) for held, _ in folds) >= 20
         reference = Reference.of(x, edges, y, pool, ranks, folds, hops) if enough else None
-        masses = [novelty.propagated_mass(edges, part.float()) for part in (y >= 0, torch.ones_like(y))]
+        masses = novelty.propagated_masses(edges, y)
 
         def features_of(rows: slice) -> Tensor:
-            parts = logits[rows], alone[rows], *(m[rows] for m in masses)
-            return novelty.node_features(x[rows].float(), moments, *parts)
+            return novelty.node_features(x[rows].float(), moments, logits[rows], alone[rows], masses[rows])
 
         shape, by_rows = (len(y), len(NODE_FEATURES)), space.by_rows
         features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
@@ -298,9 +292,10 @@ class OpenSetModel:
         ``mass [B]`` of all nodes, near."""
         assert self.pipeline is not None
         labelled = labels.sum(2, keepdim=True)
+        masses = torch.stack([labelled[1, :, 0], mass], 1)
         shares = log_shares(labels.clone(), labelled, class_prior(self.y, alone.shape[1]))
         logits = alone + torch.einsum("t,tbc->bc", self.pipeline.known.mix[2:], shares)
-        features = novelty.node_features(x, self.moments, logits, alone, labelled[1, :, 0], mass)
+        features = novelty.node_features(x, self.moments, logits, alone, masses)
         return replace(self, x=x, log_known=logits.log_softmax(1), features=features)
 
 
@@ -355,7 +350,7 @@ class OpenSetTask:
         # Clusters have no description, and their weights were learned beside classes with examples.
         if examples and not self.descriptions:
             groups = (utilities + priors.offsets).softmax(1).float()
-            clusters = Clusters.find(self.model.x[free].float(), utilities, groups, self.model.moments)
+            clusters = Clusters.find(self.model.x[free].float(), groups, self.model.moments)
             task = replace(task, clusters=clusters)
             priors = priors if clusters is None else task._decided(free, share)[1]
         return replace(task, priors=priors)
@@ -588,16 +583,14 @@ def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
     file that is read only when it is needed."""
     assert model.pipeline is not None
     pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
-    parts = {"y": model.y, "ranks": model.ranks, "pca.mean": pca.mean, "pca.components": pca.components}
-    parts |= {"known.on_coordinates": known.on_coordinates, "known.on_features": known.on_features}
-    parts |= {"known.mix": known.mix, "known.penalty": torch.tensor(known.penalty)}
+    parts = {"y": model.y, "ranks": model.ranks} | _parts(pca, "pca") | _parts(known, "known")
+    parts |= _parts(model.moments, "moments")
     if (reference := model.reference) is not None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
         parts |= {"reference.nodes": reference.nodes, "reference.held": reference.held}
-        if reference.fold is not None:
-            parts |= {f"fold.{name}": getattr(reference.fold, name) for name in ("on_coordinates", "on_features")}
-        parts |= {f"reference.{part.name}": getattr(reference.moments, part.name) for part in fields(Moments)}
-    parts |= {f"moments.{part.name}": getattr(model.moments, part.name) for part in fields(Moments)}
+        parts |= _parts(reference.moments, "reference") | (
+            {} if reference.fold is None else _parts(reference.fold, "fold")
+        )
     if not space.on_disk:
         parts |= {"x": model.x.half(), "log_known": model.log_known, "features": model.features}
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
@@ -638,27 +631,27 @@ def load(
             columns, links = parts["columns"], parts["links"].float()
             given = parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns
             sources = ViewSources(*given, parts.get("blocks"))
-        pca = ViewPCA(parts["pca.mean"], parts["pca.components"])
-        names = [part.name for part in fields(KnownClassModel) if part.name != "penalty"]
-        learned = {name: parts[f"known.{name}"] for name in names}
-        pipeline = Pipeline(sources, pca, KnownClassModel(**learned, penalty=float(parts["known.penalty"])))
-        moments, reference = _moments(parts, "moments"), None
+        pipeline = Pipeline(sources, _of(ViewPCA, parts, "pca"), _of(KnownClassModel, parts, "known"))
+        moments, reference = _of(Moments, parts, "moments"), None
         if "reference.x" in parts:
-            rows, known = (parts["reference.x"].float(), parts["reference.features"]), pipeline.known
-            fold = None
-            if "fold.on_coordinates" in parts:  # whose penalty and mix are those of the whole model
-                weights, hops = parts["fold.on_coordinates"], parts["fold.on_features"]
-                fold = replace(known, on_coordinates=weights, on_features=hops)
-            moments_then = _moments(parts, "reference")
-            reference = Reference(*rows, parts["reference.nodes"], moments_then, parts["reference.held"], fold)
+            kept, fold = {name: parts[f"reference.{name}"] for name in ("features", "nodes", "held")}, None
+            if "fold.mix" in parts:
+                fold = _of(KnownClassModel, parts, "fold")
+            reference = Reference(
+                parts["reference.x"].float(), moments=_of(Moments, parts, "reference"), fold=fold, **kept
+            )
         x = parts["x"] if space.on_disk else parts["x"].float()
         made = x, y, parts["ranks"], parts["log_known"], parts["features"]
         learned_of = moments, document.simulated, reference, pipeline
         return OpenSetModel(classes, *made, *learned_of, use=document.edges, chosen=document.chosen)
 
 
-def _moments(parts: Mapping[str, Tensor], prefix: str) -> Moments:
-    return Moments(**{part.name: parts[f"{prefix}.{part.name}"] for part in fields(Moments)})
+def _parts(of: KnownClassModel | Moments | ViewPCA, prefix: str) -> dict[str, Tensor]:
+    return {f"{prefix}.{part.name}": getattr(of, part.name) for part in fields(of)}
+
+
+def _of(kind: type[Learned], parts: Mapping[str, Tensor], prefix: str) -> Learned:
+    return kind(**{part.name: parts[f"{prefix}.{part.name}"] for part in fields(kind)})
 
 
 def load_cached(folder: Path, manifest: Manifest, device: torch.device) -> dict[str, Tensor] | None:
