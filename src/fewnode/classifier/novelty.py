@@ -386,13 +386,19 @@ class Priors:
 def _matched(
     utilities: Tensor, offsets: Tensor, shares: Mapping[int, float], each: Tensor, tolerance: float = 1e-6
 ) -> Tensor:
-    """The offsets, changed until the mean probabilities of some groups are their ``shares``."""
+    """The offsets, changed until the mean probabilities of some groups are their ``shares``.
+
+    The log odds of a mean probability rise by less than its offset does; how much less, the last step tells.
+    """
     offsets, groups = offsets.clone(), [group for group, share in shares.items() if share > 0]
     offsets[[group for group in shares if group not in groups]] = -100
     wanted = offsets.new_tensor([shares[group] for group in groups]).clamp(max=1 - 1e-9)
+    step, before = torch.zeros_like(wanted), torch.zeros_like(wanted)
     for _ in range(100 if groups else 0):
         got = (each.double() @ (utilities + offsets).softmax(1))[groups].clamp(1e-9, 1 - 1e-9)
         if float((wanted - got).abs().max()) < tolerance:
             break
-        offsets[groups] += wanted.logit() - got.logit()
+        rate = (step / (got.logit() - before)).nan_to_num(1.0).clamp(1, 4)
+        step, before = rate * (wanted.logit() - got.logit()), got.logit()
+        offsets[groups] += step
     return offsets
