@@ -100,7 +100,9 @@ def test_a_small_known_class_that_is_shown_now_is_offered_once(planted):
 
 
 def test_a_saved_model_predicts_the_same(planted, tmp_path):
-    open_set.save(planted.model, tmp_path)
+    known = planted.model.pipeline.known
+    fold = replace(known, on_coordinates=known.on_coordinates + 1)  # of a single one, as where labels are many
+    open_set.save(replace(planted.model, reference=replace(planted.model.reference, fold=fold)), tmp_path)
     Manifest.write(tmp_path)
     manifest = Manifest.read(tmp_path)
     loaded = open_set.load(tmp_path, manifest, planted.y, planted.model.classes)
@@ -108,6 +110,7 @@ def test_a_saved_model_predicts_the_same(planted, tmp_path):
     models = planted.model, loaded
     before, after = (model.adapt({"new": planted.examples(0)}).probabilities(nodes) for model in models)
     assert torch.allclose(before, after, atol=1e-6) and loaded.simulated == planted.model.simulated
+    assert torch.equal(loaded.reference.fold.weights, fold.weights)
     other = planted.y.clone()
     other[planted.unlabelled()[0]] = 0
     assert open_set.load(tmp_path, manifest, other, planted.model.classes) is None  # another label: it is learned again

@@ -588,9 +588,9 @@ def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
     if (reference := model.reference) is not None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
         parts |= {"reference.nodes": reference.nodes, "reference.held": reference.held}
-        parts |= _parts(reference.moments, "reference") | (
-            {} if reference.fold is None else _parts(reference.fold, "fold")
-        )
+        parts |= _parts(reference.moments, "reference")
+        if reference.fold is not None:
+            parts |= {f"fold.{name}": getattr(reference.fold, name) for name in ("on_coordinates", "on_features")}
     if not space.on_disk:
         parts |= {"x": model.x.half(), "log_known": model.log_known, "features": model.features}
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
@@ -635,8 +635,9 @@ def load(
         moments, reference = _of(Moments, parts, "moments"), None
         if "reference.x" in parts:
             kept, fold = {name: parts[f"reference.{name}"] for name in ("features", "nodes", "held")}, None
-            if "fold.mix" in parts:
-                fold = _of(KnownClassModel, parts, "fold")
+            if "fold.on_features" in parts:  # penalty and mix are those of the whole model
+                weights, hops = parts["fold.on_coordinates"], parts["fold.on_features"]
+                fold = replace(pipeline.known, on_coordinates=weights, on_features=hops)
             reference = Reference(
                 parts["reference.x"].float(), moments=_of(Moments, parts, "reference"), fold=fold, **kept
             )
