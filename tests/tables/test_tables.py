@@ -169,7 +169,7 @@ def test_bad_tables_are_named(write, edges, nodes, words):
     [
         ("id,p\na,1\nx,1\n", ["features.csv", "row 2", "'x'"]),
         ("id,p\na,1\nb,2\nc,much\nd,4\n", ["row 3 (line 4)", "'p'", "'much'"]),
-        ("id,p\na,1\nb,\nc,1\nd,1\n", ["features.csv, row 2", "missing"]),
+        ("id,p\na,1\nb,\nc,1\nd,1\n", ["features.csv, row 2 (line 3), column 'p'", "missing"]),
         ("id\na\nb\nc\nd\n", ["features.csv has no column beside 'id'"]),
         ("id,p\na,1\nb,1\nc,1\n", ["features.csv", "'d' has no row"]),
         ("id,p\na,1\nb,1\nc,1\nd,1\na,2\n", ["row 5 (line 6)", "'a' is already used in row 1"]),
@@ -447,5 +447,5 @@ def test_weights_that_single_precision_cannot_add_are_refused(write, weight):
 
 
 def test_both_ends_in_one_column_are_refused(write):
-    with pytest.raises(InputError, match=r"column 'source' cannot be source and target; name it once"):
+    with pytest.raises(InputError, match=r"two ends of an edge, .* not only 'source'"):
         tables.graph_tables(write("e.csv", EDGES), source_column="source", target_column="source")

@@ -523,7 +523,7 @@ def test_a_node_called_like_the_column_of_ids_does_not_hide_the_column_names(tmp
 def test_more_labels_than_classes_can_be_are_refused_unless_it_is_said(tmp_path):
     rows = "".join(f"n{i},c{i % 30}\n" for i in range(60))
     files = {"e.csv": "source,target\nn0,n1\n", "n.csv": "id,label\n" + rows}
-    with pytest.raises(InputError, match=r"column 'label': 30 different labels in 60 rows.*max_classes=30"):
+    with pytest.raises(InputError, match=r"column 'label': 30 different labels of 60 nodes.*max_classes=30"):
         io.read_graph(**prepared(tmp_path, files, {}), max_classes=29)
     assert len(io.read_graph(**prepared(tmp_path, files, {}), max_classes=30).arguments["class_names"]) == 30
     rows = "".join(f"n{i},c{i}\n" for i in range(1001))

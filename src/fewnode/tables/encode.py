@@ -27,14 +27,8 @@ HINT = (
     "texts are read as words only; a pretrained text encoder is worth 2 points of accuracy or more: pip install "
     "'fewnode[text]', then fewnode encoder get"
 )
-SHARE = {
-    "text": 1.0,
-    "counts": 1.0,
-    "category": 0.25,
-    "number": 0.25,
-    "vectors": 0.25,
-    "meaning": 0.25,
-}  # by benchmarks/blocks.py
+# By benchmarks/blocks.py
+SHARE = {"text": 1.0, "counts": 1.0} | dict.fromkeys(("category", "number", "vectors", "meaning"), 0.25)
 
 
 @dataclass(frozen=True)
@@ -69,15 +63,11 @@ class TableEncoder:
         try:  # on another machine it may be in the cache
             found = find_encoder(name if Path(name).exists() else Path(name).name)
         except InputError as error:
-            raise InputError(
-                f"the texts of the model were read by the encoder {name}, which is not here ({error}). Put its folder "
-                f"into {cache_dir() / 'encoders'}"
-            ) from error
+            told = f"which is not here ({error}). Put its folder into {cache_dir() / 'encoders'}"
+            raise InputError(f"the model was fitted with the text encoder {name}, {told}") from error
         if found is not None and found.sha256 != digest:
-            raise InputError(
-                f"the text encoder {name} is not the one the model was fitted with (SHA-256 {found.sha256[:12]}..., "
-                f"then {digest[:12]}...): put that one back, or fit again"
-            )
+            told = f"(SHA-256 {found.sha256[:12]}..., then {digest[:12]}...): put that one back, or fit again"
+            raise InputError(f"the text encoder {name} is not the one the model was fitted with {told}")
         return found
 
 
@@ -112,10 +102,8 @@ def _choose_text_encoder(table: Table, columns: list[str], wanted: str) -> tuple
         return encoder, [f"{warning}. Words alone are used"]
     filled = [text for text in sample if text.strip()]
     if filled and not encode_cached(found, filled).any():
-        raise InputError(
-            f"the encoder {found.name} knows no word of the first {len(filled):,} texts, so that all vectors are zero; "
-            "give text_encoder= another one, or 'words'"
-        )
+        told = f"knows no word of the first {len(filled):,} texts; give text_encoder= another one, or 'words'"
+        raise InputError(f"the encoder {found.name} {told}")
     place = found.name if found.folder is None else str(found.folder)
     told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
     made = replace(encoder, text_encoder=(place, found.sha256))
@@ -150,10 +138,8 @@ def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, sample: 
     try:
         counts = vectorizer.fit_transform(texts)
     except ValueError as error:  # no word is left
-        raise InputError(
-            f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {len(texts):,} texts; leave it "
-            f"out with {option('ignore')}"
-        ) from error
+        told = f"no usable words in {len(texts):,} texts; leave it out with {option('ignore')}"
+        raise InputError(f"{table.path}, column {', '.join(map(repr, columns))}: {told}") from error
     words = tuple(vectorizer.get_feature_names_out().tolist())
     if rows is None:  # encoded already
         table.cache["words", words] = counts

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -63,6 +62,9 @@ class GraphTables:
         folder: Path | None = None,
         **columns: Any,
     ) -> None:
+        names = set(map(option_name, USES))
+        if wrong := sorted(columns.keys() - names):
+            raise TypeError(f"unknown option {wrong[0]!r}; there are {', '.join(sorted(names))}")
         given = [] if edges is None else several(edges, "edges")
         tables = [read_columns(one, database, folder, name="edges") for one in given]
         node_table = None if nodes is None else read_columns(nodes, database, folder, name="nodes")
@@ -166,14 +168,9 @@ def read_graph(
 
 
 def _check_options(options: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
-    known = {*map(option_name, USES), *signature(GraphTables).parameters} - {"columns"}
-    if wrong := [name for name in options if name not in known]:
-        raise TypeError(f"unknown option {wrong[0]!r}; there are {', '.join(sorted(known))}")
     if edges is None and (nodes is None or knn is None):
-        raise InputError(
-            "there are no edges: name their table with edges=, or, with a table of nodes alone, say knn=10 to link "
-            "each node to the 10 that are most like it"
-        )
+        remedy = "give their table as edges=, or only nodes= and knn=10 to link each node to the 10 most like it"
+        raise InputError(f"there are no edges: {remedy}")
     if edges is not None and knn is not None:
         raise InputError("knn= makes edges from the columns, but edges= are given; say one of them")
     for name in ("text_column", "category_column", "number_column"):
@@ -284,17 +281,13 @@ class Schema:
         rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
         better = [name for name in rest if table.share(name, values) > max(share, 0.1)] if share < 0.5 else []
         if better:
-            raise InputError(
-                f"{table.path}: the ids of the edges are in column {better[0]!r} rather than in {used!r} (where "
-                f"{100 * share:.0f} % of them are); say which holds the node ids: {option('id', better[0])} or "
-                f"{option('id', used)}"
-            )
+            remedy = f"say which holds the node ids: {option('id', better[0])} or {option('id', used)}"
+            told = f"column {better[0]!r} rather than in {used!r} (where {100 * share:.0f} % of them are)"
+            raise InputError(f"{table.path}: the ids of the edges are in {told}; {remedy}")
         if share == 0:
-            raise InputError(
-                f"{edges.place(0, source)}: {edges.text(source, rows=slice(0, 1))[0]!r} is not in column {used!r} of "
-                f"{table.path}, nor is any other id of the edges. Name the right columns with {option('id')}, "
-                f"{option('source')} and {option('target')}"
-            )
+            (first,), remedy = edges.text(source, rows=slice(0, 1)), ", ".join(map(option, ("id", "source", "target")))
+            told = f"{first!r} is not in column {used!r} of {table.path}, nor is any other id of the edges"
+            raise InputError(f"{edges.place(0, source)}: {told}. Name the right columns with {remedy}")
 
     def notes(self, known: Nodes, nodes: Nodes) -> list[str]:
         """What was unusual about the tables; ``known`` are the nodes of the node table, ``nodes`` all of them."""
@@ -306,10 +299,9 @@ class Schema:
             notes.append(f"{name}: {repeated:,} repeated rows were left out")
         if added := len(nodes.table) - listed:
             (first,) = nodes.names(slice(listed, listed + 1))
-            notes.append(
-                f"{added:,} nodes that only the edges name, not {name}, were added, the first: "
-                f"{first!r}{known.nearest(first)}; include_unlisted=True predicts them too, strict=True refuses them"
-            )
+            told = f"{added:,} nodes that only the edges name, not {name}, were added, the first: {first!r}"
+            how = "include_unlisted=True predicts them too, strict=True refuses them"
+            notes.append(f"{told}{known.nearest(first)}; {how}")
         return notes
 
     def columns(self) -> dict[str, Any]:
@@ -445,17 +437,13 @@ def class_numbers(
     whole = all(value.removeprefix("-").isdecimal() for value in found)
     if whole:
         found -= {"-1"}
-    if len(found) > max_classes:
-        raise InputError(
-            f"{table.path}, column {name!r}: {len(found):,} different labels in {len(table):,} rows, too many to be "
-            f"classes; name another column with {option('label')}, or raise the limit with max_classes={len(found)}"
-        )
     labelled = sum(count for cell, count in cells.items() if label[cell] in found)
+    told = f"{table.path}, column {name!r}: {len(found):,} different labels of {labelled:,} nodes"
+    other = f"if another column holds the classes, name it with {option('label')}"
+    if len(found) > max_classes:
+        raise InputError(f"{told} are too many to be classes; {other}, else say max_classes={len(found)}")
     if labelled >= 20 and len(found) > labelled / 2:
-        notes.append(
-            f"{table.path.name}, column {name!r}: {len(found):,} different labels of {labelled:,} nodes, though "
-            f"a class has several; if another column holds the classes, name it with {option('label')}"
-        )
+        notes.append(f"{told}, but a class has several nodes; {other}")
     classes = sorted(found, key=(lambda value: (int(value), value)) if whole else None)
     notes += [
         f"label {odd!r} is taken for a class; leave the cells empty if it means unknown"
@@ -503,9 +491,7 @@ class FeatureFile(NamedTuple):
         if file.suffix.lower() in (".npy", ".npz"):
             x, ids = (load_array(file), None) if file.suffix.lower() == ".npy" else _read_npz(file)
             if ids is None and schema.node_table is None:
-                raise InputError(
-                    f"{file} gives features by row number, so a node table is needed to say which node is which row"
-                )
+                raise InputError(f"{file} has no ids; give it with a node table, in whose order its rows are")
             return cls(file, x, table=None if ids is None else Table.of(file, {"ids": ids}))
         table = read_columns(path)
         given = [name for name in id_column if name in table.columns]
@@ -527,9 +513,8 @@ class FeatureFile(NamedTuple):
         """The features of all nodes, of which the first ``listed`` must have some: other nodes have the mean of dense
         features and none of sparse ones. Of some ``rows``, where the file has a row for each node, in order."""
         if self.table is None and self.x.shape[0] != listed:
-            raise InputError(
-                f"{self.path} has {self.x.shape[0]:,} feature rows, but {nodes.table.path} has {listed:,} nodes"
-            )
+            told = f"{self.x.shape[0]:,} feature rows, but {nodes.table.path} has {listed:,} nodes"
+            raise InputError(f"{self.path} has {told}; give one row for each node, in the same order")
         if rows is not None:
             return Block("vectors", finite_rows(self.path, self.x[rows], rows.start), self.names)
         n, x, place = len(nodes.table), finite_rows(self.path, self.x), np.arange(listed)
@@ -552,8 +537,12 @@ class FeatureFile(NamedTuple):
 
 
 def _matrix(table: Table, name: str) -> np.ndarray:
-    """A column of numbers or vectors ``[rows, columns]``, NaN where it is missing."""
-    return table.vectors(name) if table.columns[name] == "vectors" else numbers(table, name)[:, None]
+    """A column of numbers or vectors ``[rows, columns]``. A number that is missing is refused."""
+    if table.columns[name] == "vectors":
+        return table.vectors(name)
+    remedy = "; fill it in, or put the column into the node table, where gaps are filled"
+    table.refuse(name, f"({number_sql(table, name)}) is null", "the value is missing", remedy)
+    return numbers(table, name)[:, None]
 
 
 def load_array(path: Path) -> np.ndarray:
@@ -590,8 +579,6 @@ def _read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
             return checked_csr(parts, "x"), named
     matrices = [part for part in parts.values() if part.ndim == 2 and part.dtype.kind in "iufb" and part.shape[1]]
     if len(matrices) != 1:
-        raise InputError(
-            f"{path} holds {', '.join(parts) or 'nothing'}; features are one array of shape [nodes, columns], or CSR "
-            "parts x_data, x_indices, x_indptr, x_shape (or as scipy.sparse.save_npz writes them)"
-        )
+        wanted = "one array [nodes, columns], or a sparse matrix as scipy.sparse.save_npz writes it"
+        raise InputError(f"{path} holds {', '.join(parts) or 'nothing'}; features are {wanted}")
     return matrices[0], named

@@ -16,17 +16,14 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import PathLike, whole_folder
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
-from .graph_tables import GraphTables, load_array
+from .graph_tables import GraphTables
 from .names import option
 from .read import TEXT, connect, is_query, read_columns
 from .schema import GIVEN, Role
 
 SAMPLE = 1 << 17  # rows from which the vocabulary of texts is learned
 
-UNTYPED = (
-    "directions and edge types are not kept, all edges count alike; if the graph fits into memory, give the tables "
-    "to fit, which uses those that help"
-)
+UNTYPED = "directions and edge types are not kept; if the graph fits into memory, give the tables to fit instead"
 
 
 def import_tables(
@@ -59,19 +56,15 @@ def import_tables(
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
     if features is not None and Path(features).suffix.lower() != ".npy":
-        raise InputError(
-            f"{features}: the features of a store are read from an array [nodes, columns]; save it as .npy"
-        )
+        raise InputError(f"{features}: a store takes features from an array [nodes, columns]; save it as .npy")
     with whole_folder(target) as work:
         check_disk(work, sum(_disk(path) for path in (edges, nodes, features) if path is not None))
         with TemporaryDirectory(dir=work) as scratch, _database(Path(scratch), memory) as database:
             progress("reading nodes", 0.0)
             node_table = read_columns(nodes, database, Path(scratch))
             if memory < (least := (600 << 20) + 56 * len(node_table)):
-                raise InputError(
-                    f"memory= {format_bytes(memory)} is too little for {len(node_table):,} nodes: give "
-                    f"{format_bytes(least)} or more"
-                )
+                told = f"too little for {len(node_table):,} nodes: give {format_bytes(least)} or more"
+                raise InputError(f"memory= {format_bytes(memory)} is {told}")
             progress("reading edges", 0.0)
             keep = {"strict": True, "sample": SAMPLE, "database": database, "folder": Path(scratch)}
             graph = GraphTables(edges, node_table, features, **keep, **options)
@@ -102,13 +95,10 @@ def _database(scratch: Path, memory: int) -> Iterator[Any]:
 
 def _disk(path: PathLike) -> int:
     """Bytes that an import takes on disk for a file, while it is made: about six times that of a text."""
-    if is_query(path):
-        return 0
     file = Path(path)
-    if file.suffix.lower() == ".npy":
-        return 4 * load_array(file).size
-    size = file.stat().st_size if file.exists() else 0
-    return size * (6 if file.suffix.lower() in TEXT else 24)
+    if is_query(path) or not file.exists():
+        return 0
+    return file.stat().st_size * {".npy": 1, **dict.fromkeys(TEXT, 6)}.get(file.suffix.lower(), 24)
 
 
 def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress) -> dict[str, Any]:
@@ -174,10 +164,9 @@ def _check_features(graph: GraphTables) -> None:
     """Refuse columns of vectors, and columns that are used beside an array of features."""
     for role in graph.schema.nodes:
         if role.use == "vectors" or (graph.features is not None and role.use not in ("", "id", "label", "title")):
+            told = "a store has either an array of vectors (features=) or columns of other kinds"
             raise InputError(
-                f"{role.table}, column {role.column!r}: a store has either an array of vectors or columns of other "
-                f"kinds as features: save vectors with numpy.save and give them as features=, and leave out other "
-                f"columns with {option('ignore', role.column)}"
+                f"{role.table}, column {role.column!r}: {told}; leave this out with {option('ignore', role.column)}"
             )
 
 

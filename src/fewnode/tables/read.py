@@ -143,11 +143,8 @@ class Table:
             return self.places[name]
         close = close_name(name, self.columns)
         hint = f" Did you mean {close!r}?" if close else ""
-        raise InputError(
-            f"{self.path} has no column {name!r} for the {role}.{hint} Its first row names: "
-            f"{', '.join(map(repr, self.columns))}. Rename the column or say which one it is"
-            f"{f' ({flag})' if flag else ''}."
-        )
+        there = f"{', '.join(map(repr, self.columns))}; name one of them{f' with {flag}' if flag else ''}"
+        raise InputError(f"{self.path} has no column {name!r} for the {role}.{hint} It has {there}")
 
     def as_text(self, name: str, role: str = "values", flag: str | None = None) -> str:
         """SQL for the cells of a column as text; whole numbers have no decimal point."""
@@ -246,19 +243,18 @@ def several(given: Files, name: str = "the table") -> list[Any]:
     """The files, queries and DataFrames that are meant: one, several, or a pattern such as ``part-*.csv``."""
     files: list[Any] = []
     for one in given if isinstance(given, list | tuple) else [given]:
-        if isinstance(one, Table) or is_frame(one):
-            files.append(one)
-            continue
-        if not isinstance(one, str | os.PathLike):
+        found = [one]
+        if isinstance(one, str | os.PathLike) and not is_query(one):
+            path = Path(one)
+            pattern = any(mark in path.name for mark in "*?[") and not path.exists()
+            found = sorted(path.parent.glob(path.name)) if pattern else [path]
+        elif not (is_query(one) or isinstance(one, Table) or is_frame(one)):
             raise InputError(f"{name} is a value of type {type(one).__name__}; give a DataFrame or a file")
-        path = Path(one)
-        pattern = not is_query(one) and any(mark in path.name for mark in "*?[") and not path.exists()
-        found = sorted(path.parent.glob(path.name)) if pattern else [one if is_query(one) else path]
         if not found:
-            raise InputError(f"no file matches {path}")
+            raise InputError(f"no file matches {one}")
         files += found
     if not files:
-        raise InputError("no file is named")
+        raise InputError(f"no file is given for {name}")
     return files
 
 
@@ -296,10 +292,8 @@ def _joined(tables: Sequence[Table]) -> Table:
     first, selected = tables[0], []
     for table in tables:
         if other := set(table.columns) ^ set(first.columns):
-            raise InputError(
-                f"{table.path} and {first.path} are read as one table, but not both have {', '.join(sorted(other))}. "
-                "Give every part the same columns"
-            )
+            only = f"only one of them has {', '.join(sorted(other))}; give every part the same columns"
+            raise InputError(f"{table.path} and {first.path} are parts of one table, but {only}")
     same = {name for name in first.columns if len({table.columns[name] for table in tables}) == 1}
     for table in tables:
         cells = [table.places[name] if name in same else table.as_text(name) for name in first.columns]
@@ -330,9 +324,8 @@ def _read(path: Any, database: Any, folder: Path) -> Table:
         what = f"{file} is not a readable DuckDB database with one table"
         return _from_sql(database, file, f"read_duckdb({quoted})", what, remedy)
     known = ", ".join((*TEXT[:3], *PARQUET, *JSON_LINES, EXCEL[0], DATABASES[0]))
-    raise InputError(
-        f"{file}: a table must end in {known} (text also packed: {', '.join(PACKED)}), not {kind or 'nothing'!r}"
-    )
+    packed = f"(text also packed: {', '.join(PACKED)})"
+    raise InputError(f"{file}: a table must end in {known} {packed}, not {kind or 'nothing'!r}")
 
 
 def _ending(file: Path) -> str:
@@ -532,16 +525,15 @@ def _rows(file: Path, plain: Path, dialect: _Dialect) -> Iterator[tuple[int, lis
         reader = csv.reader(stream, delimiter=dialect.separator, strict=True)
         try:
             for row, cells in enumerate(filter(None, reader), 1):
+                line = skipped + reader.line_num
                 if len(cells) != expected:
-                    raise InputError(
-                        f"{file}, row {row} (line {skipped + reader.line_num}): {len(cells)} values, but the first row "
-                        f"names {expected} columns. Quote values that hold {dialect.separator!r}, leave gaps empty; "
-                        "the file may be truncated"
-                    )
-                yield skipped + reader.line_num, cells
+                    found = f"{len(cells)} values, but the first row names {expected} columns"
+                    remedy = f"Quote values that hold {dialect.separator!r}; the file may be truncated"
+                    raise InputError(f"{file}, row {row} (line {line}): {found}. {remedy}")
+                yield line, cells
         except csv.Error as error:
-            line = skipped + reader.line_num
-            raise InputError(f"{file}, line {line}: {error}. A quote may be left open or out of place.") from error
+            told = f"{error}. A quote may be left open or out of place."
+            raise InputError(f"{file}, line {skipped + reader.line_num}: {told}") from error
 
 
 def _read_json_lines(file: Path, database: Any, plain: Path, notes: list[str]) -> Table:
@@ -555,9 +547,8 @@ def _read_json_lines(file: Path, database: Any, plain: Path, notes: list[str]) -
             try:
                 msgspec.json.decode(line.strip() or b"{}", type=dict)
             except (ValueError, RecursionError) as error:
-                raise InputError(
-                    f"{file}, line {number}: not a JSON object ({error}); write one {{...}} in each line"
-                ) from error
+                told = f"not a JSON object ({error}); write one {{...}} in each line"
+                raise InputError(f"{file}, line {number}: {told}") from error
         raise
     table.notes = notes
     return table
@@ -568,9 +559,8 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
     try:
         import openpyxl
     except ImportError as error:
-        raise InputError(
-            f"{file}: Excel needs openpyxl, which is not installed: pip install 'fewnode[tables]', or save it as CSV"
-        ) from error
+        remedy = "pip install 'fewnode[tables]', or save it as CSV"
+        raise InputError(f"{file}: Excel needs openpyxl, which is not installed: {remedy}") from error
     check_unpacked(file, 64 << 20)  # all cells are held in memory
     plain, sheets = folder / "sheet", dict[str, list[Any]]()
     with reading(file, "save it again as .xlsx"):

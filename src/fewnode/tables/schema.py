@@ -77,11 +77,9 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[tuple[Table, str]
 
 def none_found(table: Table, what: str, *uses: str) -> InputError:
     """The error that nothing tells which column it is."""
-    return InputError(
-        f"{table.path} has no column {what}, and nothing else looks like it. Its first row names: "
-        f"{listed(table.columns)}. Say which it is with {' and '.join(map(option, uses))}; a file without column names "
-        "needs a first row with them"
-    )
+    there = f"there are {listed(table.columns)}. Say which it is with {' and '.join(map(option, uses))}"
+    remedy = f"{there}; a file without column names needs a first row with them"
+    return InputError(f"{table.path} has no column {what}, and no other looks like it: {remedy}")
 
 
 def _unique(table: Table, name: str) -> bool:
@@ -186,10 +184,8 @@ def known_roles(table: Table, options: Mapping[str, Any]) -> list[Role]:
     if extra := [name for name in extra if names.plain(name) != "label"]:
         wrong.append(f"has {len(extra)} others ({listed(extra[:8])})")
     if wrong:
-        raise InputError(
-            f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {table.path} "
-            f"{' and '.join(wrong)}. Give the same columns or fit a model on these tables"
-        )
+        told = f"{table.path} {' and '.join(wrong)}. Give the same columns or fit a model on these tables"
+        raise InputError(f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {told}")
     given["vectors"] = tuple(n for n, content in table.columns.items() if content == "vectors" and n not in known)
     found = [(name, use) for use, columns in given.items() for name in columns if name in table.columns]
     return [Role(table.path.name, name, use, "as before") for name, use in found]
@@ -227,11 +223,9 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
     if likely:
         raise doubt(table, "label", likely, f"the labels may be in {listed(likely)} (the others: {option('category')})")
     if maybe := [name for name, kind in kinds.items() if kind == "category"]:
-        raise InputError(
-            f"{table.path}: no column is called 'label' or the like, but {listed(maybe)} may hold the classes. Say "
-            f"{option('label', maybe[0])} if it does, {option('category', maybe[0])} if it only describes the nodes, "
-            "or label_column='' if there are no labels"
-        )
+        remedy = f"{option('label', maybe[0])} if it does, {option('category', maybe[0])} if it describes the nodes"
+        told = f"{listed(maybe)} may hold the classes. Say {remedy}, or label_column='' if there are no labels"
+        raise InputError(f"{table.path}: no column is called 'label' or the like, but {told}")
     return None
 
 
@@ -254,10 +248,8 @@ def _repeats(table: Table, name: str) -> bool:
 
 def no_header(table: Table, example: str) -> InputError:
     """The error that the first row of a table is one of data."""
-    return InputError(
-        f"{table.path}: its first row, {listed(table.columns)}, is like those below, so it seems to have no column "
-        f"names. Write a first row with names, for example {example}"
-    )
+    told = "is like those below: there seem to be no column names. Write a first row with names, for example"
+    return InputError(f"{table.path}: its first row, {listed(table.columns)}, {told} {example}")
 
 
 def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[Role]:
@@ -289,15 +281,13 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     source, target = flagged(options, "source"), flagged(options, "target")
     rest = [name for name in table.columns if name not in (*source, *target) and table.columns[name] != "vectors"]
     asked = (*flagged(options, "weight"), *flagged(options, "edge type"))
-    for use, given in (("source", source), ("target", target)):
-        if given:
-            table.column(given[0], f"{use} of each edge", option(use))
-    if source and source == target:
-        raise InputError(f"{table.path}: column {source[0]!r} cannot be source and target; name it once")
-    if source and target:
+    if given := (*source, *target):
+        for name in given:
+            table.column(name, "end of each edge", f"{option('source')} and {option('target')}")
+        if len(set(given)) < 2:
+            both = f"{option('source')} and {option('target')}"
+            raise InputError(f"{table.path}: name the two ends of an edge, {both}, not only {given[0]!r}")
         return source[0], target[0], GIVEN
-    if source or target:
-        raise InputError(f"{table.path}: name both ends of an edge, {option('source')} and {option('target')}")
     if pair := named_pair(table):
         return *pair, "its name"
     if known:
