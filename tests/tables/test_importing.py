@@ -195,7 +195,7 @@ def test_parquet_is_read_as_well(tmp_path):
     assert stored.num_edges == 1 and list(stored.node_names) == ["10", "20"] and stored.y.tolist() == [0, -1]
     pq.write_table(pa.table({"id": [10, 20], "v": [[1.5], [2.5]], "a": [1, 2]}), tmp_path / "n.parquet")
     given = {"edges": tmp_path / "e.parquet", "nodes": tmp_path / "n.parquet"}
-    with pytest.raises(InputError, match=r"column 'v': a store has either .* features=.* ignore_column='v'"):
+    with pytest.raises(InputError, match=r"column 'v': a store has either .*features=.* ignore_column='v'"):
         import_tables(**given, out=tmp_path / "h.store")
     import_tables(**given, out=tmp_path / "h.store", ignore_column=("v",))
     assert open_store(tmp_path / "h.store").feature_names == ("a",)
