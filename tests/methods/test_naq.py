@@ -57,7 +57,7 @@ def test_a_support_with_few_of_its_like_sees_them_again():
 def test_a_graph_where_nothing_is_alike_is_refused():
     graph = Graph.from_edges(torch.empty(2, 0, dtype=torch.long), torch.eye(4), torch.arange(4))
     with pytest.raises(InputError, match="no nodes with features in common"):
-        NaQ(4).prepare(graph)
+        NaQ(4).neighbourhoods(graph)
 
 
 def test_labels_change_nothing():

@@ -42,7 +42,7 @@ def open_run(run: Run, data_dir: str | None = None, **options: Any) -> tuple[Gra
             raise InputError(
                 f"{run.pool} holds {held}; the grid says {run.setting}, {run.n_query} queries of each class"
             )
-        check_unseen(asdict(split), task_classes(graph, tasks))
+        check_unseen(asdict(split), task_classes(graph, tasks), "name another pool or split")
     return graph, split, tasks
 
 

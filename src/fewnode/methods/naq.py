@@ -46,10 +46,6 @@ class NaQ(EncoderMethod):
         super().__init__(in_channels, **encoder)
         self.neighbours, self.ways = neighbours, ways
 
-    def prepare(self, graph: Graph) -> None:
-        super().prepare(graph)
-        self.neighbourhoods(graph)
-
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """Cross-entropy of label-free episodes, as many as there are tasks; the tasks are ignored."""
         nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))

@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from ..errors import InputError
 from ..graph import Graph
@@ -61,14 +62,9 @@ class ReducedFeatures(nn.Module):
         fitted = ReducedFeatures(len(self.idf), self.rank, self.blocks).to(graph.device)
         # Threads and memory have a part in the rounding; views begun on disk belong to what was learned first.
         space = graph.space.within("reduction", graph.fingerprint, f"{self.basis.shape} {self.blocks}")
-        packed = space.kept("learned", lambda: fitted._learn(graph)._packed())
-        parts = packed.split([part.numel() for part in self.state_dict().values()])
-        for own, part in zip(fitted.state_dict().values(), parts, strict=True):
-            own.copy_(part.view_as(own))
+        learned = space.kept("learned", lambda: parameters_to_vector(fitted._learn(graph).buffers()))
+        vector_to_parameters(learned, fitted.buffers())
         return fitted
-
-    def _packed(self) -> Tensor:
-        return torch.cat([part.flatten() for part in self.state_dict().values()])
 
     def _learn(self, graph: Graph) -> "ReducedFeatures":
         x, names, space = graph.x, graph.feature_names, graph.space

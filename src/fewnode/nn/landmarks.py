@@ -24,8 +24,12 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
     The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
     linear in the graph's size.
     """
+
+    def made() -> Tensor:
+        return F.normalize(torch.cat([_reduced(graph, rank, *walk) for walk in WALKS], 1), dim=1)
+
     space = graph.space.within("walks", f"{rank} {graph.weights is None}")
-    return graph.cache.get(("view of walks", rank), lambda: space.kept("view", lambda: _made(graph, rank)))
+    return graph.cache.get(("view of walks", rank), lambda: space.kept("view", made))
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:
@@ -37,10 +41,6 @@ def wordless_bytes(nodes: int, arcs: int) -> int:
 def _count(nodes: int, most: int = 1024, fewest: int = 128, cells: int = 1 << 26) -> int:
     """How many landmarks there are: at most ``cells`` nodes times landmarks, so that a larger graph has fewer."""
     return min(most, max(fewest, cells // max(nodes, 1)))
-
-
-def _made(graph: Graph, rank: int) -> Tensor:
-    return F.normalize(torch.cat([_reduced(graph, rank, *walk) for walk in WALKS], 1), dim=1)
 
 
 @torch.no_grad()

@@ -172,7 +172,7 @@ def evaluate(
     classes_of = task_classes(graph, tasks)
     card = getattr(model, "card", None)
     if not allow_seen and model.training_settings is not None and card is not None:
-        check_unseen(card.split or {}, classes_of)
+        check_unseen(card.split or {}, classes_of, "give other tasks, or allow_seen=True")
     scores = score_tasks(model, graph, tasks).cpu()
     right = (scores.argmax(-1) == tasks.query_y.cpu()).double()
     found = summarize(right.mean(1), tasks)
@@ -192,16 +192,16 @@ def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
     return graph.y.cpu()[tasks.query.cpu()]
 
 
-def check_unseen(split: Mapping[str, Sequence[int]], y: Tensor) -> None:
-    """Refuse tasks with queries of classes ``y`` that a method is trained or selected on."""
+def check_unseen(split: Mapping[str, Sequence[int]], y: Tensor, remedy: str) -> None:
+    """Refuse tasks with queries of classes ``y`` that a method is trained or selected on; ``remedy`` ends the error."""
     seen = {part: sorted(set(split.get(part, ())) & set(y.unique().tolist())) for part in ("base", "validation")}
     if any(seen.values()):
         told = " and ".join(
             f"{len(ids)} {part} classes ({', '.join(map(str, ids))})" for part, ids in seen.items() if ids
         )
         raise InputError(
-            f"the tasks have queries of {told} of the model, so that the accuracy would not be that of new classes; "
-            "give other tasks, or allow_seen=True"
+            f"the tasks have queries of {told}, which the model is trained or selected on, so that the accuracy would "
+            f"not be that of new classes; {remedy}"
         )
 
 
