@@ -1,15 +1,15 @@
-"""The one error a user's input can cause, and the way it names the remedy."""
+"""The error that wrong input raises."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """Something handed in from outside is wrong; the message names it, where it is, and what would be right."""
+    """Wrong input; the message names the value, where it is, and what would be right."""
 
 
 def one_of(kind: str, value: str, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``; else raise with the closest match and those there are."""
+    """Return ``value`` if it is one of ``choices``; else the error names the closest match and all choices."""
     valid = sorted(choices)
     if value in valid:
         return value

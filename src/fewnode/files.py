@@ -1,4 +1,4 @@
-"""Files and folders: written whole or not at all, checked when they are read, never executed."""
+"""Files and folders: written completely or not at all, checked when they are read, never executed."""
 
 import ctypes
 import errno
@@ -47,8 +47,8 @@ Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary neighbour of ``path`` and put it in place only if everything was written.
 
-    Whatever goes wrong before that (an error, a full disk, a kill), the old file stays as it was. What killed writers
-    of the same file left is removed.
+    After an error, a full disk or a kill the old file is unchanged. Leftovers of killed writers of the same file are
+    removed.
     """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     with atomic_path(path) as temporary, temporary.open(mode, **text) as file:  # type: ignore[call-overload]
@@ -57,8 +57,8 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
 
 @contextmanager
 def atomic_path(path: PathLike) -> Iterator[Path]:
-    """The same for writers that need a path: an empty neighbour of ``path`` to be filled. Others may write the same
-    file at the same time, here or on other machines; the last one stays. It is on the disk before it has its name."""
+    """The same for writers that need a path: an empty neighbour of ``path`` to fill. Other processes, also on other
+    machines, may write the same file at the same time; the last one wins. The content is synced before the rename."""
     target = Path(path)
     with _neighbour(target, Path.touch) as (temporary, _):
         mode = temporary.stat().st_mode
@@ -71,10 +71,10 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A new folder to write files into; when that is done it gets a manifest and takes the place of ``target``.
+    """A new folder to write files into. It then gets a manifest and replaces ``target``.
 
-    At every instant ``target`` is the old folder or the new one. What others put into the old folder is kept, and its
-    mode. What killed writers left beside it is removed.
+    At every instant ``target`` is the old folder or the new one. The mode of the old folder and the files that others
+    put into it are kept. Leftovers of killed writers beside it are removed.
     """
     target = target.resolve()  # the folder a link leads to is replaced, not the link
     with _neighbour(target, Path.mkdir) as (fresh, handle):
@@ -87,8 +87,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _neighbour(target: Path, make: Callable[..., None]) -> Iterator[tuple[Path, int]]:
-    """A new file or folder beside ``target``, locked: as long as its writer lives nobody sweeps it. Whatever is under
-    its name at the end is removed."""
+    """A new file or folder beside ``target``, locked: nobody sweeps it while its writer lives. Whatever has its name at
+    the end is removed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target)
     handle: int | None = None
@@ -118,8 +118,8 @@ def _held(path: Path) -> int:
 
 @contextmanager
 def full_disk(path: Path, target: Path) -> Iterator[None]:
-    """If the disk fills up while ``path`` is written, whichever library meets it, the error names the ``target`` and
-    the bytes."""
+    """If the disk fills up while ``path`` is written, the error names the ``target`` and the bytes, whichever library
+    raised it."""
     try:
         yield
     except Exception as error:
@@ -132,7 +132,7 @@ def full_disk(path: Path, target: Path) -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a folder with all that is in it; a link goes, what it leads to stays."""
+    """Remove a file or a folder with its content; of a link only the link itself."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -150,8 +150,8 @@ def lock(handle: int) -> bool:
 
 
 def sweep(target: Path) -> None:
-    """Remove what killed writers of ``target`` left beside it: temporary files and folders that nobody holds. Their
-    names say that they are ours."""
+    """Remove leftovers of killed writers of ``target``: temporary files and folders, named as ours, that nobody
+    holds."""
     for path in _ours(target, ".new") if fcntl else ():
         with suppress(OSError):  # held, gone already, or not ours to open or to remove
             handle = _held(path)
@@ -160,7 +160,7 @@ def sweep(target: Path) -> None:
 
 
 def _ours(target: Path, ending: str) -> list[Path]:
-    """What writers of ``target`` left beside it, by its name. A glob would read the target's name as a pattern."""
+    """Temporary files and folders of ``target`` beside it. A glob would read the target's name as a pattern."""
     beside = target.parent.iterdir() if target.parent.exists() else ()
     return [path for path in beside if path.name.startswith(f".{target.name}.{OURS}") and path.suffix == ending]
 
@@ -202,7 +202,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def unchanged(folder: Path, read: Callable[[], T]) -> T:
-    """What ``read`` makes of a folder; if it fails because another process replaced the folder meanwhile, once more."""
+    """The result of ``read``, which reads a folder; tried again if another process replaced the folder meanwhile."""
     for aside in () if folder.exists() else _ours(folder, ".old"):  # its writer was killed between two renames
         raise InputError(
             f"{folder} was being replaced when its writer was killed; the old one is whole: rename {aside} to {folder}"
@@ -224,7 +224,7 @@ def _generation(folder: Path) -> tuple[int, ...]:
 
 
 def check_place(target: Path) -> None:
-    """Refuse a file or folder that could not be written: to be asked before the work that fills it."""
+    """Refuse a file or folder that cannot be written, before the work that fills it."""
     try:
         place = next(parent for parent in target.absolute().parents if parent.exists())
     except OSError as error:
@@ -235,9 +235,9 @@ def check_place(target: Path) -> None:
 
 
 def append_line(path: PathLike, text: str, sync: bool = True) -> None:
-    """Add a line to a file in one write, under a lock; when this returns it is on the disk (with ``sync``).
+    """Append a line to a file in one write, under a lock; with ``sync`` it is on the disk when this returns.
 
-    What a killed writer left of a line is removed first; a full disk leaves the file as it was.
+    An incomplete line of a killed writer is removed first; a full disk leaves the file unchanged.
     """
     file, line = Path(path), f"{text}\n".encode()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -277,19 +277,19 @@ def write_json(path: PathLike, value: Any) -> None:
 
 
 def write_tensors(path: PathLike, tensors: Mapping[str, "Tensor"], metadata: dict[str, str] | None = None) -> None:
-    """Write torch tensors as safetensors, whole or not at all."""
+    """Write torch tensors as safetensors, completely or not at all."""
     from safetensors.torch import save_file
 
     with atomic_path(path) as temporary:
         save_file({name: part.detach().cpu().contiguous() for name, part in tensors.items()}, temporary, metadata)
 
 
-# --- Reading: whatever is wrong with a file is an error that names it.
+# --- Reading: every error names the file.
 
 
 @contextmanager
 def reading(path: PathLike, remedy: str) -> Iterator[None]:
-    """Whatever goes wrong while a file is read is an ``InputError`` that names the file and says what to do."""
+    """Turn any error while a file is read into an ``InputError`` that names the file and the remedy."""
     try:
         yield
     except InputError as error:
@@ -304,7 +304,7 @@ def reading(path: PathLike, remedy: str) -> Iterator[None]:
 
 
 def readable(path: PathLike) -> Path:
-    """``path`` if it is a file with something in it; else an error that says which of the two fails."""
+    """``path`` if it is a regular file that is not empty; else an error says what it is instead."""
     file = Path(path)
     try:
         found = file.stat()
@@ -322,7 +322,7 @@ def readable(path: PathLike) -> Path:
 
 
 def read_npz(path: PathLike) -> dict[str, np.ndarray]:
-    """All arrays of a NumPy archive; a broken file is named as what it is. Pickled objects are refused."""
+    """All arrays of a NumPy archive. Pickled objects are refused."""
     file = readable(path)
     check_unpacked(file)
     with reading(file, "it may be truncated, or is not a readable .npz archive: fetch or write it again"):
@@ -334,17 +334,17 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
 
 
 def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> Any:
-    """The sparse matrix in the arrays ``{prefix}_data``, ``_indices``, ``_indptr`` and ``_shape`` of an archive, if
-    they fit together and no index leads outside."""
+    """The sparse matrix in the arrays ``{prefix}_data``, ``_indices``, ``_indptr`` and ``_shape`` of an archive, after
+    a check that they fit together and that every index is in range."""
     from scipy import sparse as sp
 
     names = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
     if missing := [name for name in names if name not in held]:
-        raise InputError(f"lacks {missing[0]}, which its other arrays call for")
+        raise InputError(f"lacks {missing[0]}, which belongs to its other arrays")
     data, *index = (held[name] for name in names)
     try:
         if data.dtype.kind not in "biuf" or any(part.dtype.kind not in "iu" or part.ndim != 1 for part in index):
-            raise ValueError("they are no rows of numbers")
+            raise ValueError("they are not numbers, or not one-dimensional")
         indices, indptr, (rows, columns) = (part.astype(np.int64) for part in index)
         if rows != len(indptr) - 1 or columns > 1 << 24:
             raise ValueError(f"{rows:,} x {columns:,}; expected {len(indptr) - 1:,} rows, at most 16,777,216 columns")
@@ -356,7 +356,7 @@ def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> Any:
 
 
 def check_unpacked(file: Path, least: int = 256 << 20) -> None:
-    """Refuse a zip archive that would fill the memory: one that unpacks to far more than it is."""
+    """Refuse a zip archive that unpacks to far more bytes than it has."""
     if not zipfile.is_zipfile(file):
         return  # the reader says what is wrong
     with reading(file, "fetch or write it again"), zipfile.ZipFile(file) as archive:
@@ -364,19 +364,19 @@ def check_unpacked(file: Path, least: int = 256 << 20) -> None:
 
 
 def check_bound(file: Path, found: int, what: str = "unpacked bytes", least: int = 256 << 20, each: int = 100) -> None:
-    """Refuse a small file that holds far too much: at most ``least``, or ``each`` for each of its bytes, times
-    $FEWNODE_RAISE_LIMITS, which ``fewnode --raise-limits`` sets."""
+    """Refuse a small file with far too much content: more than ``least`` and more than ``each`` per byte of the file,
+    times $FEWNODE_RAISE_LIMITS, which ``fewnode --raise-limits`` sets."""
     raised = os.environ.get("FEWNODE_RAISE_LIMITS", "1")
     bound = max(least, each * file.stat().st_size) * (int(raised) if raised.isdecimal() else 1)
     if found > bound:
         raise InputError(
             f"{file} holds {found:,} {what} or more; at most {bound:,} are read from a file of its size. If this is "
-            f"right, raise the limit: fewnode --raise-limits N COMMAND, or FEWNODE_RAISE_LIMITS=N for Python"
+            f"intended, raise the limit: fewnode --raise-limits N COMMAND, or FEWNODE_RAISE_LIMITS=N for Python"
         )
 
 
 def parse_json(data: bytes, kind: type[T], where: str) -> T:
-    """JSON text that must be a ``kind``; ``where`` it stands is named if it is not."""
+    """JSON text as a ``kind``; an error names ``where`` it is from."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
@@ -403,16 +403,18 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def plain(error: Exception) -> str:
-    """msgspec's words with the place first: "run.n_way: expected ..."."""
+    """msgspec's message with the place first: "run.n_way: expected ..."."""
     text, _, place = str(error).partition(" - at `$")
     return f"{place.rstrip('`').lstrip('.')}: {text}" if place.rstrip("`") else text
 
 
 def check_finite(tensors: Mapping[Any, "Tensor"]) -> None:
-    """Refuse numbers that are none: whatever a model made of them would be nonsense."""
+    """Refuse weights that are NaN or infinite."""
     for name, part in tensors.items():
         if part.is_floating_point() and not bool(part.isfinite().all()):
-            raise InputError(f"{name} holds NaN or infinity: these are no usable weights. Train or fit the model again")
+            raise InputError(
+                f"{name} holds NaN or infinity, so the weights cannot be used. Train or fit the model again"
+            )
 
 
 def cache_dir() -> Path:
@@ -436,7 +438,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Length and SHA-256 of every file of a folder when it was written, so that damage is never taken for a model."""
+    """Length and SHA-256 of every file of a folder when it was written; files that differ are refused."""
 
     format: Positive
     files: Mapping[str, Entry]
@@ -450,7 +452,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, folder: Path, remedy: str = "train or fit the model again") -> "Manifest":
-        """The manifest of a folder; one without is refused, because nothing in it could be trusted."""
+        """The manifest of a folder; a folder without one is refused."""
         path = folder / NAME
         if not path.exists():
             raise InputError(
@@ -467,7 +469,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return name in self.files
 
     def check(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Path:
-        """The file of that name; refused if it is not as it was written."""
+        """The path of a file, after a check that it is unchanged since it was written."""
         path = folder / name
         if name not in self.files or not path.exists():
             why = "is gone" if name in self.files else f"is not among the files of {folder / NAME}"
@@ -481,28 +483,28 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @contextmanager
     def checking(self, folder: Path, name: str, remedy: str = "train or fit the model again") -> Iterator[Path]:
-        """The same while the caller reads it: what goes wrong then names the file, too."""
+        """The same as a context in which the caller reads the file: its errors name the file, too."""
         path = self.check(folder, name, remedy)
         with reading(path, remedy):
             yield path
 
     def read_bytes(self, folder: Path, name: str) -> bytes:
-        """The content of a file, as it was written."""
+        """The content of a file that is unchanged since it was written."""
         return self.check(folder, name).read_bytes()
 
 
-# --- Cells of a CSV file that a spreadsheet shows and never runs.
+# --- Cells of a CSV file that a spreadsheet shows but does not run as formulas.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*([eE][+-]?[0-9]+)?( [≈↓%])*")
 
 
 def guarded(value: Any) -> Any:
-    """A cell as it is written."""
+    """The cell to write for a value."""
     if not isinstance(value, str) or not _FORMULA.match(value) or _NUMBER.fullmatch(value):
         return value
     return f"'{value}"
 
 
 def unguarded(text: str) -> str:
-    """The text that a cell was made from."""
+    """The text of a cell that ``guarded`` made."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text[1:]) else text

@@ -1,4 +1,4 @@
-"""Arrays larger than memory: a folder of them, and blocks of columns."""
+"""Arrays larger than memory: folders of arrays, and work by blocks of rows or columns."""
 
 import hashlib
 import mmap
@@ -28,7 +28,7 @@ from .files import Manifest, PathLike, atomic_path, parse_json, readable, readin
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-Progress = Callable[[str, float], None]  # told what is being done, and which part of it is done
+Progress = Callable[[str, float], None]  # called with what is being done and the finished share
 
 CHUNK = 48 << 20  # bytes of a chunk of rows: large enough for quick products, small beside everything else
 STORE, FORMAT, REMEDY = "store.json", 2, "import the graph again"
@@ -55,7 +55,7 @@ def parsed_memory(text: str) -> int:
 
 
 def default_memory() -> int:
-    """Half of what programs could still take on this machine."""
+    """Half of the memory that is available on this machine."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return 512 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -64,7 +64,7 @@ def default_memory() -> int:
 
 
 def check_disk(folder: Path, needed: int) -> None:
-    """Refuse to begin an array for which the disk has too few bytes free."""
+    """Refuse to begin an array for which the disk has too little space."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise InputError(
@@ -78,15 +78,15 @@ def check_disk(folder: Path, needed: int) -> None:
 
 @lru_cache(maxsize=1)
 def _thread_pools(modules: int) -> ThreadpoolController:
-    """The libraries with threads of their own. To look for them takes milliseconds, so it is only done again when more
+    """The libraries with their own threads. Finding them takes milliseconds, so it is repeated only when more
     ``modules`` have been imported."""
     return ThreadpoolController()
 
 
 class OneThread(ContextDecorator, local):
-    """A context, or decorator, in which numbers do not depend on how many threads there are: sums and factorisations,
-    which round differently with every number of threads, are done by one. ``with one_thread.all()`` has all threads
-    again, for work in which one thread does the whole sum of a row."""
+    """A context, or decorator, in which results do not depend on the number of threads: sums and factorisations, whose
+    rounding depends on it, run in one thread. ``with one_thread.all()`` uses all threads again, for work in which one
+    thread computes the whole sum of a row."""
 
     depth, threads = 0, 1
 
@@ -105,7 +105,7 @@ class OneThread(ContextDecorator, local):
 
     @contextmanager
     def all(self) -> Iterator[None]:
-        """All threads, for a while."""
+        """All threads within this context."""
         before = torch.get_num_threads()
         torch.set_num_threads(max(before, self.threads))
         try:
@@ -118,7 +118,7 @@ one_thread = OneThread()
 
 
 def methods_in_one_thread(cls: type[Result]) -> type[Result]:
-    """A class all of whose public methods compute in one thread; generators see to it themselves."""
+    """Make all public methods of a class compute in one thread, except generators."""
     for name, method in vars(cls).copy().items():
         if isfunction(method) and not isgeneratorfunction(method) and not name.startswith("_"):
             setattr(cls, name, one_thread(method))
@@ -137,7 +137,7 @@ def digest(*parts: Tensor | str) -> str:
 
 
 def read_mapped(path: Path) -> np.memmap:
-    """An array of a file, mapped; a damaged file is named. Changes would stay in memory, but nobody makes any."""
+    """The array in a file, mapped copy-on-write."""
     with reading(path, "make it again"):
         return np.lib.format.open_memmap(readable(path), mode="c")
 
@@ -151,7 +151,7 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 
 def _check_hash(path: Path) -> None:
-    """Refuse a file that does not end with the SHA-256 of what is before."""
+    """Refuse a file whose last 32 bytes are not the SHA-256 of the bytes before them."""
     if (identity := _identity(readable(path))) in _CHECKED:
         return
     with path.open("rb") as file:
@@ -160,19 +160,19 @@ def _check_hash(path: Path) -> None:
             sha.update(file.read(min(1 << 20, end - at)))
         if file.read() != sha.digest():
             raise InputError(
-                f"{path} is damaged: its SHA-256 is not the one that was written. Remove it: it is made again"
+                f"{path} is damaged: its SHA-256 is not the one that was written. Remove it; it will be made again"
             )
     _CHECKED.add(identity)
 
 
 class StoredNames(Sequence[str]):
-    """The names of millions of nodes: ``letters`` in UTF-8, the i-th at ``ends[i] : ends[i + 1]``, and an index to
-    find them by. All may be mapped from disk: processes that read the same files share them. ``arrays`` are these
-    four, or the first two."""
+    """The names of millions of nodes: ``letters`` in UTF-8, the i-th at ``ends[i] : ends[i + 1]``, and an index for
+    lookups. All four ``arrays`` may be mapped from disk, so that processes share them; without the index (the last
+    two) it is made when needed."""
 
     def __init__(self, *arrays: np.ndarray) -> None:
         self.arrays = arrays
-        self.ends, self.letters = arrays[0].data, arrays[1].data  # quicker to look into one by one
+        self.ends, self.letters = arrays[0].data, arrays[1].data  # faster to index one by one
         if len(index := arrays[2:]) == 2:
             self.by_hash = np.asarray(index[0]), np.asarray(index[1])
 
@@ -206,7 +206,7 @@ class StoredNames(Sequence[str]):
             yield from self[at : at + (1 << 16)]
 
     def find(self, names: Iterable[str]) -> dict[str, int]:
-        """Where those of the ``names`` are that there are."""
+        """The positions of those ``names`` that exist."""
         (order, hashes), wanted, found = self.by_hash, list(dict.fromkeys(names)), dict[str, int]()
         own = name_hashes(wanted)
         for name, hashed, at in zip(wanted, own.tolist(), np.searchsorted(hashes, own).tolist(), strict=True):
@@ -218,7 +218,7 @@ class StoredNames(Sequence[str]):
 
 
 def name_hashes(names: Iterable[str]) -> np.ndarray:
-    """Hashes of names, whole numbers of 63 bits, the same in every program."""
+    """63-bit hashes of names, the same in every process."""
     digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
     return (np.frombuffer(b"".join(digests), ">u8") >> 1).astype(np.int64)
 
@@ -231,7 +231,7 @@ def name_arrays(names: Sequence[str], what: str = "name") -> dict[str, np.ndarra
 
 
 def write_name_index(folder: Path) -> None:
-    """Write the index of the names whose arrays are in a folder beside them."""
+    """Write the index of the names in a folder into the same folder."""
     names = StoredNames(*(read_mapped(folder / f"name_{part}.npy") for part in ("ends", "letters")))
     for part, array in zip(("order", "hashes"), names.by_hash, strict=True):
         np.save(folder / f"name_{part}.npy", array, allow_pickle=False)
@@ -241,7 +241,7 @@ def write_name_index(folder: Path) -> None:
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of a graph beside its arrays."""
+    """What a store holds beside arrays."""
 
     format: int
     self_loops: int = 0
@@ -252,9 +252,9 @@ class Facts(msgspec.Struct, frozen=True):
     blocks: dict[str, int] = {}
     directed: bool = False  # only of a graph in the folder of a model
     edge_type_names: tuple[str, ...] = ()
-    encoder: dict[str, Any] = {}  # what was fitted to the columns of the node table
-    columns: dict[str, Any] = {}  # what the columns of the tables are taken for, to read the next ones in the same way
-    notes: tuple[str, ...] = ()  # what was not used of the tables
+    encoder: dict[str, Any] = {}  # fitted to the columns of the node table
+    columns: dict[str, Any] = {}  # roles of the columns, to read the next tables in the same way
+    notes: tuple[str, ...] = ()  # about parts of the tables that were not used
 
     @classmethod
     def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:
@@ -263,13 +263,13 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Store:
-    """The arrays of a store by name, mapped; what is not as it was written is refused."""
+    """The arrays of a store by name, mapped, after a check of their hashes."""
 
     def __init__(self, path: PathLike, manifest: Manifest | None = None) -> None:
         self.folder = Path(path).absolute()
         if not (self.folder / STORE).exists():
-            there = f"has no {STORE}, so it is none" if self.folder.is_dir() else "does not exist"
-            raise InputError(f"{path} is to be a store but {there}: make one with `fewnode import --out {path}`")
+            there = f"has no {STORE}" if self.folder.is_dir() else "does not exist"
+            raise InputError(f"{path} is not a store: it {there}. Make one with `fewnode import --out {path}`")
         self.remedy = REMEDY if manifest is None else "fit the model again"  # whose folder it is
         self.manifest = manifest or Manifest.read(self.folder, REMEDY)
         with self.manifest.checking(self.folder, STORE, self.remedy) as file:
@@ -285,14 +285,14 @@ class Store:
         return {name.removesuffix(".npy"): read_mapped(self.folder / name) for name in names}
 
     def digest(self) -> str:
-        """What tells one structure with its features from another, whatever the labels."""
+        """A hash of structure and features, without labels and names."""
         files = {name: entry.sha256 for name, entry in self.manifest.files.items()}
         files = {name: sha for name, sha in files.items() if not name.startswith(("y.", "name_", "title_", STORE))}
         return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
 
 
 def is_store(path: PathLike | None) -> bool:
-    """Whether a path is meant to be a store: a folder that holds one, or a name that ends so."""
+    """Whether a path means a store: it ends in ``.store`` or is the folder of one."""
     return path is not None and (Path(path).suffix == ".store" or (Path(path) / STORE).exists())
 
 
@@ -301,12 +301,11 @@ def is_store(path: PathLike | None) -> bool:
 
 @dataclass(frozen=True)
 class Space:
-    """The ``folder`` of the arrays, and the bytes of ``memory`` that the whole program may take.
+    """A ``folder`` for arrays, and the bytes of ``memory`` that the whole program may take.
 
-    An array is written under another name and gets its own when it is whole, so that whatever is there can be used:
-    work that was killed goes on with the arrays it had finished. A file ends with the SHA-256 of what is before, which
-    is compared the first time that a process opens it. Without a folder, arrays are held in memory by their names, and
-    all columns are one block.
+    An array is written under a temporary name and renamed when it is complete: work that was killed goes on with the
+    arrays it had finished. A file ends with the SHA-256 of its content, which is compared the first time that a process
+    opens it. Without a folder, arrays are held in memory by their names, and all columns are one block.
     """
 
     folder: Path | None = None
@@ -320,7 +319,7 @@ class Space:
         return self.folder is not None
 
     def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
-        """What the work gives back for each piece, in their order; pages are released after each."""
+        """The results of the work on each piece, in order; pages are released after each."""
         self.progress(what, 0.0)
         for number, piece in enumerate(pieces, 1):
             yield work(piece)
@@ -330,8 +329,8 @@ class Space:
     def by_rows(
         self, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor], width: int = 0
     ) -> Tensor:
-        """``make(rows)`` for all rows, by chunks: what their making takes is several times what is kept. ``width`` is
-        how many numbers the making of a row takes, if they are more than it has."""
+        """``make(rows)`` for all rows, by chunks, because it takes several times the memory of its result. ``width`` is
+        the number of values that making a row needs, if that is more than the row has."""
         pieces = list(chunks(shape[0], 4 * max(shape[1], width)))
         if self.folder is None:
             return torch.cat([make(rows).to(dtype) for rows in pieces])
@@ -344,7 +343,7 @@ class Space:
     def by_columns(
         self, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor], copies: int
     ) -> Tensor:
-        """``make(block) [rows, columns of the block]`` for all columns, by blocks of which ``copies`` fit into the
+        """``make(block) [rows, columns of the block]`` for all columns, by blocks of which ``copies`` fit into
         memory."""
         if self.has(name):
             return self.open(name)
@@ -359,14 +358,14 @@ class Space:
         return self.open(name)
 
     def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """An array that is made once, whoever asks for it first."""
+        """An array that is made by the first caller only."""
         if not self.has(name):
             self.write(name, make())
         return self.open(name)
 
     def within(self, name: str, *made_from: Tensor | str) -> "Space":
-        """A folder inside this one, which belongs to what its arrays are made from, if that is given: models that agree
-        on that share them."""
+        """A folder inside this one. Its name includes a hash of what its arrays are ``made_from``, if given, so that
+        models with the same inputs share them."""
         if self.folder is None:
             return Space()
         return replace(self, folder=self.folder / (f"{name}-{digest(*made_from)[:16]}" if made_from else name))
@@ -379,7 +378,7 @@ class Space:
         return name in self.held if self.folder is None else self.path(name).exists()
 
     def open(self, name: str) -> Tensor:
-        """A finished array, mapped into memory: pages of it are read when they are looked at."""
+        """A finished array, mapped: pages are read when they are accessed."""
         if self.folder is None:
             return self.held[name]
         _check_hash(path := self.path(name))
@@ -394,14 +393,14 @@ class Space:
 
     @contextmanager
     def writing(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Tensor]:
-        """A new array to be filled; it is there under its name once everything was written."""
+        """A new array to fill; it gets its name when everything is written."""
         empty, target = np.zeros(0, dtype=str(dtype).removeprefix("torch.")), self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         check_disk(target.parent, int(np.prod(shape)) * dtype.itemsize)
         with atomic_path(target) as temporary:
             array = np.lib.format.open_memmap(temporary, "w+", empty.dtype, shape)
             with temporary.open("r+b") as file:
-                if hasattr(os, "posix_fallocate"):  # or a disk that fills up later would end the program without a word
+                if hasattr(os, "posix_fallocate"):  # otherwise a full disk would end the program with SIGBUS
                     os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
                 yield self.mapped(array)
                 array.flush()
@@ -418,12 +417,12 @@ class Space:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def mapped(self, array: np.memmap) -> Tensor:
-        """The array as a tensor whose pages ``release`` lets go of."""
+        """The array as a tensor whose pages ``release`` drops."""
         self.maps.append(ref(array))
         return torch.from_numpy(array)
 
     def release(self) -> None:
-        """Let go of the pages that were looked at: they stay in the system's cache as long as that is free."""
+        """Drop the mapped pages; the system caches them as long as memory is free."""
         self.maps[:] = [one for one in self.maps if one() is not None]
         for one in self.maps:
             base = getattr(one(), "base", None)
@@ -431,39 +430,38 @@ class Space:
                 base.madvise(mmap.MADV_DONTNEED)
 
     def rows(self, n: int, row_bytes: int) -> Iterator[slice]:
-        """Ranges of rows that are a chunk each; pages are released after each."""
+        """Ranges of rows, one chunk each; pages are released after each."""
         for rows in chunks(n, row_bytes):
             yield rows
             self.release()
 
     def fits(self, needed: int, n: int) -> bool:
-        """Whether so many bytes fit into the memory, beside what is kept of every one of ``n`` nodes."""
+        """Whether so many bytes fit into memory beside the values kept for each of ``n`` nodes."""
         return self.memory_for(needed, n) <= self.memory
 
     @staticmethod
     def memory_for(needed: int, n: int) -> int:
-        """The memory into which so many bytes fit beside Python and torch (500 MB) and what is kept of every node all
-        the time: label, degrees, scales, row pointers (64 bytes)."""
+        """The memory needed for so many bytes beside Python and torch (500 MB) and the values kept for every node:
+        label, degrees, scales, row pointers (64 bytes)."""
         return needed + (500 << 20) + 64 * n
 
     @classmethod
     def least(cls, n: int, copies: int) -> int:
-        """The memory into which one column at a time fits, ``copies`` times."""
+        """The memory needed for ``copies`` of one column."""
         return cls.memory_for(column_bytes(n, copies), n)
 
     def check(self, needed: int, n: int, what: str) -> None:
-        """Refuse work that takes so many bytes, if they do not fit."""
+        """Refuse work (``what``) whose bytes do not fit into memory."""
         if not self.fits(needed, n):
             least = format_bytes(self.memory_for(needed, n))
             raise InputError(
-                f"{format_bytes(self.memory)} of memory are too few for {n:,} nodes: {what} takes {least}. Give "
+                f"{format_bytes(self.memory)} of memory is too little for {n:,} nodes: {what} needs {least}. Give "
                 f"memory= {least} or more"
             )
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
-        """Blocks of columns of ``width`` in all, of which ``copies`` in single precision fit into the memory, as even
-        as lines of the cache (16 numbers) allow. A block has at most 96 columns: rows of neighbours that are longer
-        take more time for each column."""
+        """``width`` columns in blocks of which ``copies`` in single precision fit into memory, as even as cache lines
+        (16 values) allow. A block has at most 96 columns: with longer rows the time per column grows."""
         if self.folder is None:
             return [slice(0, width)]
         self.check(column_bytes(n, copies), n, "one column at a time")
@@ -476,15 +474,15 @@ class Space:
 
 
 def column_bytes(n: int, copies: int) -> int:
-    """What the work on one column takes, beside what is kept of every node."""
+    """The bytes for work on one column."""
     return 2 * CHUNK + 4 * n * copies
 
 
-MEMORY = Space()  # for work on arrays in memory, where nothing is kept under a name
+MEMORY = Space()  # for arrays in memory that are not kept by name
 
 
 def rows_at(x: Tensor, nodes: Tensor, space: Space) -> Tensor:
-    """``x[nodes]``; where x is on disk, its pages are let go of again, as rows anywhere are on most of them."""
+    """``x[nodes]``; if x is on disk, its pages are dropped again, because scattered rows touch most of them."""
     found = x[nodes]
     space.release()
     return found
@@ -497,6 +495,6 @@ def chunks(n: int, row_bytes: int) -> Iterator[slice]:
 
 
 def pieces(rows: slice, width: int) -> Iterator[slice]:
-    """Small ranges of a range of rows, whose numbers stay in the processor's cache."""
+    """Small parts of a range of rows, which fit into the processor's cache."""
     size = max(64, (1 << 19) // width)
     return (slice(at, min(at + size, rows.stop)) for at in range(rows.start, rows.stop, size))

@@ -82,14 +82,14 @@ class Tasks:
         return some
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Tasks":
-        """The same with every tensor changed, which leaves whole tasks whole: they were checked when they were made."""
+        """The same with every tensor changed, without repeating the checks."""
         made = copy(self)
         tensors = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
         vars(made).update({name: change(part) for name, part in tensors.items()})
         return made
 
     def shots(self) -> Tensor:
-        """How many supports each class of each task has, [T, N]."""
+        """The number of supports of each class in each task, [T, N]."""
         counts = self.support_y.new_zeros(self.n_tasks, self.n_way)
         return counts.scatter_add_(1, self.support_y, torch.ones_like(self.support_y))
 
@@ -124,7 +124,7 @@ def _integers(name: str, value: Any) -> Tensor:
     return tensor.long() if isinstance(tensor, Tensor) else torch.tensor(tensor, dtype=torch.long)  # a copy
 
 
-# --- Random bits that are the same on every platform and version.
+# --- Random bits, the same on every platform and version.
 def random_bits(seed: int, count: int) -> np.ndarray:
     """``count`` random 64-bit words that depend on the seed alone: Philox-4x64 with the seed as its key."""
     if not 0 <= seed < 2**128:
@@ -132,15 +132,15 @@ def random_bits(seed: int, count: int) -> np.ndarray:
     return np.random.Philox(key=seed).random_raw(count)
 
 
-# --- Class splits: which classes are learned from, checked on and asked about.
+# --- Class splits: base, validation and novel classes.
 @dataclass(frozen=True)
 class ClassSplit:
-    """Class ids to learn from (base), to select on (validation) and to test on (novel); no class is in two.
+    """Class ids for training (base), model selection (validation) and testing (novel), disjoint.
 
     Args:
-        base: the classes a method is trained on.
-        validation: the classes its best weights are chosen on.
-        novel: the classes it is tested on.
+        base: classes a method is trained on.
+        validation: classes its best weights are selected on.
+        novel: classes it is tested on.
 
     Example:
         >>> import fewnode
@@ -190,11 +190,11 @@ def random_split(
     Args:
         labels: a class id for each node, -1 where unknown.
         fractions: the shares of the classes that become base, validation and novel.
-        min_size: labelled nodes that a class needs to take part.
+        min_size: labelled nodes that a class needs to be included.
         seed: the same seed gives the same split everywhere.
 
     Returns:
-        The split, the classes of each part in rising order.
+        The split, the classes of each part in ascending order.
 
     Example:
         >>> import fewnode
@@ -213,7 +213,7 @@ def random_split(
 
 
 def training_view(graph: Graph, split: ClassSplit) -> Graph:
-    """The graph as training may see it: every label outside the base classes is unknown.
+    """The graph for training: every label outside the base classes is unknown.
 
     Args:
         graph: the graph with all its labels.
@@ -234,7 +234,7 @@ def training_view(graph: Graph, split: ClassSplit) -> Graph:
 
 # --- Few-shot tasks drawn in one batch, reproducibly, supports and queries disjoint.
 class TaskSampler:
-    """Draws tasks of some classes of a labelling; the nodes of each class are looked up once."""
+    """Draws tasks from some classes; the nodes of each class are looked up once."""
 
     def __init__(self, y: Any, classes: Iterable[int]) -> None:
         labels = to_numpy(y)
@@ -271,8 +271,8 @@ class TaskSampler:
     def _draw_by_size(
         self, chosen: np.ndarray, support: np.ndarray, n_query: int, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """``n_query`` queries of each task, any of the nodes of its classes that are no supports being as likely: nodes
-        and classes, [T, M] each, for ``chosen [T, N]`` classes and ``support [T, S]``."""
+        """``n_query`` queries of each task, uniform over the nodes of its classes ``chosen [T, N]`` without ``support
+        [T, S]``: nodes and classes, [T, M] each."""
         ends = self.size[chosen].cumsum(1)
         each = n_query + support.shape[1]  # enough to drop every support
         picks, shuffle = random_bits(seed + 1, 2 * len(chosen) * each).reshape(2, len(chosen), each)
@@ -311,11 +311,11 @@ def draw_tasks(
     *,
     balanced: bool = True,
 ) -> Tasks:
-    """Draw few-shot tasks; supports and queries are disjoint, classes too small are left out.
+    """Draw few-shot tasks. Supports and queries are disjoint; classes that are too small are not drawn.
 
-    With an integer seed the same tasks come out on every platform and version: the bits are Philox-4x64 with the
-    seed as its key (a published algorithm, not a library's choice of the day), and everything else is integer
-    sorting and exact float64 arithmetic. A ``torch.Generator`` only supplies that seed.
+    An integer seed gives the same tasks on every platform and version: the bits are Philox-4x64 with the seed as its
+    key (a published algorithm), and everything else is integer sorting and exact float64 arithmetic. A
+    ``torch.Generator`` only supplies the seed.
 
     Args:
         y: labels [N], -1 where unknown.
@@ -325,8 +325,8 @@ def draw_tasks(
         n_query: queries of each class.
         n_tasks: how many tasks.
         seed: a whole number, or a generator that supplies one.
-        balanced: whether every class has ``n_query`` queries; if not, a task has as many in all, drawn from the nodes
-            of its classes together, so that large classes have more.
+        balanced: whether every class has ``n_query`` queries. Otherwise a task has the same total, drawn from all nodes
+            of its classes, so that large classes have more.
 
     Returns:
         The tasks, as one batch.
@@ -345,8 +345,8 @@ def draw_tasks(
 def _sample_rows(sizes: np.ndarray, picks: np.ndarray, shuffle: np.ndarray) -> np.ndarray:
     """For each row r, distinct numbers below ``sizes[r]`` in random order, [R, m], from random bits [R, m] each.
 
-    Floyd's algorithm over all rows at once: m steps, whatever the sizes. It picks a uniform set but not a uniform
-    order, hence the shuffle: the first k are the supports.
+    Floyd's algorithm on all rows at once: m steps for any sizes. It picks a uniform set but not a uniform order, so
+    the result is shuffled: the first k are the supports.
     """
     unit = (picks >> np.uint64(11)).astype(np.float64) * 2.0**-53
     chosen = np.empty(picks.shape, np.int64)

@@ -226,7 +226,7 @@ def test_no_connection_is_opened_where_nothing_may_be_fetched(
 ) -> None:
     (tmp_path / "data/raw/gpn_format/toy_test.mat").unlink()
     monkeypatch.setattr(download, "fetch", lambda *_, **__: pytest.fail("tried to fetch"))
-    with pytest.raises(InputError, match=r"^toy_test\.mat would be fetched first"):
+    with pytest.raises(InputError, match=r"^toy_test\.mat must be downloaded first"):
         load_dataset("toy", fetch=False)
 
 

@@ -126,7 +126,7 @@ def test_scipy_and_arrays():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (7, "a value of type int is no graph that is known here; give a Graph, DataFrames"),
+        (7, "a value of type int is not a supported graph; give a Graph, DataFrames"),
         (None, "a value of type NoneType"),
         (sp.csr_array((2, 3)), r"an adjacency is square, this matrix has shape \(2, 3\)"),
         (np.zeros((4, 3)), r"an array of shape \(4, 3\) and type float64 is neither"),
@@ -160,7 +160,9 @@ def test_pyg_weights_and_kinds(pyg):
     data.edge_attr = torch.tensor([[2.0], [2.0], [3.0], [3.0]])
     assert Graph.of(data).weights.tolist() == [2, 2, 3, 3]
     data.edge_attr = torch.ones(4, 2)
-    with pytest.warns(UserWarning, match=r"edge_attr of the graph \(shape \(4, 2\), float32\) is no positive weight"):
+    with pytest.warns(
+        UserWarning, match=r"edge_attr of the graph \(shape \(4, 2\), float32\) is not one positive weight"
+    ):
         assert Graph.of(data).weights is None
     data.edge_weight, data.edge_type = torch.tensor([1.0, 1.0, 5.0, 5.0]), torch.tensor([0, 0, 1, 1])
     with warnings.catch_warnings():
@@ -256,7 +258,7 @@ def test_graphml_there_and_back(tmp_path):
     with pytest.raises(InputError, match="'seen' has 1 values for 3 nodes"):
         graph.to_graphml(tmp_path / "g.graphml", attributes={"seen": [1]})
     (tmp_path / "bad.graphml").write_text("<graphml", encoding="utf-8")
-    with pytest.raises(InputError, match=r"bad.graphml is no GraphML that can be read"):
+    with pytest.raises(InputError, match=r"bad.graphml is not readable GraphML"):
         Graph.from_graphml(tmp_path / "bad.graphml")
 
 
@@ -264,5 +266,5 @@ def test_graphml_there_and_back(tmp_path):
 def test_graphml_in_an_unknown_encoding_is_refused(tmp_path, encoding):
     path = tmp_path / "g.graphml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><graphml></graphml>')
-    with pytest.raises(InputError, match=r"g\.graphml is no GraphML that can be read"):
+    with pytest.raises(InputError, match=r"g\.graphml is not readable GraphML"):
         Graph.from_graphml(path)

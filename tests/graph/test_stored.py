@@ -74,7 +74,7 @@ def test_what_is_no_store_or_a_damaged_one_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match=r"features.npy is gone"):
         open_store(tmp_path / "g.store")
     (tmp_path / "empty.store").mkdir()
-    with pytest.raises(InputError, match=r"empty.store is to be a store but has no store.json"):
+    with pytest.raises(InputError, match=r"empty.store is not a store: it has no store.json"):
         open_store(tmp_path / "empty.store")
 
 

@@ -51,7 +51,7 @@ def test_a_flipped_bit_in_an_array_is_found_when_it_is_opened(tmp_path, at):
         content = bytearray(space.path(name).read_bytes())
         content[at] ^= 1
         space.path(name).write_bytes(content)
-        with pytest.raises(InputError, match=rf"{name}.npy is damaged: .* Remove it: it is made again"):
+        with pytest.raises(InputError, match=rf"{name}.npy is damaged: .* Remove it; it will be made again"):
             space.open(name)
         content[at] ^= 1
         space.path(name).write_bytes(content)
@@ -66,7 +66,7 @@ def test_blocks_of_columns_fit_into_the_memory(tmp_path):
     blocks = small.columns(n, 128, 4)
     assert [b.start for b in blocks] == [0, 32, 64, 96] and blocks[-1].stop == 128
     with pytest.raises(
-        InputError, match=r"300MB of memory are too few for 1,048,576 nodes: .* Give memory= \S+ or more"
+        InputError, match=r"300MB of memory is too little for 1,048,576 nodes: .* Give memory= \S+ or more"
     ):
         Space(tmp_path, 300 << 20).columns(n, 128, 4)
 

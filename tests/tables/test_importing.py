@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_named_by_row_and_no_store_is_left(tmp_path, node
     with pytest.raises(InputError, match=message):
         import_tables(**tables(tmp_path, nodes, edges), out=tmp_path / "g.store")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
-    with pytest.raises(InputError, match="is to be a store but does not exist"):
+    with pytest.raises(InputError, match="is not a store: it does not exist"):
         open_store(tmp_path / "g.store")
 
 

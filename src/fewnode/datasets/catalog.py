@@ -1,4 +1,4 @@
-"""What each data set is, where it comes from, what it must hold: ``catalog.toml``, read without heavy imports."""
+"""The catalogue of data sets, ``catalog.toml``: sources, checks and splits. Importing it is cheap."""
 
 import tomllib
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Parts(NamedTuple):
 
 
 class File(msgspec.Struct, frozen=True):
-    """One original file: its name, its address (None: not fetched by this package), and its content checks.
+    """One original file: its name, its address (None: not downloadable), and its content checks.
 
     ``blob`` is the git blob id, the SHA-1 of ``b"blob <size>\\0"`` followed by the content.
     """
@@ -32,8 +32,8 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What a whole copy holds. ``stored`` counts the node pairs in the original files, ``edges`` the
-    undirected edges they make; either may vouch for the structure."""
+    """The counts of a complete copy. ``stored`` counts the node pairs in the original files, ``edges`` the undirected
+    edges they give; a copy must match one of the two."""
 
     nodes: int
     edges: int
@@ -74,5 +74,5 @@ def entries() -> dict[str, Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The data set called ``name``; an unknown name is answered with the closest one."""
+    """The data set ``name``; the error for an unknown name suggests the closest one."""
     return entries()[one_of("data set", name, entries())]

@@ -1,4 +1,4 @@
-"""Fetching files: resumed after a break, checked byte for byte, put in place whole or not at all."""
+"""Downloads: resumed after a break, checked by hash, put in place completely or not at all."""
 
 import errno
 import hashlib
@@ -18,7 +18,7 @@ from ..tables.text import DEFAULT
 from .catalog import File
 
 DownloadProgress = Callable[[str, int, int | None], None]
-"""Called with the file's name, the bytes so far and the bytes in all (None: unknown)."""
+"""Called with the file's name, the bytes so far and the total (None: unknown)."""
 
 
 ENCODER = {
@@ -29,7 +29,7 @@ ENCODER = {
 
 
 class _Interrupted(Exception):
-    """The connection broke or the server was busy: worth another try."""
+    """The connection broke or the server was busy: try again."""
 
 
 def fetch(
@@ -42,16 +42,16 @@ def fetch(
     timeout: float = 60.0,
     by_hand: str | None = None,
 ) -> Path:
-    """Bring ``file`` into ``folder`` and return its path; what an earlier attempt left is continued.
+    """Download ``file`` into ``folder`` and return its path; an incomplete download is continued.
 
-    A file whose content is not the expected one is deleted again and reported. ``by_hand`` is what to do instead.
+    A file with unexpected content is deleted and reported. ``by_hand`` tells the user what to do instead.
     """
     target, part = folder / file.name, folder / f"{file.name}.part"
-    remedy = by_hand or f"Get it by other means and put it in {folder}, or set FEWNODE_DATA to the folder that holds it"
+    remedy = by_hand or f"Get it in another way and put it in {folder}, or set FEWNODE_DATA to the folder that holds it"
     try:
         if not target.exists():
             if file.url is None:
-                raise InputError(f"{file.name} is not here and has no address")
+                raise InputError(f"{file.name} is missing and has no address")
             folder.mkdir(parents=True, exist_ok=True)
             _complete(file, part, target, progress, attempts, pause, timeout)
     except InputError as error:
@@ -62,7 +62,7 @@ def fetch(
 
 
 def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
-    """The folder of the default text encoder; its files are fetched from the hub if they are not there."""
+    """The folder of the default text encoder; missing files are downloaded."""
     folder = cache_dir() / "encoders" / DEFAULT
     begun = folder if folder.exists() else folder.with_name(f".{DEFAULT}.part")
     files = ", ".join(ENCODER)
@@ -74,7 +74,7 @@ def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
 
 
 def check(file: File, path: Path) -> None:
-    """Compare a file's content with the checks the catalog has for it; an error names expected and got."""
+    """Compare a file's content with the hashes in the catalogue."""
     size = path.stat().st_size
     checks = {
         "git blob id": (file.blob, lambda: hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)),
@@ -94,13 +94,13 @@ def check(file: File, path: Path) -> None:
 def _complete(
     file: File, part: Path, target: Path, progress: DownloadProgress | None, attempts: int, pause: float, timeout: float
 ) -> None:
-    """Fetch what is missing of ``part`` and check it; other processes that fetch the same file wait meanwhile."""
+    """Download the rest of ``part`` and check it; other processes that download the same file wait."""
     with part.open("ab") as handle:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             for left in range(attempts - 1, -1, -1):
-                if target.exists():  # another process has brought it while this one waited
+                if target.exists():  # another process downloaded it while this one waited
                     return
                 try:
                     _receive(file, part, progress, timeout)
@@ -121,7 +121,7 @@ def _complete(
 
 
 def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout: float) -> None:
-    """One request for the bytes that are still missing; all of them, where the server sends no parts."""
+    """Request the missing bytes; all of them, if the server does not support ranges."""
     have = part.stat().st_size
     headers = {"User-Agent": "fewnode"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
@@ -129,7 +129,7 @@ def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout:
             resumed = answer.status == 206 and (answer.headers["Content-Range"] or "").startswith(f"bytes {have}-")
             done = out.truncate(have if resumed else 0)
             if answer.status == 206 and not resumed:
-                raise _Interrupted("the server sent another part than asked for")
+                raise _Interrupted("the server sent another range than requested")
             length = answer.headers["Content-Length"]
             total = None if length is None else done + int(length)
             out.seek(done)
@@ -139,20 +139,20 @@ def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout:
                     progress(file.name, done, total)
             out.flush()
             os.fsync(out.fileno())
-            if total is not None and done < total:  # read() ends quietly when the other side hangs up
+            if total is not None and done < total:  # read() ends without an error when the connection closes
                 raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
     except HTTPError as error:
         said = f"the server answered {error.code} {error.reason}"
-        if error.code == 416:  # nothing beyond what is there: either it is whole, or it is not this file's beginning
+        if error.code == 416:  # nothing beyond the part: it is complete, or not the beginning of this file
             if error.headers["Content-Range"] == f"bytes */{have}":
                 return
             os.truncate(part, 0)
-        elif error.code not in (408, 425, 429, 500, 502, 503, 504):  # which may pass
+        elif error.code not in (408, 425, 429, 500, 502, 503, 504):  # temporary errors
             raise InputError(f"cannot fetch {file.url}: {said}") from error
         raise _Interrupted(said) from error
     except (http.client.HTTPException, URLError, ssl.SSLError, ConnectionError, TimeoutError) as error:
         reason = getattr(error, "reason", None) or error
-        offline = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH)  # trying again will not help
+        offline = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH)  # another try will not help
         if isinstance(reason, socket.gaierror) or getattr(reason, "errno", None) in offline:
             raise InputError(f"cannot reach {file.url} ({reason})") from error
         raise _Interrupted(f"the connection broke ({reason})") from error

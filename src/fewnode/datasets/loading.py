@@ -1,4 +1,4 @@
-"""From a name to a graph: find the files, read them once, check what they hold, remember the result."""
+"""Load a data set by name: find its files, read them, check counts, cache the result."""
 
 import hashlib
 import json
@@ -33,9 +33,9 @@ def load_dataset(
 
     Args:
         name: a name of ``fewnode ls datasets``.
-        data_dir: where files are looked for first (else $FEWNODE_DATA), then in the cache; fetched only then.
-        progress: told how far a download has come.
-        fetch: without it no connection is opened: files that are not at hand are an error.
+        data_dir: where files are looked for first (by default $FEWNODE_DATA), then in the cache; else they are downloaded.
+        progress: called with the progress of a download.
+        fetch: whether missing files are downloaded; otherwise they are an error.
         text_encoder: a pretrained encoder (a folder or name) that reads the texts of the nodes beside their words.
 
     Returns:
@@ -87,33 +87,33 @@ def _locate(
     found = {path.name: path for path in reversed(paths)}
     converted = found.get(f"{entry.name}.npz")
     if converted is not None and entry.files[0].url is not None and readers.is_plain(converted):
-        return [converted], ()  # a copy of the user's own making: its counts must do
+        return [converted], ()  # converted by the user: only its counts are checked
     for path in paths:
         if path.name == "edge.csv.gz" and path.parents[1].name in entry.folders:
             return [path.parents[1]], ()
     own = files.cache_dir() / "downloads" / entry.name
     missing = [file.name for file in entry.files if file.name not in found and not (own / file.name).exists()]
     if missing and not fetch and entry.files[0].url is not None:
-        raise InputError(f"{', '.join(missing)} would be fetched first")
+        raise InputError(f"{', '.join(missing)} must be downloaded first")
     return [found.get(file.name) or download.fetch(file, own, progress=progress) for file in entry.files], entry.files
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """The files in the folder and three levels below it, those nearest to the top first."""
+    """The files in the folder and three levels below it, top level first."""
     return [path for depth in range(4) for path in sorted(folder.glob("*/" * depth + "*")) if path.is_file()]
 
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
-    """What the files hold: from the cache if these very files were parsed before; else parsed and kept."""
+    """The content of the files: from the cache if the same files were parsed before, otherwise parsed and cached."""
     kept = files.cache_dir() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
-    plain = paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0]))  # as fast as the cache would be
+    plain = paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0]))  # as fast as the cache
     if not plain:
-        with suppress(InputError, OSError):  # a damaged one is as good as none: zip archives carry checksums
+        with suppress(InputError, OSError):  # missing or damaged: zip archives carry checksums
             return graph_arguments(files.read_npz(kept))
     for file, path in zip(checked, paths, strict=False):
         download.check(file, path)
     arguments = readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths, **entry.tables)
-    with suppress(OSError):  # a read-only home costs time, nothing else
+    with suppress(OSError):  # a read-only home only costs time
         if not plain:
             files.write_npz(kept, graph_arrays(arguments), compress=False)
             for old in kept.parent.glob(f"{entry.name}-{'?' * 16}.npz"):  # parsed from earlier versions of these files
@@ -123,7 +123,7 @@ def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> 
 
 
 def _identity(paths: Sequence[Path], options: Mapping[str, Any]) -> str:
-    """A short name for these files as they are now, and how they are read; a file that changes gets another."""
+    """A hash of the files' paths, sizes and times, and of the options they are read with."""
     found = [file for path in paths for file in (sorted(path.rglob("*.csv.gz")) if path.is_dir() else [path])]
     stats = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in found]
     return hashlib.sha256(json.dumps([stats, options] if options else stats).encode()).hexdigest()[:16]
@@ -136,4 +136,4 @@ def _check_counts(entry: Entry, graph: Graph, stored: int, where: Path) -> None:
     found = (graph.num_nodes, edges, features, len(torch.unique(graph.y[graph.y >= 0])))
     pairs = [(what, getattr(expected, what), n) for what, n in zip(expected.__struct_fields__, found, strict=False)]
     if wrong := [f"{right:,} {what} expected, {n:,} found" for what, right, n in pairs if right != n]:
-        raise InputError(f"{entry.name} in {where} is not whole: {'; '.join(wrong)}. Fetch its files again.")
+        raise InputError(f"{entry.name} in {where} is incomplete: {'; '.join(wrong)}. Fetch its files again.")

@@ -1,4 +1,4 @@
-"""One function for each on-disk format: original files in, arguments of ``Graph.from_edges`` out."""
+"""One reader for each file format; each returns arguments of ``Graph.from_edges``."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ REMEDY = "fetch it again"
 
 
 def read(reader: str, paths: Sequence[Path], **options: Any) -> Arguments:
-    """Read files with the reader of that name; ``options`` are those of ``tables``."""
+    """Read files with the reader of this name; ``options`` are those of ``tables``."""
     return tables(paths, **options) if reader == "tables" else {"gpn": gpn, "npz": npz, "ogb": ogb}[reader](paths)
 
 
@@ -56,7 +56,7 @@ def is_plain(path: Path) -> bool:
 def gnn_benchmark(path: Path) -> Arguments:
     """CSR parts ``adj_*`` and ``attr_*`` with ``labels``, as Shchur et al. (2018) publish them.
 
-    Only these members are opened: others in such files may be pickled objects, which are never loaded.
+    Other members of such files may be pickled objects, which are never loaded.
     """
     check_unpacked(path)
     with np.load(path, allow_pickle=False) as archive:
@@ -125,7 +125,7 @@ def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
 
 
 def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, packed: Path | None = None) -> np.ndarray:
-    """Numbers of a text file without a header, [rows, columns]; of a gzip file that is ``packed`` or in it."""
+    """Numbers of a text file without a header, [rows, columns]; ``packed`` is the gzip file or the archive with it."""
     with file:
         try:
             content = io.BytesIO()
@@ -136,7 +136,7 @@ def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, packed: Path
                     check_bound(packed, content.tell())
             content.seek(0)
             table = np.loadtxt(content, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
-        except Exception as error:  # NumPy, gzip and zlib each have their own words for "damaged"
+        except Exception as error:  # NumPy, gzip and zlib raise different errors
             raise InputError(f"{path} is not a table of numbers separated by {separator!r} ({error})") from error
     if not table.size:
         raise InputError(f"{path} holds no numbers")

@@ -1,4 +1,4 @@
-"""Generated graphs with planted classes, for tests and for measuring at any size."""
+"""Generated graphs with planted classes, for tests and benchmarks of any size."""
 
 import numpy as np
 from scipy import sparse as sp
@@ -28,14 +28,14 @@ def planted(
     Args:
         n: nodes.
         classes: planted classes, at least three.
-        avg_degree: mean degree; repeated pairs fall together, so it ends a little lower.
-        homophily: share of edges within classes. The others go to the two classes beside one's own on a random ring
-            or, with probability ``difficulty``, to any other.
-        features: words there are; 0 for a graph without features.
-        words_per_node: words that each node uses.
-        difficulty: 0 to 1; the share of words that are of the class's topic falls from a half at 0 to none at 1.
+        avg_degree: mean degree; slightly lower in the result, because repeated pairs are merged.
+        homophily: share of edges within classes. The others lead to the two neighbouring classes on a random ring or, with
+            probability ``difficulty``, to any other class.
+        features: size of the vocabulary; 0 for a graph without features.
+        words_per_node: mean number of words of a node.
+        difficulty: 0 to 1; the share of words from the class's topic falls from a half at 0 to none at 1.
         tail: the k-th largest class holds nodes in proportion to ``k ** -tail``.
-        seed: of everything.
+        seed: random seed.
 
     Returns:
         The graph, and its classes split 40/20/40.

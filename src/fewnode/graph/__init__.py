@@ -1,4 +1,4 @@
-"""The graph and everything that is computed from its structure and features alone."""
+"""The graph and what is computed from its structure and features."""
 
 from .graph import Graph
 

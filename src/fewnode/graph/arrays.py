@@ -1,4 +1,4 @@
-"""Arrays of a graph: checked, sorted into CSR, converted between NumPy, SciPy and torch, cached."""
+"""Arrays of a graph: checks, sorting into CSR, conversion between NumPy, SciPy and torch, a cache."""
 
 import warnings
 from collections import Counter
@@ -15,11 +15,11 @@ from torch import Tensor
 from ..errors import InputError
 from ..store import StoredNames, name_hashes, one_thread
 
-# --- Checks on what comes into a graph. Each error names the place, the value and the remedy.
+# --- Checks of the input. Each error names the place, the value and the remedy.
 
 
 def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_names: Sequence[str] | None) -> int:
-    """The number of nodes, on which everything that tells it must agree."""
+    """The number of nodes, on which all arguments must agree."""
     sizes = {} if num_nodes is None else {"num_nodes": num_nodes}
     for what, value in (("rows of x", x), ("length of y", y), ("length of node_names", node_names)):
         if getattr(value, "shape", None) == ():
@@ -31,10 +31,10 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
     ids = to_numpy(edge_index)
     last = int(ids.max()) if ids.size and np.issubdtype(ids.dtype, np.integer) else -1
     n = int(next(iter(sizes.values()), last + 1))
-    if n > 10_000_000 + 10 * ids.size and sizes.keys() <= {"num_nodes"}:  # a stray id would fill the memory
+    if n > 10_000_000 + 10 * ids.size and sizes.keys() <= {"num_nodes"}:  # one wrong id would fill the memory
         raise InputError(
-            f"there would be {n:,} nodes, but only {ids.size // 2:,} edges and nothing else name any; number the nodes "
-            "from 0 without gaps, or give x or y"
+            f"there would be {n:,} nodes, but there are only {ids.size // 2:,} edges; number the nodes from 0 without "
+            "gaps, or give x or y"
         )
     if n <= 0:
         raise InputError("the graph is empty: it has no nodes. Give edges, num_nodes, x or y")
@@ -50,8 +50,8 @@ def checked(
     rule: str,
     place: Callable[[Any], Iterable[int]] = tuple,
 ) -> np.ndarray:
-    """The ``values``, if they have the ``shape`` (a text stands for any length) and are numbers of these ``kinds``
-    within the ``bounds``; else an error says what is wrong, at which ``place``, and the ``rule``."""
+    """The ``values``, after a check that they have the ``shape`` (a text stands for any length), a dtype of one of the
+    ``kinds``, and lie within the ``bounds``. Errors name the first ``place`` and the ``rule``."""
     sizes = zip(shape, values.shape, strict=False)
     if values.ndim != len(shape) or any(size != there and isinstance(size, int) for size, there in sizes):
         raise InputError(f"{name} has shape {values.shape}; expected [{', '.join(map(str, shape))}]: {rule}")
@@ -76,7 +76,7 @@ def checked_edges(edge_index: Any, n: int) -> np.ndarray:
 
 
 def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
-    """Features as float32, sparse if they came sparse; every value finite. No columns at all means none given."""
+    """Features as float32 with finite values, sparse if they were given so; None if there are no columns."""
     if x is None:
         return None
     most, rule = float(np.finfo(np.float32).max), "features [N, F] are finite numbers, one row for each node"
@@ -86,7 +86,7 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
         given = sp.csr_matrix(x)
         with refused("the sparse features are damaged"):
             given.check_format(full_check=True)
-        parts = given.data, given.indices, given.indptr  # copied: the caller's matrix is left as it was
+        parts = given.data, given.indices, given.indptr  # copied: the caller's matrix is not changed
         found = sp.csr_matrix(parts, shape=given.shape, dtype=np.float32, copy=True)
         found.sum_duplicates()
 
@@ -103,12 +103,12 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
 def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Labels as int64 [n], -1 where unknown, and the names of the classes.
 
-    Labels that are text are numbered in the order of their names; None, NaN and "" are unknown.
+    Text labels are numbered in the order of their names; None, NaN and "" are unknown.
     """
     labels = np.full(n, -1) if y is None else to_numpy(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if class_names is None and labels.dtype.kind in "OUS":
         labels, class_names = _numbered(labels)
-    top = 1 << 20 if class_names is None else len(class_names)  # lists as long as the highest class id are made
+    top = 1 << 20 if class_names is None else len(class_names)  # some lists are as long as the highest class id
     there = "" if class_names is None else f" (there are {top} class names)"
     rule = f"a class id is 0..{top - 1}{there}, or -1 for unknown"
     return checked("y", labels, (n,), "iu", (-1, top - 1), rule).astype(np.int64), _texts(class_names)
@@ -125,7 +125,7 @@ def _numbered(values: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
 
 
 def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
-    """Edge weights as float64 [E], each from 1e-15 to 1e15: sums and quotients of them fit single precision."""
+    """Edge weights as float64 [E], from 1e-15 to 1e15: their sums and quotients fit single precision."""
     if weight is None:
         return None
     rule = "a weight is a number above zero, from 1e-15 to 1e15: scale them, drop such edges, or leave the weights out"
@@ -135,10 +135,10 @@ def checked_weights(weight: Any, n_edges: int) -> np.ndarray | None:
 def checked_edge_types(
     edge_type: Any, names: Sequence[str] | None, n_edges: int
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Edge types as int64 [E] and their names; types that are no integers are their own names."""
+    """Edge types as int64 [E] and their names; types that are not integers name themselves."""
     if edge_type is None:
         if names is not None:
-            raise InputError("edge_type_names are given without edge_type; give the type of each edge as well")
+            raise InputError("edge_type_names needs edge_type, the type of each edge")
         return None, ()
     ids, there = to_numpy(edge_type), "" if names is None else f" (there are {len(names)} type names)"
     if names is None and ids.dtype.kind not in "iu":
@@ -151,7 +151,7 @@ def checked_edge_types(
 
 
 def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool = True) -> tuple[str, ...] | None:
-    """Names as text, one each and, if they are to be ``unique``, none twice."""
+    """One name each, as text; ``unique`` names must differ."""
     texts = _texts(names)
     if texts is not None and len(texts) != n:
         raise InputError(f"{len(texts):,} {what} names for {n:,} {what}s; give one for each")
@@ -159,15 +159,15 @@ def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool =
         text = Counter(texts).most_common(1)[0][0]
         at = texts.index(text)
         again = texts.index(text, at + 1)
-        raise InputError(f"{what} name {text!r} stands at {at} and again at {again}; names must differ")
+        raise InputError(f"{what} name {text!r} is at {at} and again at {again}; names must differ")
     return texts
 
 
 def checked_blocks(blocks: Mapping[str, int] | None, width: int) -> dict[str, int]:
-    """Blocks of feature columns, which together are all of them; none where there is only one."""
+    """Blocks that cover all feature columns; {} if there is only one."""
     found = {str(name): int(columns) for name, columns in (blocks or {}).items()}
     if found and (sum(found.values()) != width or min(found.values()) < 1):
-        raise InputError(f"the blocks {found} are to be of one column or more each, {width:,} together")
+        raise InputError(f"the blocks are {found}; each needs one or more columns, {width:,} together")
     return found if len(found) > 1 else {}
 
 
@@ -177,7 +177,7 @@ def _texts(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 @contextmanager
 def refused(what: str) -> Iterator[None]:
-    """SciPy's complaints about a matrix as the user's error."""
+    """Turn a ValueError of NumPy or SciPy into an ``InputError``."""
     try:
         yield
     except ValueError as error:
@@ -193,7 +193,7 @@ def to_numpy(value: Any) -> np.ndarray:
 
 
 def flat(value: Any) -> np.ndarray:
-    """The same; a single column as an array of one dimension."""
+    """The same; a single column becomes one-dimensional."""
     values = to_numpy(value)
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
@@ -202,7 +202,7 @@ def flat(value: Any) -> np.ndarray:
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A torch CSR tensor from its parts, taken as they are."""
+    """A torch CSR tensor from its parts, without checks."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
@@ -214,16 +214,16 @@ def csr_parts(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """All entries of the rows ``[B]`` of a CSR matrix: for each, its position in ``rows`` and among the entries."""
+    """The entries of some ``rows [B]`` of a CSR matrix: for each its position in ``rows`` and its index among all."""
     start, end = indptr.index_select(0, rows), indptr.index_select(0, rows + 1)
     count = (end - start).long()
     owner = torch.repeat_interleave(count)
-    shift = (end - count.cumsum(0)).index_select(0, owner)  # from the place in the list to that among all entries
+    shift = (end - count.cumsum(0)).index_select(0, owner)  # from the position in the list to that among all entries
     return owner, shift.add_(torch.arange(len(owner), device=rows.device))
 
 
 def to_tensor(matrix: sp.csr_matrix | np.ndarray, device: torch.device | str = "cpu") -> Tensor:
-    """Torch's form of a SciPy CSR matrix or a NumPy array, sharing memory where it can."""
+    """A SciPy CSR matrix or NumPy array as a tensor that shares its memory where possible."""
     if isinstance(matrix, np.ndarray):
         return torch.from_numpy(matrix).to(device)
     indptr, indices, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
@@ -231,13 +231,13 @@ def to_tensor(matrix: sp.csr_matrix | np.ndarray, device: torch.device | str = "
 
 
 def to_scipy(matrix: Tensor) -> sp.csr_matrix:
-    """SciPy's form of a torch CSR tensor."""
+    """A torch CSR tensor as a SciPy matrix."""
     indptr, indices, values = (part.detach().cpu().numpy() for part in csr_parts(matrix))
     return sp.csr_matrix((values, indices, indptr), shape=tuple(matrix.shape))
 
 
 def transposed(matrix: Tensor) -> Tensor:
-    """The transpose, as CSR again."""
+    """The transpose, as CSR."""
     return to_tensor(to_scipy(matrix).T.tocsr(), matrix.device)
 
 
@@ -246,9 +246,9 @@ def transposed(matrix: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class EdgeTypes:
-    """The types of a graph's arcs. Two nodes may be joined by edges of several types, so this is a list of its own:
-    the arc at position ``arc [M]`` (ascending) of the graph's ``indices`` is of the type ``ids [M]``, with the weight
-    ``weight [M]`` or, if None, one."""
+    """The types of a graph's arcs. Two nodes may be joined by edges of several types, so this is a separate list: the
+    arc at position ``arc [M]`` (ascending) of the graph's ``indices`` has the type ``ids [M]`` and the weight
+    ``weight [M]`` (one, if None)."""
 
     names: tuple[str, ...]
     arc: Tensor
@@ -256,7 +256,7 @@ class EdgeTypes:
     weight: Tensor | None = None
 
     def kept(self, keep: Tensor) -> "EdgeTypes":
-        """The types of those arcs where the mask ``keep [arcs]`` is true."""
+        """The types of the arcs where the mask ``keep [arcs]`` is true."""
         chosen = keep[self.arc]
         arc = (keep.cumsum(0) - 1)[self.arc[chosen]]
         return replace(self, arc=arc, ids=self.ids[chosen], weight=None if self.weight is None else self.weight[chosen])
@@ -271,9 +271,9 @@ def sorted_arcs(
 ) -> dict[str, Any]:
     """The fields ``indptr``, ``indices``, ``weights``, ``edge_types``, ``self_loops`` and ``duplicates`` of a graph.
 
-    Self-loops are dropped. The weights of duplicates (edges of the same type between the same nodes) are added, as are
-    those of the types of a pair. Undirected edges become two arcs. A list that has each edge both ways already, with
-    the same weight, stays as it is; in any other list the weights of both ways are added.
+    Self-loops are dropped. Weights of duplicates (edges of one type between the same nodes) are added, and so are the
+    weights of the types of a pair. Undirected edges become two arcs. If the list already has every edge both ways with
+    the same weight, it is used as it is; otherwise the weights of both directions are added.
     """
     apart = edges[0] != edges[1]
     source, target = edges[:, apart]
@@ -281,12 +281,12 @@ def sorted_arcs(
     values = np.ones(len(source), bool) if weight is None else weight[apart]
 
     def matrix(rows: np.ndarray, columns: np.ndarray) -> sp.csr_matrix:
-        """A row for each node and a column for each node and type; equal entries are added."""
+        """One row per node, one column per node and type; equal entries are added."""
         columns = columns if ids is None else columns * types + ids[apart]
         return sp.csr_matrix((values, (rows, columns)), shape=(n, n * types))
 
     arcs = matrix(target, source)
-    duplicates = len(source) - arcs.nnz  # a pair given both ways is one edge, not a duplicate
+    duplicates = len(source) - arcs.nnz  # a pair in both directions is one edge, not a duplicate
     if not directed:
         back = arcs.T.tocsr() if ids is None else matrix(source, target)
         if weight is None or (arcs != back).nnz:
@@ -311,25 +311,24 @@ def sorted_arcs(
     }
 
 
-# --- What has been computed of a graph already.
+# --- Values computed from a graph.
 T = TypeVar("T")
 
 
 class GraphCache:
     """Values derived from one graph.
 
-    A value depends on structure and features, never on labels, so graphs that differ in labels alone share a cache.
-    A value made from a ``source`` tensor as well (a model's basis, say) holds for that very tensor until it is changed
-    in place; the next request makes it anew and drops the old one. A graph with other edges or features starts with
-    an empty cache.
+    A value depends on structure and features, never on labels, so graphs that differ only in labels share a cache.
+    A value that also depends on a ``source`` tensor, such as a model's basis, is valid for that tensor until it is
+    changed in place; the next request computes it again. A graph with other edges or features has an empty cache.
     """
 
     def __init__(self) -> None:
         self._held: dict[Hashable, tuple[Tensor | None, int, Any]] = {}
 
     def get(self, key: Hashable, make: Callable[[], T], source: Tensor | None = None) -> T:
-        """The value under ``key``, a name or a name and the parameters it depends on; ``make()`` computes it if it is
-        not there or no longer holds."""
+        """The value under ``key``, a name or a tuple of a name and parameters; ``make()`` computes it if it is missing
+        or no longer valid."""
         version = 0 if source is None else source._version
         held = self._held.get(key)
         if held is None or held[0] is not source or held[1] != version:
@@ -338,7 +337,7 @@ class GraphCache:
         return value
 
     def names(self) -> list[str]:
-        """The names of the values that are there, in order."""
+        """The names of all values, sorted."""
         return sorted({str(key[0] if isinstance(key, tuple) else key) for key in self._held})
 
 
@@ -350,8 +349,8 @@ def leading_eigenvectors(
 ) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 
-    Subspace iteration from a random block ``start [size, at least rank]``: a handful of products with a thin block and
-    a QR of that block, whatever the size of M. The largest entry of an eigenvector is positive.
+    Subspace iteration from a random block ``start [size, rank or more]``: a few products with a thin block, each
+    followed by a QR decomposition. The largest entry of each eigenvector is positive.
     """
     block = start
     for _ in range(steps):
@@ -363,27 +362,27 @@ def leading_eigenvectors(
 
 
 def random_block(ranks: Tensor, rank: int) -> Tensor:
-    """A start for ``rank`` eigenvectors: normal numbers for rows with these ``ranks``, a few columns to spare."""
+    """A start for ``rank`` eigenvectors: normal numbers for rows with these ``ranks``, and 16 more columns."""
     shape = len(ranks), min(rank + 16, len(ranks))
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))[ranks]
 
 
 def structural_bytes(nodes: int, arcs: int, rank: int = 128) -> int:
-    """What ``structural_features`` takes in memory: five blocks of the iteration, and the ratios both ways."""
+    """The memory of ``structural_features``: five blocks of the iteration, and the ratios with their transpose."""
     return 20 * (rank + 16) * nodes + 40 * arcs
 
 
 def hash_ranks(names: Iterable[str]) -> Tensor:
-    """Ranks of names in the order of their hashes: random, but the same in every program."""
+    """Ranks of names in the order of their hashes: random, but the same in every process."""
     order = names.by_hash[0] if isinstance(names, StoredNames) else np.argsort(name_hashes(names), kind="stable")
     return torch.from_numpy(np.argsort(order))
 
 
 @one_thread
 def structural_features(adjacency: sp.csr_matrix, ranks: Tensor, rank: int = 128) -> Tensor:
-    """Where a node sits in the graph, float32 [N, rank]; rows have length one, those of isolated nodes zero.
+    """Features of a node's position in the graph, float32 [N, rank]; rows have length one, of isolated nodes zero.
 
-    The leading singular vectors of how much likelier each edge is than chance (a positive log ratio, as sparse as the
+    The leading singular vectors of the positive log ratio between each edge's probability and chance (as sparse as the
     graph), smoothed over two steps. After ProNE (Zhang et al., IJCAI 2019).
     """
     n = adjacency.shape[0]

@@ -1,6 +1,6 @@
 """Graphs of other libraries and plain files as the arguments of ``Graph.from_edges``, and back.
 
-No library is imported to read its graphs: they are known by what they can do.
+Graphs are recognised by their interface, without importing their library; igraph is read through NetworkX.
 """
 
 import os
@@ -29,12 +29,12 @@ TAKEN = (
 
 
 def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` in whatever holds a graph; ``nodes`` is a table beside one of edges."""
+    """The arguments of ``Graph.from_edges`` from any supported object; ``nodes`` is a table beside one of edges."""
     if is_frame(given) or isinstance(given, str | os.PathLike):
         return tables.graph_tables(given, nodes, **options)
     kind = f"a value of type {type(given).__name__}"
     if nodes is not None:
-        raise InputError(f"nodes= belongs to a table of edges; {kind} brings its own nodes")
+        raise InputError(f"nodes= belongs to a table of edges; {kind} has its own nodes")
     attributes = {name: options.pop(name) for name in ("label", "weight", "edge_type") if name in options}
     if hasattr(given, "node_types") or hasattr(given, "edge_index"):
         found = pyg_arguments(given, **attributes)
@@ -49,7 +49,7 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     elif isinstance(given, np.ndarray | torch.Tensor | list | tuple):
         found = _array_arguments(given)
     else:
-        raise InputError(f"{kind} is no graph that is known here; give {TAKEN}")
+        raise InputError(f"{kind} is not a supported graph; give {TAKEN}")
     return found | {name: value for name, value in options.items() if value is not None}
 
 
@@ -68,17 +68,17 @@ def _array_arguments(given: Any) -> dict[str, Any]:
 
 
 def scipy_arguments(adjacency: Any) -> dict[str, Any]:
-    """The arguments in an adjacency whose entry (i, j) is an edge from i to j; entries other than one are weights."""
+    """Arguments from an adjacency whose entry (i, j) is an edge from i to j; entries other than one are weights."""
     matrix = sp.coo_array(adjacency)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"an adjacency is square, this matrix has shape {matrix.shape}; features go in as x")
+        raise InputError(f"an adjacency is square, this matrix has shape {matrix.shape}; give features as x")
     there = matrix.data != 0
     weights = matrix.data[there]
     found = {"edge_index": np.stack(matrix.coords)[:, there].astype(np.int64), "num_nodes": matrix.shape[0]}
     return found if weights.dtype == bool or bool((weights == 1).all()) else {**found, "edge_weight": weights}
 
 
-# --- NetworkX, igraph and GraphML: names, labels and features are attributes of nodes, weights and types of edges.
+# --- NetworkX, igraph and GraphML: nodes have names, labels and features as attributes, edges weights and types.
 
 
 def networkx_arguments(
@@ -89,12 +89,12 @@ def networkx_arguments(
     weight: str | None = "weight",
     edge_type: str | None = "edge_type",
 ) -> dict[str, Any]:
-    """The arguments in a NetworkX graph.
+    """Arguments from a NetworkX graph.
 
-    Labels are the attribute ``label``; if it is not named, ``y``, ``label`` or ``class``. Features are the vector
-    ``x``, or where there is none all other attributes, read as the columns of a table; none, if ``x`` is None. A
-    warning says what was taken for what, unless the label is named. An edge without a weight weighs one; either all
-    edges have a type or none has.
+    Labels are the attribute ``label``, by default ``y``, ``label`` or ``class``. Features are the vector ``x``, or
+    without it all other attributes, read as the columns of a table; none, if ``x`` is None. Unless the label is named,
+    a warning lists the attributes used as labels and features. The default weight is one; either all edges have a type
+    or none has.
     """
     nodes, edges = list(graph.nodes), list(graph.edges(data=True))
     place = {node: i for i, node in enumerate(nodes)}
@@ -137,7 +137,7 @@ def networkx_arguments(
 
 
 def igraph_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
-    """The arguments in an igraph graph, by way of NetworkX."""
+    """Arguments from an igraph graph, through NetworkX."""
     found = graph.to_networkx()
     for held in found.nodes.values():
         held.pop("_igraph_index", None)
@@ -145,21 +145,21 @@ def igraph_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
 
 
 def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
-    """The arguments in a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
+    """Arguments from a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
     import networkx
 
     file = readable(path)
     try:
         graph = networkx.read_graphml(file)
     except (networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{file} is no GraphML that can be read: {error}") from error
+        raise InputError(f"{file} is not readable GraphML: {error}") from error
     graph = _named(graph)
-    label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a place on a map
+    label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a coordinate
     return networkx_arguments(graph, **{"label": label, **attributes})
 
 
 def _named(graph: Any) -> Any:
-    """A NetworkX graph whose nodes are called by their attribute ``name``, if all have one and no two the same."""
+    """A NetworkX graph whose nodes are their attribute ``name``, if all have one and names differ."""
     import networkx
 
     names = networkx.get_node_attributes(graph, "name")
@@ -187,7 +187,7 @@ def _vectors(nodes: Sequence[Any], rows: Sequence[Any], name: str) -> np.ndarray
 
 
 def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> tables.GraphTables:
-    """Attributes read as a table of nodes would be: numbers, categories and texts."""
+    """Attributes read like a table of nodes: numbers, categories and texts."""
     nodes = Table.of("the node attributes", {"id": ids, **columns})
     edges = Table.of("the edges", {"source": ids[:1], "target": ids[:1]})
     return tables.read_graph(edges, nodes, id_column="id", label_column="")
@@ -215,7 +215,7 @@ def networkx_graph(graph: "Graph", names: Iterable[Any], columns: Mapping[str, S
 
 
 def node_labels(graph: "Graph") -> list[Any]:
-    """The label of each node, as a name if the classes have names; None where it is unknown."""
+    """The label of each node, as a name if classes have names; None where unknown."""
     names = graph.class_names
     return [None if y < 0 else names[y] if names else y for y in graph.y.tolist()]
 
@@ -241,7 +241,7 @@ def write_graphml(graph: "Graph", path: PathLike, predictions: Any, attributes: 
 
 
 def _written(value: Any) -> Any:
-    """A value that GraphML has a type for; XML has no control characters."""
+    """A value of a GraphML type; XML has no control characters."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float):
@@ -253,7 +253,7 @@ def _written(value: Any) -> Any:
 
 
 def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
-    """The arguments in a ``Data`` or ``HeteroData``; ``label`` is the attribute of the labels, by default ``y``.
+    """Arguments from a ``Data`` or ``HeteroData``; ``label`` is the attribute of the labels, by default ``y``.
 
     Several types of nodes become one graph: edges keep their types, the type of a node is a category among its
     features, and the features of the types stand side by side.
@@ -262,13 +262,13 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
     nodes = {name: data[name] for name in data.node_types} if several else {"": data}
     edges = {ends: data[ends] for ends in data.edge_types} if several else {("", "", ""): data}
     if any(held.num_nodes is None for held in nodes.values()):
-        raise InputError("a type of nodes does not tell how many there are; set num_nodes")
+        raise InputError("the number of nodes of a node type is unknown; set num_nodes")
     sizes = {name: int(held.num_nodes) for name, held in nodes.items()}
     features = {name: getattr(held, "x", None) for name, held in nodes.items()}
     known = ("train_mask", "val_mask", "test_mask")
     if masks := [mask for mask in known if any(mask in held for held in nodes.values())]:
         warnings.warn(
-            f"{', '.join(masks)} divide nodes, not classes, and are left out: every label is used. Set y to -1 where a "
+            f"{', '.join(masks)} divide nodes, not classes, and are not used: every label counts. Set y to -1 where a "
             "label must not be seen; a ClassSplit divides the classes",
             stacklevel=2,
         )
@@ -309,8 +309,8 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
 
 
 def _by_values(x: Any) -> Any:
-    """Features, sparse if none is negative and at most a third are not zero, else dense: sparse ones are read as words,
-    dense ones as measurements, and which they are does not depend on how they came."""
+    """Features as sparse if no value is negative and at most a third are not zero, otherwise as dense: sparse features
+    are read as words, dense ones as measurements, independently of the format they were given in."""
     found = checked_features(x)
     if found is None or found.min() < 0:
         return found
@@ -319,8 +319,8 @@ def _by_values(x: Any) -> Any:
 
 
 def _side_by_side(sizes: Mapping[str, int], features: Mapping[str, Any]) -> Any:
-    """Each type's features in columns of their own, zero elsewhere, then which type a node is of. Dense columns are
-    measured in standard deviations from the mean of their type, so that zero is no extreme value."""
+    """The features of each type in separate columns, zero for other types, then a one-hot node type. Dense columns are
+    standardised within their type, so that zero is not an extreme value."""
     blocks: list[Any] = []
     for name, size in sizes.items():
         block = checked_features(features[name])
@@ -334,7 +334,7 @@ def _side_by_side(sizes: Mapping[str, int], features: Mapping[str, Any]) -> Any:
 
 
 def _joined_labels(sizes: Mapping[str, int], labels: Mapping[str, Any]) -> dict[str, Any]:
-    """Labels of all nodes; where several types have some, the name of a class tells which type it is of."""
+    """Labels of all nodes; if several types have labels, class names include the type."""
     several = sum(y is not None for y in labels.values()) > 1
     parts: list[np.ndarray] = []
     names: list[str] = []
@@ -353,7 +353,7 @@ def _edge_index(ends: tuple[str, str, str], held: Any) -> np.ndarray:
 
 
 def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
-    """The weights of edges: ``edge_weight``, else ``edge_attr`` if it is one positive number for each edge."""
+    """Edge weights: ``edge_weight``, otherwise ``edge_attr`` if it is one positive number per edge."""
     weight, carried = (getattr(held, name, None) for name in ("edge_weight", "edge_attr"))
     if weight is not None or carried is None:
         return None if weight is None else to_numpy(weight)
@@ -361,22 +361,22 @@ def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
     if values.ndim == 1 and values.dtype.kind == "f" and bool((values > 0).all()):
         return values
     warnings.warn(
-        f"edge_attr of {ends if any(ends) else 'the graph'} (shape {values.shape}, {values.dtype}) is no positive "
-        "weight for each edge, so it is left out; give weights as edge_weight and types as edge_type",
+        f"edge_attr of {ends if any(ends) else 'the graph'} (shape {values.shape}, {values.dtype}) is not one positive "
+        "weight per edge, so it is not used; give weights as edge_weight and types as edge_type",
         stacklevel=2,
     )
     return None
 
 
-# --- The plain npz layout of a graph: which arrays it holds, and how they are read and written.
+# --- The plain npz layout of a graph.
 
 
 def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The arguments of ``from_edges`` in the arrays of the plain npz layout."""
+    """Arguments of ``from_edges`` from the arrays of the plain npz layout."""
     if "edge_index" not in arrays:
         raise InputError("there is no array 'edge_index'; it needs edge_index and y or x")
     arrays = dict(arrays)
-    for key, former in (("edge_type", "edge_kind"), ("edge_type_names", "kind_names")):  # as in published archives
+    for key, former in (("edge_type", "edge_kind"), ("edge_type_names", "kind_names")):  # names in published archives
         if former in arrays:
             arrays.setdefault(key, arrays[former])
     if "x_shape" in arrays and "x" not in arrays:
@@ -397,7 +397,7 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The plain npz layout of such arguments."""
+    """The arrays of the plain npz layout from arguments of ``from_edges``."""
     found = dict(arguments)
     if blocks := found.pop("blocks", None):
         found |= {"block_names": list(blocks), "block_widths": list(blocks.values())}

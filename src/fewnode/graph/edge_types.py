@@ -1,4 +1,4 @@
-"""Directions, types and weights of edges, and what a model makes of them."""
+"""How a model uses directions, types and weights of edges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,9 +18,8 @@ SEEN = "edges as a model counts them"
 
 @dataclass(frozen=True)
 class EdgeUse:
-    """How edges count: whether by their own weights (``weighted``), and by those that were learned for types
-    (``weights``, all alike if empty); and which ``types`` are counted at each node, as one more view. An EdgeUse
-    without any of these is that of a plain graph."""
+    """How edges count: by their own weights (``weighted``) and by ``weights`` learned for their types (all equal if
+    empty); and which ``types`` are counted at each node as one more view. The default is for a plain graph."""
 
     weighted: bool = True
     weights: dict[str, float] = field(default_factory=dict)
@@ -28,16 +27,16 @@ class EdgeUse:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> "EdgeUse":
-        """From what a model's card holds."""
+        """From the document of a model."""
         return msgspec.convert(given or {}, cls)
 
     @classmethod
     def learned(cls, graph: Graph) -> "EdgeUse":
-        """What to make of the weights and types of edges, by the labels of a graph."""
+        """Learned from the labels of a graph."""
         return cls(weights_tell(graph), type_weights(graph), commonest_types(graph))
 
     def seen(self, graph: Graph) -> Graph:
-        """The graph with edges that count as they are used, without directions and types."""
+        """The graph without directions and types, whose edges count as described here."""
         weights = {} if graph.edge_types is None else self.weights
         if graph.directed or graph.edge_types is not None:
             key = (SEEN, self.weighted, tuple(weights.items()))
@@ -48,13 +47,13 @@ class EdgeUse:
 
 
 def union(graph: Graph) -> Graph:
-    """The graph without directions and types, in which all edges, each with its weight, are one."""
+    """The graph without directions and types; edges between two nodes are joined, their weights added."""
     return EdgeUse().seen(graph)
 
 
 def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph:
-    """The graph without directions and types, in which an edge of each type counts its weight times what ``weights``
-    say of the type; edges between the same nodes are one."""
+    """The graph without directions and types. The weight of an edge is multiplied by the one of its type in
+    ``weights``; edges between two nodes are joined."""
     types, (target, source) = graph.edge_types, _ends(graph)
     own = graph.weights if types is None else types.weight
     values = torch.ones(len(target), device=graph.device) if own is None or not weighted else own
@@ -67,7 +66,7 @@ def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph
     arcs = sorted_arcs(ends, graph.num_nodes, not graph.directed, counted, None, ())  # undirected: both ways are there
     cache = GraphCache()
     if not graph.has_features:
-        cache.get(STRUCTURE, lambda: graph.x)  # the structural features are those of the whole graph
+        cache.get(STRUCTURE, lambda: graph.x)  # as of the whole graph
     joined = {name: arcs[name] for name in ("indptr", "indices", "weights")}
     moved: dict[str, Any] = {name: part if part is None else part.to(graph.device) for name, part in joined.items()}
     return replace(graph, **moved, edge_types=None, directed=False, cache=cache)
@@ -82,9 +81,9 @@ def _ends(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def type_weights(graph: Graph) -> dict[str, float]:
-    """How much oftener than by chance the edges of each type join nodes of one class (its adjusted homophily), relative
-    to the type that does so most; empty if no type does. A type with fewer than 30 edges between labelled nodes gets
-    the mean of the others. No weight is below 0.05: types that tell nothing still hold the graph together."""
+    """The adjusted homophily of each type (how much more often than by chance its edges join nodes of one class),
+    relative to the largest; empty if no type is homophilous. A type with fewer than 30 edges between labelled nodes
+    gets the mean of the others. The least weight is 0.05, so that uninformative types still connect the graph."""
     if graph.edge_types is None:
         return {}
     names, n_classes = graph.edge_types.names, graph.num_classes
@@ -107,8 +106,8 @@ def type_weights(graph: Graph) -> dict[str, float]:
 
 def weights_tell(graph: Graph) -> bool:
     """Whether edges within a class weigh more than edges between classes, by Welch's test of their logarithms among
-    the labelled nodes. Weights that do not would only make neighbours fewer. Without labels to ask, the user is
-    believed."""
+    labelled nodes. Other weights would only reduce the effective number of neighbours. With fewer than 30 edges of
+    either kind, weights are used."""
     if graph.weights is None:
         return True
     ends = graph.y[torch.stack(_ends(replace(graph, edge_types=None)))]
@@ -122,7 +121,7 @@ def weights_tell(graph: Graph) -> bool:
 
 
 def commonest_types(graph: Graph, most: int = 128) -> tuple[str, ...]:
-    """The names of the types with the most edges, in their own order."""
+    """The names of the types with the most edges, in the graph's order."""
     if graph.edge_types is None:
         return ()
     counts = torch.bincount(graph.edge_types.ids, minlength=len(graph.edge_types.names))
@@ -131,8 +130,8 @@ def commonest_types(graph: Graph, most: int = 128) -> tuple[str, ...]:
 
 
 def type_counts(graph: Graph, types: tuple[str, ...]) -> Tensor:
-    """How many edges of each of these ``types`` a node has, ``[N, 2 * types]``: in a directed graph those that come in,
-    then those that go out; counts above one as 1 + log, as those of words are, and rows of length one."""
+    """The number of edges of each of these ``types`` at each node, ``[N, 2 * types]``: in a directed graph incoming,
+    then outgoing edges; counts above one as 1 + log, as for words; rows have length one."""
     counts = torch.zeros(graph.num_nodes, 2 * len(types), device=graph.device)
     if graph.edge_types is not None:
         column = {name: at for at, name in enumerate(types)}

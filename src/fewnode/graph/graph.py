@@ -1,4 +1,4 @@
-"""The graph everything works on: validated once, when it is made, and frozen from then on."""
+"""The graph: validated once, when it is made, and frozen."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,15 +26,15 @@ FINGERPRINT = "fingerprint"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """An attributed graph. Build it with one of the ``from_...`` constructors, which check everything.
+    """An attributed graph. Build it with one of the ``from_...`` constructors, which check their arguments.
 
     ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
-    ``v``; symmetric unless built with ``directed=True``; sorted, no self-loops, no duplicates. ``features`` are
-    as given (dense or sparse CSR, float32) or None; ``y [N]`` holds class ids, -1 where unknown. ``node_names`` are
-    unique, ``node_titles`` are what people recognise nodes by, "" where there is none. ``weights [arcs]`` belong to
-    ``indices``, as do the ``edge_types``; both are None where the graph has none. ``blocks`` are the numbers of feature
-    columns of each kind, in their order (``{"words": 5000, "vectors": 256}``); empty if all are of one kind. ``space``
-    is where a graph on disk keeps what is computed of it.
+    ``v``; symmetric unless built with ``directed=True``; sorted, without self-loops and duplicates. ``features`` are
+    float32, dense or sparse CSR as given, or None; ``y [N]`` holds class ids, -1 where unknown. ``node_names`` are
+    unique; ``node_titles`` are names for people and need not be, "" where there is none. ``weights [arcs]`` and
+    ``edge_types`` belong to ``indices``; both are None if the graph has none. ``blocks`` are the numbers of feature
+    columns of each kind, in their order (``{"words": 5000, "vectors": 256}``); empty if all are of one kind. A graph on
+    disk stores computed arrays in its ``space``.
 
     Example:
         >>> import fewnode
@@ -87,7 +87,7 @@ class Graph:
 
     @property
     def x(self) -> Tensor:
-        """The features; for a graph without any, structural ones (``arrays.structural_features``), computed once."""
+        """The features; for a graph without features, structural ones (``arrays.structural_features``)."""
         return self.cache.get(STRUCTURE, self._structural) if self.features is None else self.features
 
     @property
@@ -100,19 +100,19 @@ class Graph:
 
     @property
     def listed(self) -> Tensor:
-        """Which nodes [N] something is known of: not those that only the edges name."""
+        """Which nodes [N] are in the node table; the others occur only in edges."""
         return torch.ones_like(self.y, dtype=torch.bool) if self.unlisted is None else ~self.unlisted
 
     @property
     def ranks(self) -> Tensor:
-        """Ranks [N] of the nodes by a hash of their names (of their numbers, where they have none). Random draws go by
-        these, so that they do not depend on the order in which nodes are numbered."""
+        """Ranks [N] of the nodes by a hash of their names, or of their numbers without names. Random draws use these
+        ranks, so that they do not depend on the numbering of nodes."""
         names = self.node_names or map(str, range(self.num_nodes))
         return self.cache.get("ranks of the nodes", lambda: arrays.hash_ranks(names).to(self.device))
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of structure and features (not of labels): tells whether a model has seen this graph."""
+        """SHA-256 of structure and features, without labels: identifies the graph a model was fitted on."""
 
         def make() -> str:
             types, x = self.edge_types, self.features
@@ -131,7 +131,7 @@ class Graph:
             f"{self.num_classes} classes, {int((self.y >= 0).sum()):,} labelled nodes)"
         )
 
-    # --- what can be derived from it --------------------------------------------------------------------
+    # --- derived graphs and arrays --------------------------------------------------------------------
 
     def with_labels(self, y: Tensor) -> "Graph":
         """The same graph with other labels."""
@@ -161,7 +161,7 @@ class Graph:
         )
 
     def without_weights(self) -> "Graph":
-        """The same graph with every edge counting one."""
+        """The same graph without edge weights."""
         if self.weights is None:
             return self
         types = None if self.edge_types is None else replace(self.edge_types, weight=None)
@@ -179,8 +179,8 @@ class Graph:
         return replace(self, **moved, cache=GraphCache())
 
     def to_scipy(self, *, scaled: bool = False) -> sp.csr_matrix:
-        """The adjacency as a SciPy CSR matrix of float32: the weights, or ones. ``scaled`` weights have the mean one,
-        so that smoothing, which counts a node itself as a neighbour of weight one, does not depend on their unit."""
+        """The adjacency as a SciPy CSR matrix of float32: the weights, or ones. ``scaled`` weights have mean one, so
+        that smoothing, in which a self-loop has weight one, does not depend on their unit."""
         indptr, indices = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
         values = np.ones(len(indices), np.float32) if self.weights is None else self.weights.cpu().numpy()
         if scaled and self.weights is not None and len(values):
@@ -195,8 +195,8 @@ class Graph:
         return arrays.to_scipy(x) if x.layout == torch.sparse_csr else x.cpu().numpy()
 
     def edge_arrays(self, *, both_ways: bool = False) -> dict[str, np.ndarray]:
-        """``edge_index [2, E]``, and ``edge_weight`` and ``edge_type`` where there are any: as ``Graph.from_edges``
-        takes them. An undirected edge is there once, unless wanted ``both_ways``; one for each of its types."""
+        """``edge_index [2, E]``, and ``edge_weight`` and ``edge_type`` if there are any, as arguments of
+        ``Graph.from_edges``. Undirected edges are listed once, or with ``both_ways`` twice; once per type."""
         types = self.edge_types
         arc = slice(None) if types is None else types.arc.cpu().numpy()
         target = np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())[arc]
@@ -208,7 +208,7 @@ class Graph:
         return {"edge_index": np.stack([source[once], target[once]]), **found}
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``from_edges`` that make this graph."""
+        """Arguments of ``from_edges`` that give this graph."""
         return {
             "x": self.features_scipy(),
             "y": self.y.cpu().numpy(),
@@ -241,7 +241,7 @@ class Graph:
         adjacency = self.to_scipy(scaled=True)
         if self.directed:
             adjacency = (adjacency + adjacency.T).tocsr()
-            if self.weights is None:  # an edge both ways is one edge, as in the graph without directions
+            if self.weights is None:  # edges in both directions are one edge, as in the undirected graph
                 adjacency.data[:] = 1
         return arrays.structural_features(adjacency, self.ranks.cpu()).to(self.device)
 
@@ -272,17 +272,17 @@ class Graph:
             edge_index: node ids [2, E], sources above targets.
             x: features [N, F], of NumPy, torch (dense or sparse) or SciPy (sparse).
             y: class ids [N], -1 for unknown; or the names of the classes, None or "" for unknown.
-            num_nodes: how many nodes there are, where nothing else tells.
+            num_nodes: number of nodes, if no other argument determines it.
             node_names: a name for each node.
-            node_titles: what people recognise each node by, such as the title of a paper; need not differ.
+            node_titles: names for people, such as the titles of papers; need not differ.
             class_names: a name for each class.
             feature_names: a name for each column of ``x``.
             directed: keep the direction of edges; otherwise they are made symmetric.
-            edge_weight: a number above zero for each edge [E]; those of repeated edges are added.
+            edge_weight: a positive number for each edge [E]; weights of repeated edges are added.
             edge_type: the type of each edge [E], as an id from 0 or as text.
-            edge_type_names: a name for each type, where these are ids.
-            unlisted: which nodes [N] only the edges name: there is nothing known of them.
-            blocks: how many columns of ``x`` are of each kind, in their order; each block gets views of its own.
+            edge_type_names: a name for each type, if types are ids.
+            unlisted: which nodes [N] occur only in edges, so that nothing else is known about them.
+            blocks: number of columns of ``x`` of each kind, in their order; each block gets its own views.
         """
         n = arrays.count_nodes(edge_index, x, y, num_nodes, node_names)
         edges = arrays.checked_edges(edge_index, n)
@@ -319,12 +319,12 @@ class Graph:
 
     @classmethod
     def of(cls, given: Any, nodes: Any = None, **options: Any) -> "Graph":
-        """A graph from whatever holds one: a table of edges (and one of ``nodes``) as DataFrames or files, a graph of
+        """A graph from any supported object: a table of edges (and one of ``nodes``) as DataFrames or files, a graph of
         NetworkX, igraph or PyTorch Geometric, an adjacency, or edges [2, E].
 
         Args:
             given: the graph, or the edges.
-            nodes: a table of nodes beside one of edges.
+            nodes: a table of nodes, if ``given`` is a table of edges.
             options: those of ``from_files`` for tables, else those of ``from_edges``, such as ``x``, ``y`` and
                 ``directed``. ``label`` names the attribute of the labels in a graph of another library.
         """
@@ -334,7 +334,7 @@ class Graph:
 
     @classmethod
     def from_frames(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
-        """A graph from DataFrames of pandas or polars; columns are found and options named as in ``from_files``."""
+        """A graph from DataFrames of pandas or polars; options as in ``from_files``."""
         return cls.from_files(edges, nodes, **options)
 
     @classmethod
@@ -395,12 +395,12 @@ class Graph:
     def to_graphml(
         self, path: PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
-        """Write a GraphML file for Gephi and the like: names, labels, weights and edge types.
+        """Write a GraphML file, for example for Gephi: names, labels, weights and edge types.
 
         Args:
             path: the file.
-            predictions: what ``FewShotClassifier.predict_proba`` returned, as attributes of the nodes.
-            attributes: further ones by name, with a value for each node.
+            predictions: the result of ``FewShotClassifier.predict_proba``, written as attributes of the nodes.
+            attributes: further attributes by name, with a value for each node.
         """
         convert.write_graphml(self, path, predictions, attributes or {})
 
@@ -410,8 +410,8 @@ class Graph:
 
 
 def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None, components: bool = True) -> dict[str, Any]:
-    """Counts of a graph as plain numbers: size, connected components (which need all edges in memory), what was dropped
-    on reading, class sizes; ``split`` names the classes of each part (``asdict`` of a ``ClassSplit``)."""
+    """Counts of a graph as plain numbers: size, connected components (which need all edges in memory), dropped edges,
+    class sizes; ``split`` lists the classes of each part (``asdict`` of a ``ClassSplit``)."""
     parts = {part: list(ids) for part, ids in (split or {}).items()}
     part_of = {class_id: part for part, ids in parts.items() for class_id in ids}
     names = graph.class_names or [str(i) for i in range(graph.num_classes)]

@@ -1,4 +1,4 @@
-"""The hot kernels: products with gradients, neighbour gathers, smoothing, passes over features; never N x N dense."""
+"""The kernels: products with gradients, neighbour gathers, smoothing, passes over features. Nothing is dense [N, N]."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,8 +23,8 @@ class Operator:
     """``diag(left) (A or A + I) diag(right)`` for the CSR arcs A, in memory or mapped from disk; products with a dense
     matrix are differentiable in that.
 
-    Arcs without ``weights`` need no values, however they are normalised; weights count ``unit`` times what they are.
-    A graph in a ``space`` is read from disk at every pass, a chunk of rows at a time.
+    Unweighted arcs need no stored values, whatever the normalisation; ``weights`` are multiplied by ``unit``. A graph in
+    a ``space`` is read from disk at every pass, in chunks of rows.
     """
 
     indptr: Tensor
@@ -35,7 +35,7 @@ class Operator:
     right: Tensor | None = None
     loops: bool = False
     space: Space = MEMORY
-    width: int | None = None  # columns, if they are not as many as rows
+    width: int | None = None  # number of columns, if not square
     symmetric: bool = True  # whether A is
 
     @classmethod
@@ -65,7 +65,7 @@ class Operator:
 
     @cached_property
     def matrix(self) -> Tensor:
-        """The same as a CSR tensor with all its values."""
+        """The operator as a CSR tensor."""
         found = to_scipy(self._arcs) * np.float32(self.unit)
         if self.loops:
             found = found + sp.identity(len(self.indptr) - 1, "float32")
@@ -85,19 +85,19 @@ class Operator:
 
     @torch.no_grad()
     def into(self, z: Tensor, out: Tensor) -> Tensor:
-        """``self @ z`` in ``out``; ``z`` is used up."""
+        """``self @ z`` in ``out``; ``z`` is overwritten."""
         return self._step(z if self.right is None else z.mul_(self.right[:, None]), out)
 
     def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
-        """See ``ppr_smooth``. Two matrices ``[N, B]`` are in memory, the last step and the next: ``h`` is read at every
-        step, so it may be on disk, or a function of some rows."""
+        """See ``ppr_smooth``. Two matrices ``[N, B]`` are in memory, the last step and the next. ``h`` is read at every
+        step; it may be on disk, or a function that returns some rows."""
         if isinstance(h, Tensor) and h.requires_grad:
             z = h
             for _ in range(steps):
                 z = (1 - restart) * (self @ z) + restart * h
             return z
         if isinstance(h, Tensor) and h.is_cpu and not self.space.on_disk and h.shape[1] > 64:
-            # 64 columns at a time: their rows stay in the processor's cache for longer.
+            # Rows of 64 columns stay in the processor's cache for longer.
             return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
         given: RowsOf = h if callable(h) else h.__getitem__
         z, out = ((some := given(slice(0, 1))).new_empty(self.shape[0], some.shape[1]) for _ in range(2))
@@ -113,11 +113,11 @@ class Operator:
     def _step(
         self, z: Tensor, out: Tensor, h: RowsOf | None = None, restart: float = 0.0, onward: Tensor | None = None
     ) -> Tensor:
-        """``(1 - restart) * diag(left) (A or A + I) z + restart * h`` in ``out [N, B]``, times ``onward [N]``: what the
-        next step would begin with.
+        """``(1 - restart) * diag(left) (A or A + I) z + restart * h`` in ``out [N, B]``, times ``onward [N]``, the
+        first factor of the next step.
 
-        A row of A z is a sum of rows of ``z``, which is what ``embedding_bag`` makes: faster than the product with a
-        sparse matrix, and any rows by themselves, so that the rest is done while they are in the processor's cache.
+        A row of A z is a sum of rows of ``z``, which ``embedding_bag`` computes faster than a sparse product and for
+        any range of rows, so that all other work on these rows is done while they are in the processor's cache.
         """
         for chunk in self.space.rows(len(out), 16 * z.shape[1]):
             ends = self.indptr[chunk.start : chunk.stop + 1].long()
@@ -142,7 +142,7 @@ class Operator:
 
 
 class _Product(torch.autograd.Function):
-    """``operator @ dense``, whose backward is a product with the transpose."""
+    """``operator @ dense``; its backward is a product with the transpose."""
 
     @staticmethod
     def forward(ctx: Any, operator: Operator, dense: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ class _Product(torch.autograd.Function):
 
 
 def arcs_of(graph: Graph) -> Operator:
-    """A, with weights of mean one; ones, where the graph has none."""
+    """A, with weights scaled to mean one, or ones."""
     weights, unit = graph.weights, 1.0
     if weights is not None and len(weights):
         unit = 1.0 / float(weights.cpu().numpy().mean(dtype="float64"))
@@ -164,27 +164,27 @@ def arcs_of(graph: Graph) -> Operator:
 
 
 def rows_of(graph: Graph) -> Tensor:
-    """The row of every stored arc, [arcs]: the CSR pointers written out."""
+    """The row of every arc, [arcs]."""
     return torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
 
 
 def arc_values(graph: Graph) -> Tensor:
-    """What each arc counts, float32 [arcs]: its weight, scaled to a mean of one, or one."""
+    """The weights of all arcs, float32 [arcs], scaled to mean one; or ones."""
     return torch.from_numpy(graph.to_scipy(scaled=True).data).to(graph.device)
 
 
 def adjacency(graph: Graph) -> Operator:
-    """A, with ones: for sums and counts, in which every edge is one."""
+    """A without weights: for sums and counts."""
     return graph.cache.get("adjacency", lambda: replace(arcs_of(graph), weights=None, unit=1.0))
 
 
 def closed_adjacency(graph: Graph) -> Operator:
-    """A + I, with ones: the sum over a node and its neighbours."""
+    """A + I without weights: the sum over a node and its neighbours."""
     return graph.cache.get("closed adjacency", lambda: replace(adjacency(graph), loops=True))
 
 
 def mean_adjacency(graph: Graph) -> Operator:
-    """D^-1 A: the (weighted) mean over the neighbours; zero at a node that has none."""
+    """D^-1 A: the (weighted) mean over the neighbours; zero without neighbours."""
 
     def build() -> Operator:
         arcs = arcs_of(graph)
@@ -235,7 +235,7 @@ def ppr_smooth(operator: Operator, h: "Tensor | RowsOf", steps: int = 12, restar
 
 
 def feature_rows(x: Tensor, rows: slice) -> Tensor:
-    """Some rows of dense or sparse features."""
+    """A range of rows of dense or sparse features."""
     if x.layout != torch.sparse_csr:
         return x[rows]
     indptr, columns, values = csr_parts(x)
@@ -245,7 +245,7 @@ def feature_rows(x: Tensor, rows: slice) -> Tensor:
 
 
 def row_bytes(x: Tensor) -> int:
-    """What a row of features takes, on average."""
+    """Mean bytes of a row of features."""
     return 4 * x.shape[1] if x.layout != torch.sparse_csr else 16 * (1 + x.values().numel() // max(len(x), 1))
 
 
@@ -258,7 +258,7 @@ def column_spread(x: Tensor, space: Space) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean of each column of dense features, in double precision."""
     means, count = x.new_zeros(x.shape[1], dtype=torch.float64), 0
     squares = torch.zeros_like(means)
-    # Moments of chunks joined: no small difference of large numbers.
+    # Moments of chunks are merged, which avoids a small difference of large numbers.
     for rows in space.rows(len(x), 3 * row_bytes(x)):
         part = x[rows].double()
         mean, both = part.mean(0), count + len(part)
@@ -269,19 +269,21 @@ def column_spread(x: Tensor, space: Space) -> tuple[Tensor, Tensor]:
 
 
 def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tensor:
-    """``(x - centre) / scale``, in the ``space``."""
+    """``(x - centre) / scale``, kept in the ``space``."""
     own = space.within("standardised", centre, scale)
     return own.by_rows("x", (len(x), x.shape[1]), torch.float32, lambda rows: (x[rows] - centre).div_(scale))
 
 
 def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """``v -> X^T X v`` for the rows that ``weighted`` makes of features ``x``.
+    """``v -> X^T X v`` for the rows X that ``weighted`` makes of features ``x``.
 
-    Features that fit into memory are weighted once, wherever they are: rounding can flip the sign of a singular vector,
-    and with them the numbers that the search for the directions of links starts from.
+    Features that fit into memory are weighted once, on disk or not: rounding can flip the sign of a singular vector,
+    and the subspace iteration for links starts from these vectors.
     """
     sparse = x.layout == torch.sparse_csr
-    needed = 32 * x.values().numel() if sparse else 8 * x.numel()  # by rows and by columns; read and centred
+    needed = (
+        32 * x.values().numel() if sparse else 8 * x.numel()
+    )  # sparse: by rows and by columns; dense: as read and centred
     if space.fits(needed + 256 * len(x), len(x)):
         whole = weighted(x)
         back = transposed(whole) if sparse else whole.T
@@ -296,19 +298,19 @@ def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) 
 
     if sparse or x.shape[1] > 2048:
         return product
-    gram = product(torch.eye(x.shape[1])).double()  # made once instead of multiplied again and again
+    gram = product(torch.eye(x.shape[1])).double()  # computed once instead of at every product
     return lambda v: (gram @ v.double()).to(v.dtype)
 
 
 def columns_of(part: Tensor, z: Tensor) -> Tensor:
-    """``part^T z`` without turning a sparse matrix round."""
+    """``part^T z`` without transposing a sparse matrix."""
     if part.layout != torch.sparse_csr:
         return part.T @ z
     return torch.from_numpy(to_scipy(part).T @ z.cpu().numpy()).to(z.device)
 
 
 def times_rows(left: Tensor, rows: Tensor) -> Tensor:
-    """``left [B, N] @ rows [N, W]``; rows in half precision, as on disk, are looked at a chunk at a time."""
+    """``left [B, N] @ rows [N, W]``; rows in half precision, as on disk, are converted by chunks."""
     if rows.dtype == left.dtype:
         return left @ rows
     total = left.new_zeros(left.shape[0], rows.shape[1])
@@ -321,7 +323,7 @@ _STEP, _MIX_1, _MIX_2 = -7046029254386353131, -4658895280553007687, -77235922931
 
 
 def hashed(numbers: Tensor, seed: int) -> Tensor:
-    """Pseudo-random integers in [0, 2^53) of whole numbers: SplitMix64 (Steele, Lea, Flood 2014) in int64."""
+    """Pseudo-random integers in [0, 2^53) from integers: SplitMix64 (Steele, Lea, Flood 2014) in int64."""
     z = numbers * _STEP + (seed + 1) * _STEP % 2**63
     z = (z ^ _shifted(z, 30)) * _MIX_1
     z = (z ^ _shifted(z, 27)) * _MIX_2
@@ -329,5 +331,5 @@ def hashed(numbers: Tensor, seed: int) -> Tensor:
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """A right shift that fills with zeros, as of an unsigned number."""
+    """An unsigned right shift."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,4 +1,4 @@
-"""A graph in a store on disk: written from one in memory, and opened again without reading it."""
+"""A graph in a store on disk: written from memory, and opened with mapped arrays."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -35,13 +35,13 @@ def open_store(
     progress: Progress = lambda what, part: None,
     manifest: Manifest | None = None,
 ) -> Graph:
-    """The graph of a store, with arrays that are read from disk as they are used. Their hashes are compared first.
+    """The graph of a store. Its arrays are mapped, after a check of their hashes.
 
     Args:
         path: the folder that ``save_store`` or ``fewnode import`` wrote.
-        memory: bytes that the program may take to work on it; half of what is free, if not given.
-        progress: told what is being done, and which part of it is done.
-        manifest: that of the folder, if it has been read already.
+        memory: bytes that the program may take; by default half of the available memory.
+        progress: called with what is being done and the finished share.
+        manifest: the manifest of the folder, if it was read before.
     """
     store = Store(path, manifest)
     memory = default_memory() if memory is None else memory
@@ -76,11 +76,11 @@ FLOATS = ("features", "x_values", "weights", "type_weight")
 
 
 def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space) -> None:
-    """Refuse arrays that are not there, do not fit together or lead outside, before any kernel follows them."""
+    """Refuse arrays that are missing, do not fit together or hold indices out of range, before a kernel uses them."""
     size = Counter({name: len(part) for name, part in parts.items() if part.ndim})
     n, arcs, entries, typed, width = size["y"], size["indices"], size["x_indices"], size["type_arc"], facts.width or 0
     classes = 1 << 20 if facts.class_names is None else len(facts.class_names)
-    bounds: dict[str, tuple[int, float, float]] = {  # the length of each array, its least and its largest value
+    bounds: dict[str, tuple[int, float, float]] = {  # length, least and largest value of each array
         "y": (n, -1, classes - 1),
         "unlisted": (n, 0, 1),
         "indptr": (n + 1, 0, arcs),
@@ -115,18 +115,18 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
         wrong += [] if good else [name]
     if wrong:
         raise InputError(
-            f"{folder}: the array {wrong[0]} is missing, does not fit the others or leads outside; {REMEDY}"
+            f"{folder}: the array {wrong[0]} is missing, does not fit the others or is out of range; {REMEDY}"
         )
 
 
 def save_store(graph: Graph, path: PathLike) -> None:
-    """Write a graph as a store, whole or not at all."""
+    """Write a graph as a store, completely or not at all."""
     target = Path(path)
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.directed or graph.edge_types is not None:
         raise InputError(
-            "the edges of a store have no directions and types: work on this graph in memory, or on its union "
+            "a store keeps no edge directions and types: use this graph in memory, or store its union "
             "(fewnode.graph.edge_types.union)"
         )
     with whole_folder(target) as fresh:
@@ -134,7 +134,7 @@ def save_store(graph: Graph, path: PathLike) -> None:
 
 
 def write_graph(graph: Graph, folder: Path) -> None:
-    """Write the arrays of a graph into a folder, and what is known of it beside them."""
+    """Write the arrays and the facts of a graph into a folder."""
     for name, array in _arrays(graph).items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     if graph.node_names is not None:
@@ -145,8 +145,7 @@ def write_graph(graph: Graph, folder: Path) -> None:
 
 
 def read_graph(folder: Path, manifest: Manifest | None = None) -> Graph:
-    """The graph that ``write_graph`` left in a folder, to be worked on in memory. Its arrays are mapped: processes that
-    read the same folder share them."""
+    """The graph that ``write_graph`` wrote, for work in memory. Its arrays are mapped, so that processes share them."""
     return replace(open_store(folder, manifest=manifest), space=MEMORY, cache=GraphCache())
 
 
