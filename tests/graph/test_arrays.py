@@ -84,7 +84,7 @@ def test_arcs_and_subgraphs_keep_weights_and_kinds():
         ({"edge_type": [0, -1]}, r"edge_type\[1\] is -1"),
         ({"edge_type": ["a", "b"], "edge_type_names": ["a", "b"]}, "expected integers: a type is 0..1"),
         ({"edge_type": [0, 1], "edge_type_names": ["a", "a"]}, "edge type name 'a' is at 0 and again at 1"),
-        ({"edge_type_names": ["a"]}, "edge_type_names are given without edge_type"),
+        ({"edge_type_names": ["a"]}, "edge_type_names needs edge_type"),
     ],
 )
 def test_wrong_weights_and_kinds_are_named(known, message):

@@ -33,7 +33,7 @@ def load_dataset(
 
     Args:
         name: a name of ``fewnode ls datasets``.
-        data_dir: where files are looked for first (by default $FEWNODE_DATA), then in the cache; else they are downloaded.
+        data_dir: where files are looked for first (by default $FEWNODE_DATA); then the cache, then a download.
         progress: called with the progress of a download.
         fetch: whether missing files are downloaded; otherwise they are an error.
         text_encoder: a pretrained encoder (a folder or name) that reads the texts of the nodes beside their words.

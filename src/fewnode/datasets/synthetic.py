@@ -29,8 +29,8 @@ def planted(
         n: nodes.
         classes: planted classes, at least three.
         avg_degree: mean degree; slightly lower in the result, because repeated pairs are merged.
-        homophily: share of edges within classes. The others lead to the two neighbouring classes on a random ring or, with
-            probability ``difficulty``, to any other class.
+        homophily: share of edges within classes. The others lead to the two neighbouring classes on a random ring
+            or, with probability ``difficulty``, to any other class.
         features: size of the vocabulary; 0 for a graph without features.
         words_per_node: mean number of words of a node.
         difficulty: 0 to 1; the share of words from the class's topic falls from a half at 0 to none at 1.

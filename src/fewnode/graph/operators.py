@@ -23,8 +23,8 @@ class Operator:
     """``diag(left) (A or A + I) diag(right)`` for the CSR arcs A, in memory or mapped from disk; products with a dense
     matrix are differentiable in that.
 
-    Unweighted arcs need no stored values, whatever the normalisation; ``weights`` are multiplied by ``unit``. A graph in
-    a ``space`` is read from disk at every pass, in chunks of rows.
+    Unweighted arcs need no stored values, whatever the normalisation; ``weights`` are multiplied by ``unit``. A graph
+    in a ``space`` is read from disk at every pass, in chunks of rows.
     """
 
     indptr: Tensor
