@@ -150,7 +150,9 @@ def test_an_account_without_a_home_can_load(toy: Entry, monkeypatch: pytest.Monk
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr("fewnode.files.cache_dir", homeless)
+    for name in ("FEWNODE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
     assert load_dataset("toy")[0].num_nodes == 4
 
 

@@ -185,7 +185,7 @@ def test_pyg_without_labels_says_what_there_is(pyg):
 def test_pyg_masks_are_named_as_left_out(pyg):
     data = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 1]))
     data.train_mask = data.test_mask = torch.tensor([True, False, False])
-    with pytest.warns(UserWarning, match=r"train_mask, test_mask divide nodes, not classes, and are left out"):
+    with pytest.warns(UserWarning, match=r"train_mask, test_mask divide nodes, not classes, and are not used"):
         assert Graph.of(data).y.tolist() == [0, 1, 1]
 
 

@@ -55,7 +55,7 @@ def test_a_store_is_the_graph(tmp_path):
     assert open_store(tmp_path / "h.store").fingerprint == stored.fingerprint
     with pytest.raises(InputError, match="exists already"):
         save_store(graph, tmp_path / "g.store")
-    with pytest.raises(InputError, match="no directions and types"):
+    with pytest.raises(InputError, match="no edge directions and types"):
         save_store(Graph.from_edges([[0], [1]], directed=True), tmp_path / "d.store")
 
 
