@@ -124,6 +124,13 @@ def test_texts_categories_and_gaps_become_the_features_they_are_in_memory(tmp_pa
     assert stored.y.tolist() == whole.y.tolist() and list(stored.node_names) == list(whole.node_names)
 
 
+def test_the_words_of_a_store_come_from_some_of_the_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "SAMPLE", 2)
+    nodes = "id,label,about\na,x,red wolf hunts\nb,y,blue whale swims\nc,x,red fox runs\nd,y,big bear sleeps\n"
+    import_tables(**tables(tmp_path, nodes, "source,target\na,b\nc,d\n"), out=tmp_path / "g.store")
+    assert open_store(tmp_path / "g.store").feature_names == ("fox", "hunts", "red", "runs", "wolf")
+
+
 def test_several_labels_in_a_cell_need_a_word_of_the_user(tmp_path):
     given = tables(tmp_path, "id,label\nann,x\nbob,x|y\ncy,y\ndi,\n")
     with pytest.raises(

@@ -308,6 +308,11 @@ CASES = [
         columns=("town=Bonn", "town=Rome"),
     ),
     Case(
+        "codes that begin with a zero",
+        {"e.csv": EDGES, "n.csv": "id,Label,label,zip\na,1,cat,01234\nb,2,dog,04567\nc,3,,01234\nd,4,cat,04567\n"},
+        taken={"label": "label", "number": "Label", "category": "zip"},
+    ),
+    Case(
         "numbers with gaps",
         {"e.csv": EDGES, "n.csv": "id,label,size\na,cat,1\nb,dog,NA\nc,,3\nd,cat,\n"},
         x=[[1, 0], [2, 1], [3, 0], [2, 1]],
@@ -572,6 +577,11 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
             {"e.csv": EDGES, "n.csv": TOWNS.replace("town,shop", "class,target")},
             {},
             ["n.csv", "label_column='class' or label_column='target'"],
+        ),
+        (
+            {"e.csv": EDGES, "n.csv": "id,Label,LABEL\na,x,s\nb,y,t\n"},
+            {},
+            ["label_column='Label' or label_column='LABEL'"],
         ),
         (
             {"e.csv": EDGES, "n.csv": "node_id,paper_id,label\na,a,x\nb,b,y\nc,c,x\nd,d,y\n"},

@@ -18,12 +18,15 @@ def is_missing(cell: str) -> str:
 
 
 def kind_of(table: Table, name: str) -> Kind:
-    """What a column holds: long strings are a text, few distinct ones a category, many distinct short ones names."""
+    """What a column holds: long strings are a text, few distinct ones a category, many distinct short ones names.
+    Digits after a zero, such as ``01234``, are a code rather than a number."""
     if table.columns[name] != "text":
         return table.columns[name]
     cell, some = table.column(name), f"rowid % {max(1, len(table) // 2000)} = 0"
     given = f"not {is_missing(cell)}"
-    like = f"not contains({cell}, '_') and (try_cast(replace({_plain(cell)}, ',', '.') as double) is not null"
+    like = (
+        f"not regexp_matches({cell}, '_|^0\\d') and (try_cast(replace({_plain(cell)}, ',', '.') as double) is not null"
+    )
     like += f" or regexp_full_match({cell}, {GROUPED}))"
     stats = f"avg(({like})::int), avg(len(regexp_extract_all({cell}, '\\S+')))"
     numbers, words = table.one(stats, f"{given} and {some}")

@@ -212,13 +212,13 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
             return None
         table.column(given[0], "labels", option("label"))
         return Role(file, given[0], "label", GIVEN, option("label"))
-    exact = [name for name in kinds if names.plain(name) == "label"]
+    exact = [name for name in kinds if name == "label"] or [name for name in kinds if names.plain(name) == "label"]
     likely = exact or [name for name in kinds if names.words_of(name) & names.LABELS and _repeats(table, name)]
     if labelled:
         return Role(file, likely[0], "", "labels apart") if likely else None
     strings = [name for name, kind in kinds.items() if kind in ("category", "names") and _repeats(table, name)]
     likely = likely or [name for name in strings if names.words_of(name) & names.GROUPS]
-    if len(likely) == 1 or exact:
+    if len(likely) == 1:
         return Role(file, likely[0], "label", "its name", option("label"))
     if likely:
         raise doubt(table, "label", likely, f"the labels may be in {listed(likely)} (the others: {option('category')})")
