@@ -219,7 +219,9 @@ def test_a_damaged_transformer_is_named(transformer):
         with pytest.raises(InputError, match=r"model\.onnx"):
             load_encoder(transformer)
     write_onnx(model, ["pixels", "attention_mask"])
-    with pytest.raises(InputError, match="takes attention_mask, pixels; an encoder of texts takes input_ids"):
+    with pytest.raises(
+        InputError, match=r"model\.onnx: it takes attention_mask, pixels; an encoder of texts takes input_ids"
+    ):
         load_encoder(transformer)
 
 

@@ -64,26 +64,20 @@ class Encoder(ABC):
             raise InputError(f"the encoder {self.name} gave NaN or infinity; {REMEDY}")
         return out
 
-    def unknown_share(self, texts: Sequence[str], *, sample: int = 1000) -> float:
-        """The share of letters that the encoder has no token for, or spells letter by letter.
-
-        Args:
-            texts: in the language in question.
-            sample: how many of them, evenly spaced, are looked at.
-        """
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """The share of letters that the encoder has no token for, or spells letter by letter, in a thousand texts."""
         if self.tokenizer is None or not len(texts):
             return 0.0
-        chosen = [self._readable(texts[i]) for i in range(0, len(texts), max(1, len(texts) // sample))]
+        chosen = [self._readable(texts[i]) for i in range(0, len(texts), max(1, len(texts) // 1000))]
         found = self.tokenizer.encode_batch(chosen, add_special_tokens=False)
         unknown = unknown_token(self.tokenizer)
         counts = [_letters(text, encoding, unknown) for text, encoding in zip(chosen, found, strict=True)]
         letters, strange = np.sum(counts, axis=0)
         return float(strange / max(letters, 1))
 
-    def language_warning(self, texts: Sequence[str], *, most: float = 0.5) -> str | None:
-        """What to tell the user if the encoder does not know ``most`` of the texts."""
-        share = self.unknown_share(texts)
-        if share <= most:
+    def language_warning(self, texts: Sequence[str]) -> str | None:
+        """What to tell the user if the encoder does not know most of the letters."""
+        if (share := self.unknown_share(texts)) <= 0.5:
             return None
         return (
             f"{100 * share:.0f} % of the letters of the texts are unknown to the encoder {self.name}: it was not made "
@@ -191,13 +185,13 @@ class TransformerEncoder(Encoder):
         name: what the user calls it.
         folder: with ``tokenizer.json``.
         weights: of the model, in the folder or in ``onnx`` there.
-        max_tokens: where longer texts are cut.
     """
 
-    def __init__(self, name: str, folder: Path, weights: Path, *, max_tokens: int = 256) -> None:
-        self.name, self.max_tokens = name, max_tokens
-        self.tokenizer = _tokenizer(folder / "tokenizer.json")
-        self.tokenizer.enable_truncation(max_tokens)
+    max_tokens = 256
+
+    def __init__(self, name: str, folder: Path, weights: Path) -> None:
+        self.name, self.tokenizer = name, _tokenizer(folder / "tokenizer.json")
+        self.tokenizer.enable_truncation(self.max_tokens)
         pooling = folder / "1_Pooling" / "config.json"
         files = [*sorted(weights.parent.glob(f"{weights.name}*")), folder / "tokenizer.json"]
         self.sha256 = _hashed(sha256(file) for file in [*files, pooling] if file.exists())
@@ -208,13 +202,12 @@ class TransformerEncoder(Encoder):
         options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
         with reading(weights, REMEDY):
             self.session = runtime.InferenceSession(readable(weights), options, providers=["CPUExecutionProvider"])
-        self.inputs = {part.name for part in self.session.get_inputs()}
-        if not {"input_ids", "attention_mask"} <= self.inputs <= {"input_ids", "attention_mask", "token_type_ids"}:
-            raise InputError(
-                f"{weights} takes {', '.join(sorted(self.inputs))}; an encoder of texts takes input_ids and "
-                "attention_mask. Export the encoder part of a sentence transformer"
-            )
-        with reading(weights, REMEDY):
+            self.inputs = {part.name for part in self.session.get_inputs()}
+            if not {"input_ids", "attention_mask"} <= self.inputs <= {"input_ids", "attention_mask", "token_type_ids"}:
+                raise InputError(
+                    f"it takes {', '.join(sorted(self.inputs))}; an encoder of texts takes input_ids and "
+                    "attention_mask. Export the encoder part of a sentence transformer"
+                )
             self.dim = self._run([self.tokenizer.encode("a").ids]).shape[1]
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
