@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -47,7 +48,7 @@ class Journal:
         if self._lock is not None:
             self._lock.seek(0)
             self._lock.truncate()
-            self._lock.write(json.dumps({"pid": os.getpid(), "url": url}))
+            self._lock.write(f"process {os.getpid()}{f' at {url}' if url else ''}")
             self._lock.flush()
 
     def close(self) -> None:
@@ -59,21 +60,14 @@ class Journal:
         lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
         found = []
         for number, line in enumerate(lines, 1):
-            if (entry := _parsed(line)) is None:
+            with suppress(ValueError):
+                found.append(json.loads(line))
+            if len(found) < number or not isinstance(found[-1], dict):
                 raise InputError(
                     f"{self.path}, line {number} is damaged: {line[:40]!r}. Repair or delete that line, or move the "
                     "file away to start anew; nothing was changed"
                 )
-            found.append(entry)
         return found
-
-
-def _parsed(line: bytes | str) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) else None
 
 
 def _locked(folder: Path, wait: float) -> TextIO:
@@ -83,10 +77,7 @@ def _locked(folder: Path, wait: float) -> TextIO:
         time.sleep(0.01)
     if not ours:
         file.seek(0)
-        owner = _parsed(file.read()) or {}
+        owner = file.read() or "another process"
         file.close()
-        where = f" at {owner['url']}" if owner.get("url") else ""
-        raise InputError(
-            f"{folder} is being labelled already by process {owner.get('pid', '?')}{where}: use that window, or stop it"
-        )
+        raise InputError(f"{folder} is being labelled already by {owner}: use that window, or stop it")
     return file

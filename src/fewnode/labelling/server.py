@@ -76,11 +76,7 @@ class Guard:
         self.tokens[token] = one_of("person", who, self.people)
         return f"{self.url()}?token={token}"
 
-    def protect(self, app: ASGIApp) -> ASGIApp:
-        """The application behind the guard: strangers are refused, and every answer gets the headers."""
-        return guarded(app, self._answer, {**HEADERS, "Content-Security-Policy": " ".join([POLICY, *self.images])})
-
-    def _answer(self, request: Request) -> Response | None:
+    def answer(self, request: Request) -> Response | None:
         """The guard's own answer to a request; None if the application may answer."""
         if (answer := refusal(request, local=is_loopback(self.host))) is not None:
             return answer
@@ -143,7 +139,9 @@ class LabelServer:
             Route("/", lambda _: FileResponse(PAGE / "index.html")),
             Mount("/page", StaticFiles(directory=PAGE)),
         ]
-        return self.guard.protect(Starlette(routes=routes, exception_handlers=dict.fromkeys(FAILURES, failed)))
+        headers = {**HEADERS, "Content-Security-Policy": " ".join([POLICY, *self.guard.images])}
+        app = Starlette(routes=routes, exception_handlers=dict.fromkeys(FAILURES, failed))
+        return guarded(app, self.guard.answer, headers)
 
     # --- the whole --------------------------------------------------------------------------------------
 

@@ -26,7 +26,8 @@ function nothing(state, asking, acts) {
 }
 
 function emptyQueue(state, asking) {
-  if (asking.label) return `No node without a label is left to ask about ${asking.label}. Answer another queue, or show it another example.`;
+  if (byId("value").value) return "No node with this value is left to ask about. Choose another value, or any column.";
+  if (asking.label) return `No node without a label is left to ask about ${asking.label}. Choose another queue, or give it another example.`;
   return state.skipped ? `Every node without a label was answered or skipped (${state.skipped} skipped; undo brings them back).` : "Every node has a label already, so there is nothing to ask.";
 }
 
