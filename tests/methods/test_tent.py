@@ -383,6 +383,7 @@ def test_the_preset_paper_is_the_printed_settings(tiny) -> None:
     assert model.phi.weight.shape == (columns, 16) and model.phi.outer.weight.shape == (16, 16)
     assert model.inputs.reduced is None and not model.normalize and model.gamma == 1.0
     assert model.gnn.shapes == [(16, 16), (16, 16)] and model.alpha[2].weight.abs().max() > 0
+    assert model.tau_at_test
     settings = Training(**{name: value for name, value in TENT.presets["paper"].items() if name not in PAPER})
     assert (settings.learning_rate, settings.weight_decay, settings.clip) == (0.05, 1e-4, None)
     assert (settings.tasks_per_step, settings.steps) == (1, 500)
@@ -422,6 +423,7 @@ def test_centred_inputs_keep_the_mean_of_the_training_graph(tiny) -> None:
 def test_the_residual_variant_is_trained_as_the_others_are() -> None:
     assert TENTResidual(7, base_classes=(0, 1)).training_settings == PN.training_settings
     model = TENTResidual(400, base_classes=(0, 1))
+    assert (model.gamma, model.phi.dropout) == (1.0, 0.5)
     assert isinstance(model.phi, SmoothingEncoder) and model.phi.weight.shape == PN(400).encoder.weight.shape
 
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from fewnode.errors import InputError
 from fewnode.graph import operators
-from fewnode.methods.tent_residual import SmoothingEncoder
+from fewnode.methods.tent_residual import SmoothingEncoder, TENTResidual
 from fewnode.nn.graph_layers import GraphEncoder, Inputs
 
 
@@ -48,3 +49,9 @@ def test_a_unit_is_dropped_at_all_nodes_or_at_none(tiny, inputs):
     dropped = (trained == 0).all(0)
     assert int(dropped.sum()) == 4
     torch.testing.assert_close(trained[:, ~dropped], 2 * whole[:, ~dropped])
+
+
+@pytest.mark.parametrize("option", [{"tau_at_test": True}, {"start": "xavier"}, {"normalize": True}])
+def test_options_of_tent_that_would_make_it_another_method_are_refused(option):
+    with pytest.raises(InputError, match=f"tent_residual has no option {next(iter(option))}"):
+        TENTResidual(5, base_classes=(0, 1), **option)
