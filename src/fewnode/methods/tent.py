@@ -36,7 +36,7 @@ class EmbeddedTasks(NamedTuple):
 
 class TENT(Method):
     """A class is a virtual node joined to its supports; the network that embeds it is adapted to the class, the one
-    that embeds the queries to the task, and scores are divided by how scattered each class is.
+    that embeds the queries to the task, and the loss divides scores by how scattered each class is.
 
     Both presets follow the equations of the paper and learn what the paper learns. The defaults below are those of
     "tuned".
