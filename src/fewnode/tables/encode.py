@@ -4,7 +4,7 @@ A single block is left in its own units. Several are put side by side as one spa
 length on average, times its ``SHARE``, then each row the length one, so that no block outweighs the others. The
 blocks are told apart by name, so that a method can look at vectors alone.
 
-What has to be known of all rows is fitted first, then rows are encoded, some at a time or all at once."""
+An encoder is fitted first; then rows are encoded, in batches or all at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -88,8 +88,8 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
 
 
 def _choose_text_encoder(table: Table, columns: list[str], wanted: str) -> tuple[TableEncoder, list[str]]:
-    """The ``wanted`` text encoder if the table has texts, and what to tell about it: ``words`` for none, ``auto`` for
-    what is installed, or a folder or name."""
+    """The ``wanted`` text encoder if the table has texts, and notes for the user: ``words`` for none, ``auto`` for the
+    best that is installed, or a folder or name."""
     encoder = TableEncoder()
     if not columns or wanted == "words":
         return encoder, []
@@ -113,9 +113,9 @@ def _choose_text_encoder(table: Table, columns: list[str], wanted: str) -> tuple
 def fit_encoder(
     table: Table, roles: Sequence[Role], given: TableEncoder | str, sample: int | None = None
 ) -> tuple[TableEncoder, list[str]]:
-    """An encoder of a table, and what to tell about it: with the pretrained encoder of texts that is wanted (``words``
-    for none), or one that is ``given``, of which what it does not know yet of words, categories and numbers is fitted.
-    Words are learned from about ``sample`` rows, None for all."""
+    """The encoder of a table, and notes for the user. ``given`` is the name of a pretrained text encoder (``words`` for
+    none), or an encoder whose missing parts are fitted. Words are learned from ``sample`` to twice as many rows, None
+    for all."""
     uses = columns_by_use(roles)
     encoder, notes = _choose_text_encoder(table, uses.get("text", []), given) if isinstance(given, str) else (given, [])
     if "text" in uses and encoder.words is None:
@@ -128,7 +128,7 @@ def fit_encoder(
 
 
 def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, sample: int | None) -> TableEncoder:
-    """The 20,000 commonest words of about ``sample`` texts, and how rare each is."""
+    """The 20,000 most common words of about ``sample`` texts, and their inverse document frequencies."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     rows = None if sample is None else slice(0, len(table), max(1, len(table) // sample))
@@ -177,7 +177,7 @@ def _fit_numbers(table: Table, columns: list[str], encoder: TableEncoder) -> Tab
 
 
 def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and one over the standard deviation of each column, whatever the order of the rows."""
+    """Mean and inverse standard deviation of each column. Rows are sorted, so that their order does not matter."""
     ordered = np.sort(x, axis=0)
     deviation, centre = ordered.std(axis=0, dtype=np.float64), ordered.mean(axis=0, dtype=np.float64)
     constant = deviation <= 1e-6 * (1 + abs(centre))  # which says nothing
@@ -299,7 +299,7 @@ def _scaled(block: Block, key: str, encoder: TableEncoder) -> tuple[Any, TableEn
 
 
 def _distinct(blocks: Sequence[Block]) -> tuple[str, ...] | None:
-    """The names of all columns; what is called like a word is told apart from it."""
+    """The names of all columns. A name that occurs twice gets the kind of its block."""
     seen: set[str] = set()
     found: list[str] = []
     for block in blocks:

@@ -1,4 +1,4 @@
-"""A user's edge, node and feature tables as the arguments of ``Graph.from_edges``, and what was understood of them."""
+"""Convert edge, node, label and feature tables to the arguments of ``Graph.from_edges``."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ MultiLabel = Literal["first", "none", "one"]
 
 
 class GraphTables:
-    """A graph in a user's tables: its nodes are numbered, its labels read and the features of its nodes fitted.
+    """A graph in tables, ready to be encoded: columns have roles, nodes have numbers, and the encoder is fitted.
 
     Args:
         edges, nodes, features, labels, strict, multi_label, decimal, max_classes, encoder, text_encoder, columns: as in
@@ -32,12 +32,12 @@ class GraphTables:
         folder: where packed files are unpacked.
 
     Attributes:
-        schema: the tables, and what each column is taken for.
+        schema: the tables and the roles of their columns.
         nodes: the table with a row for each node.
-        listed: how many nodes are not only named by edges.
+        listed: the number of nodes that are in the node table; the others are only named by edges.
         y: the class of each node, -1 if it has none; None if there is no column of labels.
-        roles: what each column was taken for.
-        notes: what else to say.
+        roles: the role of each column.
+        notes: messages for the user.
         columns: the roles as options, to read the next table in the same way.
         encoder: what was fitted to the columns.
         table: the node table, with a row for each node; None without one.
@@ -133,7 +133,7 @@ def read_graph(
         nodes: one row per node. Without it the nodes are those of the edges, then of ``features``.
         features: features apart: a table with an id and numeric columns (or vectors); or an array [nodes, columns]
             (.npy, .npz) or CSR parts (.npz) in the order of ``nodes``.
-        knn: make the edges instead: each node with so many that are most like it.
+        knn: connect each node to this many most similar nodes; instead of ``edges``.
         directed: keep the direction of edges.
         type_per_file: the edges of each file are a type of their own.
         options: the following ones.
@@ -142,9 +142,9 @@ def read_graph(
         labels: a table of ids and labels, if these are not in ``nodes``.
         strict: refuse edges to nodes that ``nodes`` lacks, which otherwise make these nodes.
         multi_label: what cells such as ``a|b`` mean: "first", "none" (no label) or "one" (a class of that name).
-        decimal: the decimal mark, where it cannot be told.
-        max_classes: refuse a column of labels with more different values, which is hardly one (1000).
-        encoder: what was fitted to the columns of another table, to read this one in the same way.
+        decimal: the decimal mark, if it is ambiguous.
+        max_classes: refuse a column of labels with more distinct values (1000).
+        encoder: the encoder of another table, to read this one in the same way.
         text_encoder: a pretrained encoder that reads texts beside their words: a folder or name, "auto" for the best
             that is installed, or "words" for none.
         columns: ``id_column``, ``label_column`` and ``title_column`` ('' for none), ``text_column``,
@@ -239,7 +239,7 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """The tables of edges and of nodes, and what their columns are taken for."""
+    """The tables of edges and of nodes, and the roles of their columns."""
 
     edges: list[tuple[Table, list[Role]]]
     node_table: Table | None
@@ -249,8 +249,9 @@ class Schema:
     def of(
         cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], again: bool = False, **how: bool
     ) -> "Schema":
-        """What ``columns`` (options of ``read_graph``), names and contents tell. ``again`` is for tables like others
-        before; ``how`` is for ``node_roles``. Edge tables with the same columns are taken in the same way."""
+        """Infer the roles from ``columns`` (options of ``read_graph``), names and contents. With ``again``, the columns
+        must be those of an earlier table; ``how`` goes to ``node_roles``. Edge tables with equal columns get equal
+        roles."""
         try:
             roles = []
             if nodes is not None:
@@ -270,7 +271,7 @@ class Schema:
         return schema
 
     def _check_ids(self, table: Table, columns: Mapping[str, Any]) -> None:
-        """Refuse edges that mostly name other things than the nodes of the table: another column or table is meant."""
+        """Raise an error if most ends of edges are not ids of nodes: a wrong column or the wrong table is used."""
         (edges, source), used = self.ends()[0], named(self.nodes, "id") or ""
         ends = [one.sample(name) for one, name in self.ends()]
         if all(table.share(used, values) >= 0.5 for values in ends):
@@ -290,7 +291,7 @@ class Schema:
             raise InputError(f"{edges.place(0, source)}: {told}. Name the right columns with {remedy}")
 
     def notes(self, known: Nodes, nodes: Nodes) -> list[str]:
-        """What was unusual about the tables; ``known`` are the nodes of the node table, ``nodes`` all of them."""
+        """Messages about the tables; ``known`` are the nodes of the node table, ``nodes`` are all nodes."""
         notes = [note for table in (*(table for table, _ in self.edges), known.table) for note in table.notes]
         if self.node_table is None:
             return notes
@@ -305,7 +306,7 @@ class Schema:
         return notes
 
     def columns(self) -> dict[str, Any]:
-        """The roles as options, so that the next table is read in the same way."""
+        """The roles as options, to read another table in the same way."""
         found: dict[str, Any] = {}
         for role in (*self.nodes, *(role for _, roles in self.edges for role in roles if role.use)):
             option = option_name(role.use)
@@ -384,13 +385,13 @@ def type_sql(table: Table, name: str | None, per_file: bool) -> str:
 
 
 def check_given(table: Table, name: str) -> None:
-    """Refuse a column of node ids of which some are missing."""
+    """Raise an error if node ids are missing in a column."""
     missing = f"{table.as_text(name, 'node ids', option('id'))} = ''"
     table.refuse(name, missing, "the node id is missing", "; fill it in or remove the row")
 
 
 def check_once(table: Table, name: str, remedy: str) -> None:
-    """Refuse a column of node ids that names a node twice."""
+    """Raise an error if a column of node ids names a node twice."""
     if count := table.repeated(name):
         text = table.as_text(name)
         row, first, value = table.run(
@@ -427,7 +428,7 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 def class_numbers(
     table: Table, name: str | None, notes: list[str], multi: MultiLabel | None, max_classes: int
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """The class of each cell that has one (an empty cell has none, nor -1 among whole numbers), and their names."""
+    """A map from cells to classes, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
     if name is None:
         return {}, None
     text = table.as_text(name, "labels", option("label"))
@@ -510,8 +511,8 @@ class FeatureFile(NamedTuple):
         return [] if self.table is None else [(self.table, self.by)]
 
     def block(self, nodes: Nodes, listed: int, rows: slice | None = None) -> Block:
-        """The features of all nodes, of which the first ``listed`` must have some: other nodes have the mean of dense
-        features and none of sparse ones. Of some ``rows``, where the file has a row for each node, in order."""
+        """The features of all nodes. The first ``listed`` nodes must have a row; the others get the mean of dense features
+        and zeros of sparse ones. Or those of some ``rows``, if the file has one row for each node, in order."""
         if self.table is None and self.x.shape[0] != listed:
             told = f"{self.x.shape[0]:,} feature rows, but {nodes.table.path} has {listed:,} nodes"
             raise InputError(f"{self.path} has {told}; give one row for each node, in the same order")
@@ -556,8 +557,8 @@ def load_array(path: Path) -> np.ndarray:
 
 
 def finite_rows(path: Path, x: Any, first: int = 0) -> Any:
-    """Rows of dense or sparse features in single precision, of which ``first`` is the number of the first one."""
-    with np.errstate(over="ignore"):  # what is too large for single precision becomes infinite, and is refused
+    """Dense or sparse features in single precision, checked to be finite; ``first`` is the number of their first row."""
+    with np.errstate(over="ignore"):  # too large values become infinite and are refused
         made = x.astype(np.float32) if sp.issparse(x) else np.ascontiguousarray(x, dtype=np.float32)
     wrong = np.flatnonzero(~np.isfinite(made.data if sp.issparse(x) else made.ravel()))
     if len(wrong):

@@ -1,4 +1,4 @@
-"""A user's tables of any length as a store, with bounded memory: DuckDB keeps them in a folder beside the arrays."""
+"""Convert tables of any length to a store with bounded memory: DuckDB keeps them in a folder beside the arrays."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,8 +38,8 @@ def import_tables(
     progress: Progress = lambda what, part: None,
     **options: Any,
 ) -> Path:
-    """Make the store ``out`` of tables; until it is whole, what is there of it is in a hidden folder beside it. The
-    next import removes what a killed one left.
+    """Convert tables to the store ``out``, which is written to a hidden folder beside it until it is complete. The next
+    import removes the folder of one that was killed.
 
     Args:
         edges: the edge table: a file or a query.
@@ -47,7 +47,7 @@ def import_tables(
         out: the store, a new folder.
         features: an array [nodes, columns] in the order of ``nodes`` (.npy), instead of their columns.
         typed: the edges have directions or types, which a store does not keep.
-        memory: bytes that the program may take; half of what is free, if not given.
+        memory: bytes that the program may use; by default half of the free memory.
         batch: rows of nodes that are encoded together.
         progress: told what is being done, and which part of it is done.
         options: of ``read_graph``: columns, labels, multi_label, decimal, max_classes, text_encoder.
@@ -85,7 +85,7 @@ def import_tables(
 
 @contextmanager
 def _database(scratch: Path, memory: int) -> Iterator[Any]:
-    """The database of an import; that it needs more memory is told as the user's error."""
+    """The database of an import. If it needs more memory, the error says so."""
     try:
         with connect(scratch / "tables", max(256 << 20, memory - (400 << 20)), scratch / "spilled") as database:
             yield database
@@ -102,7 +102,7 @@ def _disk(path: PathLike) -> int:
 
 
 def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress) -> dict[str, Any]:
-    """Write names, labels and features of all nodes, ``batch`` rows at a time; what is known of the features."""
+    """Write names, labels and features of all nodes in batches, and return facts about the features."""
     table, files, names, blocks, width = graph.nodes.table, GrowingArrays(work), None, dict[str, int](), None
     if graph.features is not None:
         batch = min(batch, max(1, (32 << 20) // graph.features.x.shape[1]))

@@ -1,4 +1,4 @@
-"""The names that people give their columns, and how two spellings of one name are told to be the same."""
+"""Usual names of columns, and how their spellings are compared."""
 
 import re
 

@@ -1,7 +1,7 @@
-"""A user's tables, read by DuckDB: CSV in any dialect, Parquet, JSON lines, Excel, DataFrames, .duckdb files, queries.
+"""Read tables with DuckDB: CSV in any dialect, Parquet, JSON lines, Excel, DataFrames, .duckdb files and queries.
 
-Every table becomes a table of a database: in memory, or in the work folder of an import, where it may be larger than
-memory. What the columns hold is found out there, by the same code for both."""
+Every input becomes a table of a database, in memory or in the work folder of an import, where it may be larger than
+memory. The rest of the package works on these tables and does not depend on where they are."""
 
 import bz2
 import codecs
@@ -130,15 +130,15 @@ class Table:
         return self.run(f"select {expressions} from {self.sql} where {where} limit 1").fetchone()
 
     def refuse(self, name: str, where: str, problem: str, remedy: str, told: Callable[[str], str] = str) -> None:
-        """Raise an error if an SQL condition holds for any row. The ``problem`` may tell the ``{cell}`` of the first
-        such row, what is ``{told}`` of it, and the ``{count}`` of them."""
+        """Raise an error if an SQL condition holds for any row. The ``problem`` may contain the ``{cell}`` of the first
+        such row, what the function ``told`` says of it as ``{told}``, and the ``{count}`` of such rows."""
         row, cell, count = self.one(f"min(rowid), arg_min({self.as_text(name)}, rowid), count(*)", where)
         if row is not None:
             found = problem.format(cell=cell or "missing", told=told(cell), count=count)
             raise InputError(f"{self.place(row, name)}: {found}{remedy}")
 
     def column(self, name: str, role: str = "values", flag: str | None = None) -> str:
-        """The SQL name of a column; if there is none of this ``name``, the error shows what is there."""
+        """The SQL name of a column. If there is no column of this ``name``, the error lists the columns."""
         if name in self.columns:
             return self.places[name]
         close = close_name(name, self.columns)
@@ -208,7 +208,7 @@ class Table:
         return [slice(at, min(at + step, self.rows)) for at in range(0, self.rows, step)]
 
     def place(self, row: int, column: str | None = None) -> str:
-        """Where data row ``row`` (from 0) is, as a person would look for it."""
+        """Where row ``row`` (from 0) is: its file, its number from 1, and in a text file its line."""
         row = row if self.origin is None else int(self.origin[row])
         file, first = next((part for part in reversed(self.parts) if part[1] <= row), (self.path, 0))
         line = ""
@@ -226,7 +226,7 @@ def _where(rows: slice | None) -> str:
 
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that ``name`` probably meant: at most three of ten letters differ, whatever their case."""
+    """The most similar of ``names``, if at most 30 % of the letters differ; case is ignored."""
     far = "damerau_levenshtein(lower(n), lower($name)) / greatest(len(n), len($name))"
     like = "jaro_winkler_similarity(n, $name)"
     nearest = f"select n from (select unnest($names) n) where {far} <= 0.3 order by {far}, {like} desc limit 1"
@@ -240,7 +240,7 @@ def is_query(value: Any) -> bool:
 
 
 def several(given: Files, name: str = "the table") -> list[Any]:
-    """The files, queries and DataFrames that are meant: one, several, or a pattern such as ``part-*.csv``."""
+    """A list of the files, queries and DataFrames in ``given``; a pattern such as ``part-*.csv`` is expanded."""
     files: list[Any] = []
     for one in given if isinstance(given, list | tuple) else [given]:
         found = [one]
@@ -260,7 +260,7 @@ def several(given: Files, name: str = "the table") -> list[Any]:
 
 @contextmanager
 def _reading(what: str, remedy: str = "write it again") -> Iterator[None]:
-    """DuckDB's complaint as the user's error: ``what`` is wrong, and the ``remedy``."""
+    """Turn an error of DuckDB into an ``InputError`` that says ``what`` is wrong and gives a ``remedy``."""
     try:
         yield
     except duckdb.Error as error:
@@ -340,8 +340,8 @@ def literal(text: Any) -> str:
 
 
 def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "write it again") -> Table:
-    """What DuckDB reads by itself; ``what`` is wrong if it cannot. The row index that pandas writes into Parquet is no
-    data."""
+    """A table of a source that DuckDB reads directly; ``what`` and ``remedy`` are for the error if it cannot. The row
+    index that pandas writes into Parquet is left out."""
     with _reading(what, remedy):
         described = database.cursor().execute(f"describe select * from {source}").fetchall()
         if path.exists():  # of a packed format
@@ -435,7 +435,7 @@ def _csv_source(plain: Path, dialect: _Dialect) -> str:
 
 
 def _plain_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
-    """A text file as it is or, if it is packed or not in UTF-8, a copy in ``folder``; and what to say about it."""
+    """A text file or, if it is packed or not in UTF-8, an unpacked copy in ``folder``; and notes about it."""
     packing: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     suffix, plain = file.suffix.lower(), folder / "plain"
     source = _unpacked_zstd(file, folder) if suffix == ".zst" else file
@@ -464,7 +464,7 @@ def _unpacked_zstd(file: Path, folder: Path) -> Path:
 
 
 def _find_encoding(file: Path, stream: Any) -> tuple[str, list[str]]:
-    """The encoding of a text, and what to say about it."""
+    """The encoding of a text, and notes about it."""
     part = stream.read(2000)
     even, odd = (part[start::2].count(0) for start in (0, 1))
     if part[:2] in (b"\xff\xfe", b"\xfe\xff") or max(even, odd) > len(part) // 4:
@@ -504,7 +504,7 @@ def _find_dialect(file: Path, plain: Path) -> _Dialect:
 
 
 def _find_separator(file: Path, lines: list[str]) -> str:
-    """The usual separator of the ending, unless the first rows are only of one length with another."""
+    """The usual separator for the ending of the file, unless only another one gives the first rows equal lengths."""
     usual = "\t" if _ending(file) == ".tsv" else ","
     marks: list[str] = [usual, *",\t;| "]
 
@@ -555,7 +555,7 @@ def _read_json_lines(file: Path, database: Any, plain: Path, notes: list[str]) -
 
 
 def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
-    """The first sheet with anything in it as CSV without its blank rows, and what to say about it."""
+    """The first sheet that is not empty as CSV without its blank rows, and notes about the file."""
     try:
         import openpyxl
     except ImportError as error:
@@ -577,7 +577,7 @@ def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame of pandas or polars, neither of which is imported."""
+    """Whether a value is a DataFrame of pandas or polars; neither is imported."""
     return hasattr(value, "columns") and hasattr(value, "shape") and hasattr(value, "to_dict")
 
 

@@ -1,4 +1,4 @@
-"""What each column of the tables is taken for: by its name, by what is in it, or because the user said so."""
+"""Infer the role of each column from its name, its content or the user's options."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ GIVEN = "you said so"
 
 @dataclass(frozen=True)
 class Role:
-    """What the column ``column`` of the file ``table`` is taken for ('' = not used), why, and what changes that."""
+    """The use of the column ``column`` of the file ``table`` ('' = not used), why, and the option that changes it."""
 
     table: str
     column: str
@@ -76,14 +76,14 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[tuple[Table, str]
 
 
 def none_found(table: Table, what: str, *uses: str) -> InputError:
-    """The error that nothing tells which column it is."""
+    """The error that no column fits."""
     there = f"there are {listed(table.columns)}. Say which it is with {' and '.join(map(option, uses))}"
     remedy = f"{there}; a file without column names needs a first row with them"
     return InputError(f"{table.path} has no column {what}, and no other looks like it: {remedy}")
 
 
 def _unique(table: Table, name: str) -> bool:
-    """Whether no cell is empty or like another."""
+    """Whether all cells differ and none is empty."""
     if table.columns[name] == "vectors":
         return False
     cells = f"count(distinct nullif({table.as_text(name)}, '')) = count(*)"
@@ -98,7 +98,7 @@ def node_roles(
     separate: bool = False,
     labelled: bool = False,
 ) -> list[Role]:
-    """What each column of the node table is taken for; the column of titles may have another use too.
+    """The role of each column of the node table. The column of titles may have a second role.
 
     Args:
         table: the node table.
@@ -142,7 +142,7 @@ def node_roles(
 
 
 def _title_role(table: Table, options: Mapping[str, Any], candidates: Sequence[str]) -> Role | None:
-    """The column that people recognise a node by: a short text that few nodes share, by its name if possible."""
+    """The column of titles: short texts that few nodes share, in a column with a usual name if possible."""
     for given in flagged(options, "title"):
         if given:
             table.column(given, "titles", option("title"))
@@ -230,7 +230,7 @@ def _label_role(table: Table, options: Mapping[str, Any], kinds: Mapping[str, An
 
 
 def _same(table: Table, label: str, name: str) -> bool:
-    """Whether a column says the same as the label in other words, such as its number: no feature, but the answer."""
+    """Whether a column is the label in another form, such as its number, and would leak it as a feature."""
     a, b = table.as_text(label), table.as_text(name)
     pairs, left, right = (f"count(distinct {cells})" for cells in (f"({a}, {b})", a, b))
     same = f"count(*) >= 20 and {pairs} = {left} and {left} = {right} and {left} > 1"
@@ -239,7 +239,7 @@ def _same(table: Table, label: str, name: str) -> bool:
 
 
 def _repeats(table: Table, name: str) -> bool:
-    """Whether values occur again and again, as those of a class do."""
+    """Whether values are repeated, as class labels are."""
     if table.columns[name] == "vectors":
         return False
     text = table.as_text(name)
@@ -247,13 +247,13 @@ def _repeats(table: Table, name: str) -> bool:
 
 
 def no_header(table: Table, example: str) -> InputError:
-    """The error that the first row of a table is one of data."""
+    """The error that the first row of a table holds data, not column names."""
     told = "is like those below: there seem to be no column names. Write a first row with names, for example"
     return InputError(f"{table.path}: its first row, {listed(table.columns)}, {told} {example}")
 
 
 def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[Role]:
-    """The two ends, and what else the user asked for; other columns are named with the option that would use them.
+    """The roles of the two ends and of the columns that the user asked for. The other columns are not used.
 
     ``known`` are the node ids, if a table has them.
     """
@@ -335,7 +335,7 @@ def possible_ends(table: Table, options: Mapping[str, Any]) -> list[tuple[Table,
 
 
 def check_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> None:
-    """Refuse tables of which that of the edges rather lists the nodes that the other one joins."""
+    """Raise an error if the two tables are swapped: ``edges`` lists the nodes that the rows of ``nodes`` connect."""
     if len("".join(named_pair(edges) or ())) > 2:  # columns called a and b may as well describe nodes
         return
     ends, by = list[str](), ""

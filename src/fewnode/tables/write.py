@@ -1,4 +1,4 @@
-"""Columns as a file: whole or not at all."""
+"""Write columns to files, completely or not at all."""
 
 import csv
 import tempfile
@@ -20,8 +20,7 @@ Write = Callable[[Mapping[str, Any]], None]  # given equally long columns, the s
 def check_writable(
     path: PathLike, force: bool = False, what: str = "table", endings: Sequence[str] = TEXT + PARQUET
 ) -> Path:
-    """``path`` if a table, or ``what`` has such ``endings``, may be written there: to be asked before the work that
-    fills it."""
+    """``path`` if a table, or a ``what`` with such ``endings``, may be written there. Call it before long work."""
     file = Path(path)
     check_place(file)
     suffix = file.suffix.lower()
