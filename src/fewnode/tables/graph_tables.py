@@ -428,7 +428,7 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 def class_numbers(
     table: Table, name: str | None, notes: list[str], multi: MultiLabel | None, max_classes: int
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """A map from cells to classes, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
+    """The class of each cell, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
     if name is None:
         return {}, None
     text = table.as_text(name, "labels", option("label"))
@@ -511,7 +511,7 @@ class FeatureFile(NamedTuple):
         return [] if self.table is None else [(self.table, self.by)]
 
     def block(self, nodes: Nodes, listed: int, rows: slice | None = None) -> Block:
-        """The features of all nodes. The first ``listed`` nodes must have a row; the others get the mean of dense features
+        """The features of all nodes. The first ``listed`` must have a row; the others get the mean of dense features
         and zeros of sparse ones. Or those of some ``rows``, if the file has one row for each node, in order."""
         if self.table is None and self.x.shape[0] != listed:
             told = f"{self.x.shape[0]:,} feature rows, but {nodes.table.path} has {listed:,} nodes"
@@ -557,7 +557,7 @@ def load_array(path: Path) -> np.ndarray:
 
 
 def finite_rows(path: Path, x: Any, first: int = 0) -> Any:
-    """Dense or sparse features in single precision, checked to be finite; ``first`` is the number of their first row."""
+    """Dense or sparse features in single precision, all of them finite; ``first`` is the number of their first row."""
     with np.errstate(over="ignore"):  # too large values become infinite and are refused
         made = x.astype(np.float32) if sp.issparse(x) else np.ascontiguousarray(x, dtype=np.float32)
     wrong = np.flatnonzero(~np.isfinite(made.data if sp.issparse(x) else made.ravel()))
