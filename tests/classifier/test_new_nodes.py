@@ -102,9 +102,8 @@ def test_two_steps_and_a_node_without_edges_are_exact(fitted):
     arcs = torch.from_numpy(np.stack(graph.to_scipy()[N - NEW :].nonzero()))
     arcs[0] += N - NEW
     arcs = torch.cat([arcs, arcs[:, arcs[1] < N - NEW].flip(0)], 1)
-    names, unknown = new.node_names, torch.full((NEW,), -1)
-    x = classifier.schema.fit(new).x
-    added = NewNodes(names, ("",) * len(names), x, unknown, arcs, torch.ones(arcs.shape[1]))
+    x, unknown = classifier.schema.fit(new).x, torch.full((NEW,), -1)
+    added = NewNodes(new, x, unknown, arcs, torch.ones(arcs.shape[1]))
     graph, old = (replace(part, weights=None, cache=GraphCache()) for part in (graph, old))
     around = Neighbourhood(old, added)
     h = torch.randn(N, 5, generator=torch.Generator().manual_seed(0))

@@ -27,6 +27,7 @@ from ..nn.features import feature_columns
 from ..nn.landmarks import wordless_bytes
 from ..store import STORE, column_bytes, methods_in_one_thread
 from ..tables import read_columns
+from ..tables.cells import MISSING
 from ..tables.write import write_table
 from ..tasks import ClassSplit
 from ..training import checkpoint, loop
@@ -38,6 +39,7 @@ from .calibration import Calibration, ClosedSetTask
 from .explain import ClosedSetExplainer, Explanation, OpenSetExplainer, embeddings_of
 from .features import FeatureSchema
 from .inputs import (
+    WHOLE_IDS,
     Examples,
     KnownClasses,
     Support,
@@ -50,8 +52,8 @@ from .inputs import (
     find_nodes,
     graph_of,
     name_index,
+    names_and_titles,
     node_name,
-    node_titles,
     read_examples,
     resolve,
 )
@@ -270,6 +272,8 @@ class FewShotClassifier:
     def _set_graph(self, graph: Graph, fitted: bool) -> None:
         model, _ = self._fitted()
         self.graph, self.on_fitted_graph = graph.to(model.device), fitted
+        if self.source is not None:  # whose rows are in another order, so that whole numbers can only be ids
+            self.graph.cache.get(WHOLE_IDS, lambda: True)
         self.support = self.task = None
         self._embedding = self._open_set_model = self._taught = None
         self._same_labels = False
@@ -460,12 +464,13 @@ class FewShotClassifier:
         columns = {} if self.source is None else self.source.columns
         return read_examples(given, graph=self._graph(), columns=columns, known=self.known.names(), said=said)
 
-    def partial_adapt(self, add: Examples | None = None, remove: Examples | None = None) -> Self:
-        """Add examples to classes (or a new class), or take some back: ``{class: [nodes]}``. In open-set classification
-        only what they touch is computed again; shares given to ``adapt`` stay."""
+    def partial_adapt(self, add: Any = None, remove: Any = None) -> Self:
+        """Add examples to classes (or a new class), or take some back, in any form that ``adapt`` takes. In open-set
+        classification only what they touch is computed again; shares given to ``adapt`` stay."""
         task, graph = self._task(), self._graph()
         assert self.support is not None
-        examples: Examples = changed_examples(self.support, graph, add or {}, remove or {})
+        changes = ({} if given is None else self.read_examples(given) for given in (add, remove))
+        examples: Examples = changed_examples(self.support, graph, *changes)
         if isinstance(task, ClosedSetTask):
             return self.adapt(examples, among="new", include_unlisted=self.include_unlisted)
         examples = {**dict.fromkeys(task.descriptions, ()), **examples}
@@ -517,8 +522,7 @@ class FewShotClassifier:
             done += len(part)
             if progress is not None:
                 progress(done, len(ids))
-            names = [node_name(graph, i) for i in part.tolist()]
-            titles = node_titles(graph, part.tolist())
+            names, titles = names_and_titles(graph, part)
             yield Predictions(part.cpu(), names, task.classes, probabilities.cpu(), task.kinds, titles)
 
     def _in_order(self) -> Tensor:
@@ -548,10 +552,15 @@ class FewShotClassifier:
 
     def score(self, nodes: Iterable[Any] | None, y: Iterable[Any]) -> float:
         """The share of nodes, by default of all, whose predicted class has the name that ``y`` gives."""
-        predicted, wanted = self.predict(nodes), np.array([str(name) for name in y], dtype=object)
+        predicted, wanted = self.predict(nodes), [str(name) for name in y]
         if len(predicted) != len(wanted):
             raise InputError(f"y has {len(wanted)} classes for {len(predicted)} nodes; give one for each node")
-        return float((predicted == wanted).mean()) if len(wanted) else 0.0
+        if missing := [i for i, name in enumerate(wanted) if name.casefold() in MISSING and name not in self.classes_]:
+            raise InputError(
+                f"y[{missing[0]}] is {wanted[missing[0]]!r}, no class ({len(missing):,} such values); give only nodes "
+                "whose class you know"
+            )
+        return float(np.mean(predicted == np.array(wanted, dtype=object))) if wanted else 0.0
 
     def _predict_new(self, nodes: Any, edges: Any) -> Predictions:
         task, graph = self._task(), self._graph()
@@ -576,10 +585,14 @@ class FewShotClassifier:
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
         at = self.classes_.index(label)
         likely = torch.cat([part.probabilities[:, at] for part in self.iter_proba(nodes)])
-        values, order = likely.sort(descending=True, stable=True)  # nodes that are equally likely in the graph's order
-        chosen = nodes.cpu()[order[:top]]
-        names = [node_name(self._graph(), i) for i in chosen.tolist()]
-        return Candidates(label, chosen, names, values[:top], node_titles(self._graph(), chosen.tolist()))
+        return self._candidates(label, nodes.cpu(), likely, top)
+
+    def _candidates(self, wanted: str, nodes: Tensor, values: Tensor, top: int) -> Candidates:
+        """The ``top`` of ``nodes [B]`` by ``values [B]``; nodes with equal values stay in their order."""
+        best, order = values.cpu().sort(descending=True, stable=True)
+        chosen = nodes[order[:top]]
+        names, titles = names_and_titles(self._graph(), chosen)
+        return Candidates(wanted, chosen, names, best[:top], titles)
 
     @torch.no_grad()
     def search(self, text: str, top: int = 20) -> Candidates:
@@ -591,10 +604,7 @@ class FewShotClassifier:
         rows = graph.space.rows(graph.num_nodes, 8 * len(wanted))
         parts = (feature_columns(feature_rows(graph.x, some), columns).to_dense() for some in rows)
         alike = torch.cat([normalize(part, dim=1) @ wanted for part in parts])
-        values, nodes = alike.cpu().sort(descending=True, stable=True)
-        nodes = nodes[:top]
-        names = [node_name(graph, i) for i in nodes.tolist()]
-        return Candidates(text, nodes, names, values[:top], node_titles(graph, nodes.tolist()))
+        return self._candidates(text, torch.arange(graph.num_nodes), alike, top)
 
     def suggest(
         self,
@@ -818,24 +828,14 @@ class FewShotClassifier:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments this classifier was made with."""
-        return {
-            "method": self.method,
-            **self.shape,
-            "min_size": self.min_size,
-            "device": self.device,
-            "text_encoder": self.text_encoder,
-            **self.options,
-        }
+        own = (name for name in signature(type(self)).parameters if name != "options")
+        return {name: getattr(self, name) for name in own} | self.options
 
     def set_params(self, **params: Any) -> Self:
         """Change arguments; what was fitted stays as it is until the next fit."""
         self._check_names(params.get("method", self.method), params)
-        own = signature(type(self)).parameters
-        for name, value in params.items():
-            if name in own:
-                setattr(self, name, value)
-            else:
-                self.options = {**self.options, name: value}
+        own = {name: params.pop(name) for name in signature(type(self)).parameters if name in params}
+        vars(self).update(own, options=self.options | params)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -105,9 +105,9 @@ class Explanation:
         """The answer and what carries most of it; the fields have the rest."""
         runner_up, margin = next(iter(self.margins.items()))
         lines = [f"{self.node} is {self.label} ({self.probability:.1%}); {runner_up} is {margin:.1%} behind"]
-        known = [one for one in self.neighbours if one.evidence is not None]
-        for what, rows in (("like", self.examples), ("neighbours", known)):
-            shown = [f"{one.node} ({one.label}, {one.evidence or 0:+.2f})" for one in rows[:3]]
+        for what, rows in (("like", self.examples), ("neighbours", self.neighbours)):
+            told = [(one, "" if one.evidence is None else f", {one.evidence:+.2f}") for one in rows[:3]]
+            shown = [f"{one.node} ({one.label}{evidence})" for one, evidence in told]
             lines += [f"  {what}: {', '.join(shown)}"] if shown else []
         columns = [f"{one.name} ({one.evidence:+.2f})" for one in self.columns if one.evidence > 0]
         lines += [f"  columns: {', '.join(columns[:5])}"] if columns else []

@@ -145,7 +145,10 @@ def graph_of(
     if not (is_frame(given) or (_are_files(edges) and not known.keys() & {"x", "y"})):
         return Graph.of(given, nodes, **known, **(columns or {})), None
     if wrong := known.keys() & {"x", "y"}:
-        raise InputError(f"{min(wrong)}= belongs to arrays; beside a table of edges give nodes=")
+        raise InputError(
+            f"{min(wrong)}= belongs to arrays of edges; beside a table of edges, labels and features are columns of "
+            "nodes= (label_column= says which holds the labels)"
+        )
     if nodes is not None and not is_frame(nodes) and not _are_files(nodes):
         raise InputError(f"nodes is a {type(nodes).__name__}; beside a table of edges it is a file or a DataFrame")
     features = known.pop("features", None)
@@ -258,9 +261,11 @@ def node_title(graph: Graph, node: int) -> str:
     return " ".join(graph.node_titles[node].split()) if graph.node_titles else ""
 
 
-def node_titles(graph: Graph, nodes: Iterable[int]) -> list[str] | None:
-    """The titles of nodes; None if the graph has none."""
-    return [node_title(graph, node) for node in nodes] if graph.node_titles else None
+def names_and_titles(graph: Graph, nodes: Tensor) -> tuple[list[str], list[str] | None]:
+    """The names of ``nodes [B]``, and their titles; None if the graph has none."""
+    ids = nodes.tolist()
+    titles = [node_title(graph, i) for i in ids] if graph.node_titles else None
+    return [node_name(graph, i) for i in ids], titles
 
 
 def natural_order(names: Iterable[str]) -> list[int]:
@@ -384,7 +389,8 @@ def read_examples(
     said: dict[str, str] | None = None,
 ) -> Examples:
     """Examples ``{class: nodes}``, as they are or from a table of nodes and classes (a file or a DataFrame), whatever
-    its columns are called; or from a series of classes whose index names the nodes.
+    its columns are called; from a series of classes whose index names the nodes, or of lists of nodes whose index names
+    the classes.
 
     A table with further columns is taken for a table of nodes: its rows without a label, or with one of the ``known``
     classes, are no examples. ``columns`` are those of the tables the model was fitted on; the column of ids is also
@@ -395,7 +401,10 @@ def read_examples(
         return given
     found: dict[str, list[Any]] = {}
     if is_series(given) and hasattr(given, "index") and not callable(given.index):
-        for node, name in zip(given.index, column_of(given).tolist(), strict=True):
+        values = column_of(given).tolist()
+        if any(isinstance(value, list | tuple | set | np.ndarray) for value in values):  # of grouped rows
+            return dict(zip(map(str, given.index), values, strict=True))
+        for node, name in zip(given.index, values, strict=True):
             found.setdefault(str(name), []).append(node)
         return found
     if not is_frame(given) and not isinstance(given, str | os.PathLike):

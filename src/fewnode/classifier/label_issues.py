@@ -22,7 +22,7 @@ from torch import Tensor
 from ..graph import Graph
 from ..graph.operators import Operator
 from ..training.progress import Progress
-from .inputs import node_name, node_titles
+from .inputs import names_and_titles
 from .known_classes import HopFeatures, KnownClassModel, shuffled
 from .predictions import Rows, rounded
 
@@ -114,9 +114,6 @@ class LabelIssues(Rows):
     labelled: int
     titles: list[str] | None = None
 
-    def __len__(self) -> int:
-        return len(self.nodes)
-
     @classmethod
     def of(
         cls, graph: Graph, y: Tensor, classes: Sequence[str], nodes: Tensor, probabilities: Tensor, top: int | None
@@ -132,16 +129,17 @@ class LabelIssues(Rows):
         for node, label, instead in zip(nodes.tolist(), y[nodes].tolist(), other.tolist(), strict=True):
             around = y[graph.indices[graph.indptr[node] : graph.indptr[node + 1]].long()]
             neighbours.append([int((around == label).sum()), int((around == instead).sum()), int((around >= 0).sum())])
+        names, titles = names_and_titles(graph, nodes)
         return cls(
             nodes.cpu(),
-            [node_name(graph, node) for node in nodes.tolist()],
+            names,
             [classes[c] for c in y[nodes].tolist()],
             [classes[c] for c in other.tolist()],
             doubt[order].cpu(),
             torch.cat([given, best[:, None]], 1)[order].cpu(),
             torch.tensor(neighbours).view(-1, 3),
             judged,
-            node_titles(graph, nodes.tolist()),
+            titles,
         )
 
     def table(self) -> dict[str, Any]:
@@ -149,8 +147,7 @@ class LabelIssues(Rows):
         titles."""
         pairs = zip(self.labels, self.suggested, self.neighbours.tolist(), strict=True)
         return {
-            "id": self.names,
-            **({} if self.titles is None else {"title": self.titles}),
+            **self.ids(),
             "label": self.labels,
             "suggested": self.suggested,
             "doubt": rounded(self.doubt),

@@ -1,5 +1,6 @@
 """Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,9 +21,10 @@ from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
 from ..tables.encode import encode
 from ..tables.graph_tables import check_given, check_once, class_numbers, type_sql
+from ..tables.read import is_frame
 from ..tables.schema import known_roles
 from .features import FeatureSchema, arranged
-from .inputs import TableSource, class_name, name_index, node_name, node_titles, unknown_node
+from .inputs import TableSource, class_name, name_index, names_and_titles, node_name, unknown_node
 from .known_classes import PROPAGATION, HopFeatures, linear, one_hot
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Predictions
@@ -60,12 +62,11 @@ class NewEdges:
 
 @dataclass(frozen=True)
 class NewNodes:
-    """Nodes that are added to a graph of ``N``: their ``names`` and ``titles``, features ``x [B, F]``, known classes
-    ``y [B]`` or -1, and ``arcs [2, A]`` of positions, in which ``N`` is the first new node: each edge both ways, with
-    ``weights [A]`` in units of the mean weight of the graph."""
+    """The nodes of the graph ``new``, which are added to another one of ``N``: their features ``x [B, F]``, known
+    classes ``y [B]`` or -1, and ``arcs [2, A]`` of positions (``N`` is the first new node): each edge both ways, with
+    ``weights [A]`` in units of the mean weight of the other graph."""
 
-    names: tuple[str, ...]
-    titles: tuple[str, ...]
+    new: Graph
     x: Tensor
     y: Tensor
     arcs: Tensor
@@ -75,8 +76,7 @@ class NewNodes:
     def of(cls, graph: Graph, schema: FeatureSchema, model: OpenSetModel, new: Graph, edges: NewEdges) -> "NewNodes":
         """The nodes of ``new``, joined to each other and to those of ``graph`` by the ``edges``, which count as they do
         in the open-set ``model``."""
-        graph, n = model.use.seen(graph), new.num_nodes
-        names = new.node_names or [str(i) for i in range(graph.num_nodes, graph.num_nodes + n)]
+        graph, n, names = model.use.seen(graph), new.num_nodes, new.node_names or ()
         index = {name: i for i, name in enumerate(names)}
         old = name_index(graph, [*names, *edges.source, *edges.target])
         if there := [name for name in names if name in old]:
@@ -106,9 +106,8 @@ class NewNodes:
         weights = torch.ones(arcs.shape[1])
         if graph.weights is not None and joined.weights is not None:
             weights = joined.weights / graph.weights.mean().cpu()
-        titles = tuple(node_titles(new, range(n)) or [""] * n)
         parts = schema.fit(new).x, _known_labels(new, model.classes), arcs, weights
-        return cls(tuple(names), titles, *(part.to(graph.device) for part in parts))
+        return cls(new, *(part.to(graph.device) for part in parts))
 
     def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel) -> Predictions:
         """Their predictions by the ``task``; their numbers follow those of the graph. ``model`` is that of the task,
@@ -116,8 +115,8 @@ class NewNodes:
         rows = self._with_nearest(graph, model).rows(graph, model)
         ids = torch.arange(len(rows.y), device=graph.device)
         found = replace(task, model=rows).probabilities(ids).cpu()
-        titles = list(self.titles) if any(self.titles) else None
-        return Predictions((ids + graph.num_nodes).cpu(), list(self.names), task.classes, found, task.kinds, titles)
+        names, titles = names_and_titles(self.new, ids)
+        return Predictions((ids + graph.num_nodes).cpu(), names, task.classes, found, task.kinds, titles)
 
     @torch.no_grad()
     def _with_nearest(self, graph: Graph, model: OpenSetModel, k: int = 5) -> "NewNodes":
@@ -302,6 +301,7 @@ def new_nodes_of(
     if isinstance(nodes, Graph):
         inside, first = nodes.edge_arrays(), graph.num_nodes
         names = nodes.node_names or [str(i) for i in range(first, first + nodes.num_nodes)]
+        nodes = replace(nodes, node_names=names)
         each = inside.get("edge_weight", np.ones(inside["edge_index"].shape[1]))
         among = ((names[a], names[b], weight) for a, b, weight in zip(*inside["edge_index"], each, strict=True))
         edges = [*(edges or ()), *among]
@@ -350,4 +350,6 @@ def _table(given: Any, what: str) -> tables.Table:
         if not (keys := dict.fromkeys(key for row in given for key in row)):
             raise InputError(f"{what} has no rows with columns; name those of the table that the model was fitted on")
         return tables.Table.of(what, {str(key): [row.get(key) for row in given] for key in keys})
+    if not (is_frame(given) or isinstance(given, str | os.PathLike)):
+        raise InputError(f"{what} is of type {type(given).__name__}; give a DataFrame, a file or a list of records")
     return tables.read_columns(given, name=what)

@@ -18,7 +18,19 @@ OTHER, NONE_OF_THESE = "other", "none of these"  # a node of no class; the secon
 
 
 class Rows:
-    """Something with a ``table``: its columns by name. Notebooks show the first rows, and cut long texts."""
+    """Nodes with their ``names`` (ids, if they have none), ``titles`` if the graph has any, and a ``table`` of what is
+    said of them: its columns by name. Notebooks show the first rows, and cut long texts."""
+
+    nodes: Tensor
+    names: list[str]
+    titles: list[str] | None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def ids(self) -> dict[str, Any]:
+        """The column ``id``, and ``title`` if there are titles."""
+        return {"id": self.names} | ({} if self.titles is None else {"title": self.titles})
 
     def table(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -74,9 +86,6 @@ class Predictions(Rows):
         titles = None if parts[0].titles is None else [title for part in parts for title in part.titles or ()]
         return cls(nodes, names, parts[0].classes, rows, parts[0].kinds, titles)
 
-    def __len__(self) -> int:
-        return len(self.nodes)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.probabilities.numpy().astype(dtype or np.float32)
 
@@ -116,8 +125,7 @@ class Predictions(Rows):
         second, runner_up = self.probabilities.scatter(1, choice[:, None], -1.0).max(1)  # another class also of equals
         labels = self.labels(threshold, thresholds)
         found: dict[str, Any] = {
-            "id": self.names,
-            **({} if self.titles is None else {"title": self.titles}),
+            **self.ids(),
             "label": labels,
             "probability": rounded(best),
             "runner_up": [self.classes[c] for c in runner_up.tolist()],
@@ -147,9 +155,6 @@ class Candidates(Rows):
     probabilities: Tensor
     titles: list[str] | None = None
 
-    def __len__(self) -> int:
-        return len(self.nodes)
-
     def expected(self, first: int) -> float:
         """How many of the first so many are expected to be right."""
         if not 1 <= first <= len(self):
@@ -161,8 +166,7 @@ class Candidates(Rows):
         ``title`` follows the id if the graph has titles."""
         return {
             "rank": np.arange(1, len(self) + 1),
-            "id": self.names,
-            **({} if self.titles is None else {"title": self.titles}),
+            **self.ids(),
             "probability": rounded(self.probabilities),
             "expected": self.probabilities.double().cumsum(0).numpy().round(2),
         }

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError, one_of
 from ..graph import Graph
-from .inputs import find_nodes, node_name
+from .inputs import find_nodes, names_and_titles
 from .predictions import OTHER, Predictions, Rows
 
 SURE = 0.9  # probability from which a prediction counts as sure
@@ -20,23 +20,21 @@ SURE = 0.9  # probability from which a prediction counts as sure
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suggestions(Rows):
-    """Nodes ``[n]`` to look at, the first one first, with their ``names``; ``labels`` and ``probabilities`` are what is
-    predicted of them (empty before there is anything to predict). ``by`` and ``label`` are what was asked for."""
+    """Nodes ``[n]`` to look at, the first one first. ``labels`` and ``probabilities`` are what is predicted of them, or
+    empty before there is anything to predict. ``by`` and ``label`` are what was asked for."""
 
     by: str
     label: str | None
     nodes: Tensor
     names: list[str]
+    titles: list[str] | None
     labels: list[str]
     probabilities: list[float]
 
-    def __len__(self) -> int:
-        return len(self.nodes)
-
     def table(self) -> dict[str, Any]:
-        """Columns ``id``, and ``label`` and ``probability`` if anything is predicted."""
+        """Columns ``id``, ``title`` if there are titles, and ``label`` and ``probability`` if anything is predicted."""
         predicted = {"label": self.labels, "probability": np.round(self.probabilities, 6)} if self.labels else {}
-        return {"id": self.names, **predicted}
+        return self.ids() | predicted
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +69,7 @@ class Suggester:
             p, choice = self.found.probabilities[best.cpu()].max(1)
             labels, probabilities = [self.found.classes[c] for c in choice.tolist()], p.tolist()
         nodes = self.nodes[best].cpu()
-        names = [node_name(self.graph, i) for i in nodes.tolist()]
-        return Suggestions(by, label, nodes, names, labels, probabilities)
+        return Suggestions(by, label, nodes, *names_and_titles(self.graph, nodes), labels, probabilities)
 
     def _chosen(self, free: Tensor, by: str, label: str | None, done: Tensor, seed: int, n: int) -> Tensor:
         """Positions in ``free``, which holds positions in ``nodes``; the ``n`` best come first."""
