@@ -130,7 +130,8 @@ def answered(tables, tmp_path_factory) -> tuple[Path, dict[str, str]]:
     folder = tmp_path_factory.mktemp("ways")
     graph, source = written(tables, folder).infer()
     FewShotClassifier(**SETTINGS).fit(graph, source=source).save(folder / "model")
-    predict_tables(folder / "model", folder / "support.csv", folder / "p.csv", nodes_file=folder / "nodes.csv")
+    adapted = load_attached(folder / "model").adapt(folder / "support.csv")
+    predict_tables(adapted, folder / "p.csv", nodes=[row[0] for row in tables["nodes"][1:]])
     rows = csv.DictReader((folder / "p.csv").open())
     return folder, {row["id"]: row["label"] for row in rows}
 

@@ -22,7 +22,7 @@ import pytest
 import own_graph
 import text_graph
 from fewnode.classifier.classifier import FewShotClassifier
-from fewnode.classifier.commands import predict_tables
+from fewnode.classifier.commands import load_attached, predict_tables
 from fewnode.errors import InputError
 from fewnode.labelling import server as server_module
 from fewnode.labelling.server import Guard, label
@@ -221,7 +221,7 @@ def test_the_whole_conversation_by_keys_alone(window, serve, folder, tmp_path):
         with page.expect_download() as saved:
             page.get_by_role("button", name=name).press("Enter")
         saved.value.save_as(tmp_path / name)
-    predict_tables(folder, tmp_path / "support.csv", tmp_path / "theirs.csv")
+    predict_tables(load_attached(folder).adapt(tmp_path / "support.csv"), tmp_path / "theirs.csv")
     assert (tmp_path / "theirs.csv").read_bytes() == (tmp_path / "predictions.csv").read_bytes()
     assert len(list(csv.reader((tmp_path / "support.csv").open()))) == 7
     assert page.problems == []

@@ -7,7 +7,7 @@ import pytest
 
 import own_graph
 from fewnode.classifier.classifier import FewShotClassifier
-from fewnode.classifier.commands import predict_tables
+from fewnode.classifier.commands import load_attached, predict_tables
 from fewnode.classifier.inputs import find_nodes
 from fewnode.errors import InputError
 from fewnode.labelling.journal import JOURNAL
@@ -61,7 +61,7 @@ def test_the_files_are_those_of_the_command_line(opened, folder, tmp_path, form)
     session.do({"do": "class", "name": "empty"})
     write_columns(tmp_path / "support.csv", session.support_table())
     write_columns(tmp_path / f"mine.{form}", session.predictions_table())
-    predict_tables(folder, tmp_path / "support.csv", tmp_path / f"theirs.{form}")
+    predict_tables(load_attached(folder).adapt(tmp_path / "support.csv"), tmp_path / f"theirs.{form}")
     assert (tmp_path / f"mine.{form}").read_bytes() == (tmp_path / f"theirs.{form}").read_bytes()
     session.journal.close()
     (folder / JOURNAL).unlink()
@@ -157,8 +157,9 @@ def test_a_table_of_examples_is_understood_as_by_predict(opened, folder, tmp_pat
     assert {name: set(nodes) for name, nodes in opened(support=suspects).examples().items()} == {
         name: set(nodes) for name, nodes in examples.items()
     }
-    done = predict_tables(folder, suspects, tmp_path / "p.csv")
-    assert done.classifier.support.classes[:2] == tuple(examples)
+    classifier = load_attached(folder).adapt(suspects)
+    predict_tables(classifier, tmp_path / "p.csv")
+    assert classifier.support.classes[:2] == tuple(examples)
 
 
 def test_a_label_of_the_graph_is_corrected_in_the_table_of_labels(opened):

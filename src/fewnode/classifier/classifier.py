@@ -500,6 +500,8 @@ class FewShotClassifier:
                 or pairs of names (and a weight).
             progress: told how many nodes of how many are done.
         """
+        if new_nodes is None and new_edges is not None:
+            raise InputError("new edges are those of new nodes: name their table with new_nodes=")
         if new_nodes is not None:
             if nodes is not None:
                 raise InputError("give either nodes of the graph or new_nodes=, not both")

@@ -3,16 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import InputError
-from ..files import PathLike, readable
+from ..files import PathLike
 from ..store import one_thread
-from ..tables import check_writable, find_id, read_columns
 from ..tables.write import writing_columns
 from ..training.evaluate import Evaluation, NodeProgress, evaluate
 from .classifier import FewShotClassifier
-from .inputs import class_name, class_sizes, find_nodes, sorted_by_name
+from .inputs import class_name, class_sizes, sorted_by_name
 from .predictions import UNKNOWN, Predictions
 from .simulation import Counts, Expectation
 
@@ -29,46 +28,11 @@ def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) 
     return classifier
 
 
-def load_adapted(
-    folder: PathLike,
-    support: PathLike | None,
-    *,
-    among: Literal["all", "new"] | None = None,
-    wanted: Sequence[str] = (),
-    say: Say = lambda _: None,
-    how: Mapping[str, Any] | None = None,
-    **where: Any,
-) -> FewShotClassifier:
-    """The classifier of ``load_attached``, adapted to the examples of the table ``support``, if there is one.
-
-    ``among`` and ``how`` (``priors``, ``include_unlisted``, ``descriptions``, ``use_class_names``) are those of
-    ``FewShotClassifier.adapt``; ``among`` is "all" unless the graph has no label. Nodes that are ``wanted`` later are
-    looked up as soon as the graph is read: a misspelt one is reported before any work.
-    """
-    if support is not None:
-        readable(support)
-    classifier = load_attached(folder, say=say, **where)
-    graph = classifier.graph
-    assert graph is not None
-    find_nodes(graph, wanted, "nodes asked for")
-    said: dict[str, str] = {}
-    examples = {} if support is None else classifier.read_examples(support, said)
-    how = {**(how or {}), "descriptions": said | dict((how or {}).get("descriptions") or {})}
-    if among is None and not bool((graph.y >= 0).any()):
-        say("note: no node has a label, so predictions are closed-set")
-        among = "new"
-    try:
-        return classifier.adapt(examples, among=among or "all", **how)
-    except InputError as error:
-        raise InputError(f"{support}: {error}" if support is not None else str(error)) from error
-
-
 @dataclass(frozen=True)
 class PredictedTables:
     """What ``predict_tables`` wrote: how many ``rows``, how many of each class, the node with the smallest margin, what
     is to be expected (None for closed-set predictions); and the predictions ``found``, unless the graph is a store."""
 
-    classifier: FewShotClassifier
     rows: int
     counts: dict[str, int]
     least_sure: str
@@ -78,42 +42,31 @@ class PredictedTables:
 
 @one_thread
 def predict_tables(
-    folder: PathLike,
-    support: PathLike | None,
+    classifier: FewShotClassifier,
     out: PathLike,
     *,
-    nodes_file: PathLike | None = None,
+    nodes: Sequence[str] | None = None,
     new_nodes: PathLike | None = None,
     new_edges: PathLike | None = None,
-    force: bool = False,
     progress: NodeProgress | None = None,
-    adapting: Mapping[str, Any] | None = None,
     **writing: Any,
 ) -> PredictedTables:
-    """Predict the nodes without a label, or those of ``nodes_file``, and write the table ``out``.
+    """Predict the nodes without a label, or ``nodes``, or the nodes of the table ``new_nodes``, and write the table
+    ``out``.
 
-    Or those of the table ``new_nodes``, which are appended to the graph by ``new_edges``; only what they touch is made.
-    ``adapting`` are further arguments of ``load_adapted``, ``writing`` those of ``write_predictions``; ``progress`` is
-    told how many nodes of how many are done.
+    ``writing`` are further arguments of ``write_predictions``; ``progress`` is told how many nodes of how many are
+    done.
     """
-    check_writable(out, force)
-    if new_nodes is None and new_edges is not None:
-        raise InputError("new edges are those of new nodes: name their table with new_nodes=")
-    nodes: Any = ()
-    if nodes_file is not None:
-        table = read_columns(nodes_file)
-        column = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
-        nodes = table.text(column, "nodes to predict")
-    classifier = load_adapted(folder, support, wanted=nodes, **(adapting or {}))
-    if new_nodes is not None:
+    if new_nodes is not None or new_edges is not None:
         parts: Iterable[Predictions] = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
     else:
-        if nodes_file is None:
-            nodes, graph = classifier.unlabelled(), classifier.graph
+        wanted: Any = nodes
+        if nodes is None:
+            wanted, graph = classifier.unlabelled(), classifier.graph
             if graph is not None and not graph.space.on_disk:  # names on disk are not sorted
-                nodes = sorted_by_name(graph, nodes)
-        parts = classifier.iter_proba(nodes, progress=progress)
-    return write_predictions(classifier, parts, out, force=force, **writing)
+                wanted = sorted_by_name(graph, wanted)
+        parts = classifier.iter_proba(wanted, progress=progress)
+    return write_predictions(classifier, parts, out, **writing)
 
 
 def write_predictions(
@@ -143,7 +96,6 @@ def write_predictions(
                 expected.append(question.counts(part.probabilities, part.accepted(threshold, thresholds)))
             kept += [part] if in_memory else []
     return PredictedTables(
-        classifier,
         rows,
         {name: counts[name] for name in (*classifier.classes_, UNKNOWN)},
         closest[1],

@@ -143,6 +143,8 @@ def graph_of(
         raise InputError("give either a graph or edges=, not both or none")
     given = edges if given is None else given
     if not (is_frame(given) or (_are_files(edges) and not known.keys() & {"x", "y"})):
+        if named := [name for name in columns or {} if name.endswith("_column")]:
+            raise InputError(f"{named[0]}= names a column of a table; label= names an attribute of the nodes")
         return Graph.of(given, nodes, **known, **(columns or {})), None
     if wrong := known.keys() & {"x", "y"}:
         raise InputError(

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
@@ -94,6 +95,7 @@ def _fitted(classifier: "FewShotClassifier", folder: str) -> dict[str, Any]:
 
 def predict_nodes(args: argparse.Namespace) -> None:
     from ..classifier.commands import predict_tables
+    from ..tables import check_writable, find_id, read_columns
 
     if args.report is not None:
         from ..report.predictions_page import check_page, write_predictions_page
@@ -101,19 +103,23 @@ def predict_nodes(args: argparse.Namespace) -> None:
         if args.new_nodes is not None:
             raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
         check_page(args.report, args.force)
-    started = time.perf_counter()
+    check_writable(args.out, args.force)
+    started, nodes = time.perf_counter(), None
+    if args.nodes_file is not None:
+        table = read_columns(args.nodes_file)
+        column = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
+        nodes = table.text(column, "nodes to predict")
     thresholds = dict(args.threshold)
     limits = {"threshold": thresholds.pop("", 0.0), "thresholds": thresholds}  # of all classes, of single ones
-    names = ("all_probabilities", "nodes_file", "new_nodes", "new_edges", "force", "raw_cells")
-    how = options.picked(args, *names) | limits | {"adapting": _adapting(args)}
+    how = options.picked(args, "all_probabilities", "new_nodes", "new_edges", "force", "raw_cells") | limits
+    classifier = _adapted(args, nodes or ())
     with Bar() as bar:
-        done = predict_tables(args.folder, args.support, args.out, progress=bar.count_nodes, **how)
+        done = predict_tables(classifier, args.out, nodes=nodes, progress=bar.count_nodes, **how)
     if args.report is not None and done.found is None:
         say("note: there is no page (--report), which needs all predictions in memory; those of a store are in --out")
     elif args.report is not None and done.found is not None:
-        say(f"Page in {write_predictions_page(done.classifier, done.found, args.report, **limits)}")
-    question, calibration = done.classifier.question, done.classifier.calibration
-    classes = done.classifier.classes_
+        say(f"Page in {write_predictions_page(classifier, done.found, args.report, **limits)}")
+    question, calibration, classes = classifier.question, classifier.calibration, classifier.classes_
     kinds = dict.fromkeys(classes, "new") if question is None else dict(zip(classes, question.kinds, strict=True))
     new = [name for name in done.counts if kinds.get(name) == "new"]
     others = sorted((name for name in done.counts if name not in new), key=lambda name: -done.counts[name])
@@ -122,11 +128,11 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "report": None if done.found is None else args.report,
         **limits,
         "nodes": done.rows,
-        "unlisted": int((~done.classifier.predicted()).sum()),
+        "unlisted": int((~classifier.predicted()).sum()),
         "closed_set": done.expectation is None,
         "counts": {name: done.counts[name] for name in (*new, *others)},
         "kinds": kinds,
-        "examples": _shots(done.classifier),
+        "examples": _shots(classifier),
         "expectation": None if done.expectation is None else done.expectation.to_json(),
         "surplus": {} if question is None else question.surplus(),
         "other_f1": None if question is None else question.other_f1(),
@@ -137,18 +143,33 @@ def predict_nodes(args: argparse.Namespace) -> None:
     emit(args, document, "predict")
 
 
-def _adapting(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of everything that adapts a saved classifier to a support table."""
-    priors = dict(args.prior)
+def _adapted(args: argparse.Namespace, wanted: Sequence[str] = ()) -> "FewShotClassifier":
+    """The saved classifier, adapted to the support table, if there is one. Nodes that are ``wanted`` later are looked
+    up as soon as the graph is read: a misspelt one is reported before any work."""
+    from ..classifier.commands import load_attached
+    from ..classifier.inputs import find_nodes
+    from ..files import readable
+
+    priors, told = dict(args.prior), dict[str, str]()
     if "" in priors:
         raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
     described = dict(text.partition("=")[::2] for text in args.describe)
     if wrong := [name for name, text in described.items() if not name or not text]:
         raise InputError(f"--describe {wrong[0]!r}: write CLASS=TEXT, for example 'mule=accounts that forward money'")
-    how = {"priors": priors, "descriptions": described, "use_class_names": args.use_class_names}
-    found = _where(args)
-    how |= options.picked(args, "include_unlisted")
-    return found | {"among": "new" if args.closed_set else None, "how": how, "say": say}
+    if args.support is not None:
+        readable(args.support)
+    classifier = load_attached(args.folder, say=say, **_where(args))
+    assert classifier.graph is not None
+    find_nodes(classifier.graph, wanted, "nodes asked for")
+    closed = args.closed_set or not bool((classifier.graph.y >= 0).any())
+    if closed and not args.closed_set:
+        say("note: no node has a label, so predictions are closed-set")
+    examples = {} if args.support is None else classifier.read_examples(args.support, told)
+    how = options.picked(args, "include_unlisted", "use_class_names") | {"descriptions": told | described}
+    try:
+        return classifier.adapt(examples, among="new" if closed else "all", priors=priors, **how)
+    except InputError as error:
+        raise InputError(f"{args.support}: {error}" if args.support is not None else str(error)) from error
 
 
 def _where(args: argparse.Namespace) -> dict[str, Any]:
@@ -176,19 +197,18 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
 
 
 def find_nodes(args: argparse.Namespace) -> None:
-    from ..classifier.commands import load_adapted, load_attached
+    from ..classifier.commands import load_attached
     from ..tables import check_writable, write_columns
 
     started = time.perf_counter()
     if args.out is not None:
         check_writable(args.out, args.force)
-    adapting, top = _adapting(args), args.top or (20 if args.out is None else 200)
+    top = args.top or (20 if args.out is None else 200)
     if args.text is not None:
-        where = {name: value for name, value in adapting.items() if name not in ("among", "how")}
-        classifier = load_attached(args.folder, **where)
+        classifier = load_attached(args.folder, say=say, **_where(args))
         found = classifier.search(args.text, top)
     else:
-        classifier = load_adapted(args.folder, args.support, **adapting)
+        classifier = _adapted(args)
         found = classifier.find(args.label, top)
     if args.out is not None:
         write_columns(args.out, found.table(), args.force, args.raw_cells)
@@ -221,11 +241,9 @@ def grow_model(args: argparse.Namespace) -> None:
 
 
 def explain_node(args: argparse.Namespace) -> None:
-    from ..classifier.commands import load_adapted
-
     if args.neighbours < 0:
         raise InputError(f"--neighbours {args.neighbours}: it is 0 or more")
-    classifier = load_adapted(args.folder, args.support, wanted=[args.node], **_adapting(args))
+    classifier = _adapted(args, [args.node])
     say(f"Explaining {args.node} ...")
     emit(args, classifier.explain(args.node, n_neighbours=args.neighbours).to_json(), "explain")
 
@@ -236,8 +254,7 @@ def find_label_issues(args: argparse.Namespace) -> None:
 
     if args.out is not None:
         check_writable(args.out, args.force)
-    where = _where(args)
-    classifier = load_attached(args.folder, say=say, **where)
+    classifier = load_attached(args.folder, say=say, **_where(args))
     with Bar() as bar:
         found = classifier.find_label_issues(args.top, progress=bar.stage)
     table = found.table()
