@@ -136,6 +136,13 @@ def test_one_class_is_enough_to_find_more_like_these(classifier):
         found.expected(11)
 
 
+def test_examples_are_added_from_a_table(classifier):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame({"id": ["n23"], "label": ["phisher"]})
+    assert classifier.adapt(own_graph.examples()).partial_adapt(frame).support.shots() == [3, 3]
+    assert classifier.partial_adapt(remove=frame).support.shots() == [3, 2]
+
+
 def test_examples_can_be_added_and_taken_back(classifier):
     examples = own_graph.examples()
     before = classifier.adapt(examples, priors={"mule": 0.1}).predict_proba().probabilities
@@ -286,6 +293,8 @@ def test_right_after_fit_the_known_classes_are_predicted(classifier):
     assert classifier.score(known.tolist(), wrong) < 0.2
     with pytest.raises(InputError, match="y has 1 classes for 2 nodes"):
         classifier.score([0, 1], ["baker"])
+    with pytest.raises(InputError, match=r"y\[1\] is 'nan', no class \(1 such values\)"):
+        classifier.score([0, 1], ["baker", float("nan")])
     assert classifier.partial_adapt(add={"mule": ["n6"]}).classes_[0] == "mule"
 
 

@@ -154,6 +154,8 @@ def test_read_examples_other_forms():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     series = pandas.Series(["u", "v", "u"], index=[4, 5, 6])
     assert read_examples(series) == {"u": [4, 6], "v": [5]}
+    grouped = pandas.DataFrame({"kind": ["u", "v", "u"], "id": [4, 5, 6]}).groupby("kind")["id"].apply(list)
+    assert read_examples(grouped) == {"u": [4, 6], "v": [5]}
 
 
 def test_numbers_of_nodes_and_ids_that_are_numbers():
@@ -164,6 +166,7 @@ def test_numbers_of_nodes_and_ids_that_are_numbers():
     assert find(graph, torch.tensor([2, 1]), "here").tolist() == [2, 1]  # numbers of nodes, as predictions name them
     named = Graph.from_edges([[0, 1], [1, 2]], node_names=["a", "b", "c"])
     assert find(named, [2, "b"], "here").tolist() == [2, 1]
+    assert find(named, torch.tensor([True, False, True]), "here").tolist() == [0, 2]  # a mask
     for wrong, message in (
         ("abc", "give a list of nodes, not a str"),
         (5, "give a list of nodes, not 5"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import own_graph
-from fewnode import FewShotClassifier, Graph
+from fewnode import FewShotClassifier, Graph, InputError
 from fewnode.classifier.commands import load_attached, predict_tables
 from fewnode.classifier.inputs import TableSource, natural_order
 from fewnode.labelling.server import open_session
@@ -78,6 +78,9 @@ def test_predictions_of_all_nodes_are_in_the_order_of_the_table(tables, tmp_path
     ids = [row[0] for row in tables["nodes"][1:]]
     assert classifier.predict_proba().names == ids != list(classifier.graph.node_names)
     assert classifier.predict().tolist() == classifier.predict(ids).tolist()
+    for rows in ([0, 1], [True] * len(ids)):  # of the table, or of the graph? neither
+        with pytest.raises(InputError, match="there is no node"):
+            classifier.predict(rows)
     classifier.save(tmp_path / "model")
     loaded = FewShotClassifier.load(tmp_path / "model")
     assert loaded.predict_proba().names == ids and loaded.get_params() == classifier.get_params()

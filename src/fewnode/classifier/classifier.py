@@ -554,10 +554,11 @@ class FewShotClassifier:
 
     def score(self, nodes: Iterable[Any] | None, y: Iterable[Any]) -> float:
         """The share of nodes, by default of all, whose predicted class has the name that ``y`` gives."""
-        predicted, wanted = self.predict(nodes), [str(name) for name in y]
+        predicted, wanted = self.predict(nodes), list(map(str, y.tolist() if isinstance(y, Tensor) else y))
         if len(predicted) != len(wanted):
             raise InputError(f"y has {len(wanted)} classes for {len(predicted)} nodes; give one for each node")
-        if missing := [i for i, name in enumerate(wanted) if name.casefold() in MISSING and name not in self.classes_]:
+        none = {*MISSING, "-1"}.difference(self.classes_)
+        if missing := [i for i, name in enumerate(wanted) if name.casefold() in none]:
             raise InputError(
                 f"y[{missing[0]}] is {wanted[missing[0]]!r}, no class ({len(missing):,} such values); give only nodes "
                 "whose class you know"

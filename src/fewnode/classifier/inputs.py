@@ -287,8 +287,8 @@ def sorted_by_name(graph: Graph, nodes: Tensor) -> Tensor:
 
 
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
-    """Numbers [B] of nodes given by their ids of any kind, as text or not. A tensor holds numbers of nodes; so do whole
-    numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
+    """Numbers [B] of nodes given by their ids of any kind, as text or not, or by a mask. A tensor holds numbers of
+    nodes; so do whole numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
     if is_frame(nodes):  # the column that holds the ids
         columns = [read_columns(nodes, name=where).text(name) for name in nodes.columns]
         held = [values for values in columns if {*values} <= name_index(graph, values).keys()]
@@ -305,6 +305,8 @@ def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
     except TypeError as error:
         raise InputError(f"{where}: give a list of nodes, not {nodes!r}") from error
     index, by_number = name_index(graph, values), not _whole_ids(graph)
+    if by_number and len(values) == graph.num_nodes and all(isinstance(value, bool) for value in values):
+        return torch.tensor(values, device=graph.device).nonzero().flatten()  # a mask
     ids = []
     for value in values:
         if by_number and _is_whole(value):
