@@ -39,7 +39,6 @@ from .calibration import Calibration, ClosedSetTask
 from .explain import ClosedSetExplainer, Explanation, OpenSetExplainer, embeddings_of
 from .features import FeatureSchema
 from .inputs import (
-    WHOLE_IDS,
     Examples,
     KnownClasses,
     Support,
@@ -272,8 +271,8 @@ class FewShotClassifier:
     def _set_graph(self, graph: Graph, fitted: bool) -> None:
         model, _ = self._fitted()
         self.graph, self.on_fitted_graph = graph.to(model.device), fitted
-        if self.source is not None:  # whose rows are in another order, so that whole numbers can only be ids
-            self.graph.cache.get(WHOLE_IDS, lambda: True)
+        if self.source is not None:  # the rows of the tables are in another order
+            self.graph.cache.get("numbers are ids", lambda: True)
         self.support = self.task = None
         self._embedding = self._open_set_model = self._taught = None
         self._same_labels = False

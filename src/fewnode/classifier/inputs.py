@@ -323,9 +323,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def _whole_ids(graph: Graph) -> bool:
-    """Whether the nodes have names that are whole numbers."""
+    """Whether whole numbers can only be ids: those of the graph are, or its classifier decided so."""
     names = graph.node_names
-    return bool(names) and graph.cache.get("names are numbers", lambda: all(name.isdecimal() for name in names or ()))
+    return bool(names) and graph.cache.get("numbers are ids", lambda: all(name.isdecimal() for name in names or ()))
 
 
 def unknown_node(graph: Graph, value: Any) -> str:
