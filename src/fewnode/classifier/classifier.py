@@ -81,8 +81,8 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Growth(NamedTuple):
-    """What ``grow`` did: how many nodes have a label now, and how many another one; classes that are known now, and
-    those that have too few labels yet, with their numbers of labels."""
+    """What ``grow`` did: how many nodes got a first label (``added``) or another one (``changed``); the classes that
+    became known (``promoted``), and those with too few labels (``waiting``), with their numbers of labels."""
 
     added: int
     changed: int
@@ -94,8 +94,8 @@ class Growth(NamedTuple):
 class FewShotClassifier:
     """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
 
-    ``notes`` says what was decided on the way; ``expect`` what to expect of predictions. ``calibration`` holds the
-    expected accuracy and calibration error of closed-set predictions.
+    ``notes`` lists what ``fit`` decided, ``expect`` tells how accurate predictions will be. ``calibration`` holds the
+    temperature and the expected accuracy of closed-set predictions.
 
     Args:
         method: what scores closed-set predictions: a name of ``fewnode ls methods``, ``module:Class``, or a class; by
@@ -195,9 +195,9 @@ class FewShotClassifier:
                 [2, E].
             nodes, x, y: beside edges, a table with a row for each node; or features [N, F] and labels [N].
             source: the files the graph came from.
-            callback: told a ``TrainingProgress`` after every step of the training of a method.
-            progress: told what is being done, and which part of it is done; by default a terminal or a notebook shows a
-                bar after two seconds; None for none.
+            callback: called with a ``TrainingProgress`` after every step of the training of a method.
+            progress: called with the name of a step and the part of it that is done; by default a terminal or a
+                notebook shows a bar after two seconds; None for none.
             columns: beside tables, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
         """
         if not isinstance(split, ClassSplit | None):
@@ -283,15 +283,15 @@ class FewShotClassifier:
         return self
 
     def grow(self, labels: Any, *, progress: Shown = "auto") -> Growth:
-        """Learn from labels that have come in since, without training and making the views again.
+        """Learn from new labels without training the method and computing the views again.
 
-        Known classes are learned on with all their labels, new classes with enough of them (``min_size``) become known,
-        and probabilities are calibrated again. Examples given before are dropped.
+        Known classes are learned again with all their labels, new classes with enough labels (``min_size``) become
+        known, and probabilities are calibrated again. Examples given before are dropped.
 
         Args:
             labels: ``{class: [nodes]}``, or a table of nodes and classes, as in ``adapt``; a node that has a label gets
                 the new one.
-            progress: told what is being done and which part of it is done.
+            progress: called with the name of a step and the part of it that is done.
         """
         graph, least = self._graph(), self.least_size()
         if not self.on_fitted_graph or not self.named_classes:
@@ -331,7 +331,7 @@ class FewShotClassifier:
         return opening.known_labels(self._graph(), None if self.named_classes else self.known)
 
     def embedding(self) -> Any:
-        """What the method makes of the attached graph in its one pass over it."""
+        """The method's embedding of the attached graph, computed once."""
         graph = self._graph()
         if self._embedding is None:
             self._embedding = inference.embed(self._fitted()[0], graph)
@@ -402,7 +402,7 @@ class FewShotClassifier:
             descriptions: ``{class: sentence}``; a class that is described needs no example. It takes texts that were
                 read by a text encoder. How much a description counts is learned on the names of known classes.
             use_class_names: take the names of new classes for descriptions, where there are no others.
-            progress: told what is being done where the known classes of another graph have to be fitted first.
+            progress: called with the name of a step and the part of it that is done, where known classes are fitted.
         """
         one_of("among", among, ("all", "new"))
         graph, self.include_unlisted = self._graph(), include_unlisted
@@ -497,7 +497,7 @@ class FewShotClassifier:
                 (``[{"id": "q1", "age": 40}]``); or a ``Graph`` of them, with names that the fitted graph does not have.
             new_edges: their edges, to old nodes and among each other, if there are any: a table like that of the fit,
                 or pairs of names (and a weight).
-            progress: told how many nodes of how many are done.
+            progress: called with the number of nodes that are done, and of all.
         """
         if new_nodes is None and new_edges is not None:
             raise InputError("new edges are those of new nodes: name their table with new_nodes=")
@@ -601,7 +601,7 @@ class FewShotClassifier:
         """The ``top`` nodes whose texts mean most nearly the same as ``text``, with the cosines of their vectors."""
         graph, columns = self._graph(), opening.meaning_columns(self._graph())
         if not text.strip():
-            raise InputError("there is nothing to search for; write a few words")
+            raise InputError("the text to search for is empty; write a few words")
         (wanted,) = self.encode_texts([text]).to(graph.device)
         rows = graph.space.rows(graph.num_nodes, 8 * len(wanted))
         parts = (feature_columns(feature_rows(graph.x, some), columns).to_dense() for some in rows)
@@ -702,7 +702,7 @@ class FewShotClassifier:
         Args:
             top: how many to return; by default those whose label is rather wrong than right.
             folds: parts of the labels that are held out in turn.
-            progress: told what is being done and which part of it is done.
+            progress: called with the name of a step and the part of it that is done.
 
         Example:
             >>> import fewnode

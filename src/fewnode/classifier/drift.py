@@ -1,9 +1,9 @@
-"""Whether new data still look like the data a model was fitted on.
+"""Whether new data resemble the data that a model was fitted on.
 
-Both graphs are treated alike: nodes are described by their features (reduced to components of both samples), by how
-much their neighbours are like them, and by their degree. What would differ without any drift is not used: positions in
-the fitted graph, predictions of nodes that were learned from, and means over neighbours, by which a regression
-recognises a region of a graph.
+Nodes of both graphs are described in the same way: by their features (reduced to principal components of both samples),
+by their similarity to their neighbours, and by their degree. Quantities that differ even without drift are not used:
+positions in the fitted graph, predictions for nodes that the model learned from, and means over neighbours (or views),
+by which a regression recognises regions of a graph.
 """
 
 from collections.abc import Sequence

@@ -275,8 +275,7 @@ class Explainer:
 
 
 class ClosedSetExplainer(Explainer):
-    """In closed-set classification: the influence of an edge is found by embedding the graph again without it, which
-    takes a pass over the graph."""
+    """For closed-set classification. The graph is embedded again without an edge to find its influence."""
 
     together = 1
     task: ClosedSetTask
@@ -325,9 +324,9 @@ class Surroundings:
 
 
 class OpenSetExplainer(Explainer):
-    """In open-set classification. The influence of an example is exact: new shares are estimated without it. That of an
-    edge or a column is exact at the node itself: its views, propagated labels and novelty features are computed again,
-    with the bases, means and models as they are."""
+    """For open-set classification. The influence of an example is exact: class shares are estimated again without it.
+    The influence of an edge or a column is exact at the node: its views, propagated labels and novelty features are
+    computed again; bases, means and models stay as they are."""
 
     task: OpenSetTask
 
@@ -337,7 +336,7 @@ class OpenSetExplainer(Explainer):
         """``occluded`` are words of the node's text, and what each adds to the vector of the text ``[words, dim]``."""
         self.occluded = occluded
         if task.model.pipeline is None:
-            raise InputError("this model keeps nothing to explain its predictions by; fit it again")
+            raise InputError("this model was saved without what explanations need; fit it again")
         self.model, self.pipeline = task.model, task.model.pipeline
         self.uncut: Surroundings | None = None
         self.hop_weights: Tensor | None = None  # [3, F, C] of the regression on features, at the node and around it

@@ -405,10 +405,9 @@ def read_examples(
         return given
     found: dict[str, list[Any]] = {}
     if is_series(given) and hasattr(given, "index") and not callable(given.index):
-        values = column_of(given).tolist()
-        if any(isinstance(value, list | tuple | set | np.ndarray) for value in values):  # of grouped rows
-            return dict(zip(map(str, given.index), values, strict=True))
-        for node, name in zip(given.index, values, strict=True):
+        if any(isinstance(nodes, list | tuple | set | np.ndarray) for nodes in given):  # of grouped rows
+            return dict(zip(map(str, given.index), given, strict=True))
+        for node, name in zip(given.index, column_of(given).tolist(), strict=True):
             found.setdefault(str(name), []).append(node)
         return found
     if not is_frame(given) and not isinstance(given, str | os.PathLike):
@@ -522,7 +521,7 @@ def _checked_names(examples: Examples, known: KnownClasses, closed: bool) -> lis
     if closed and len(names) < 2:
         what = f"only {names[0]!r}" if names else "none"
         raise InputError(
-            f"choosing needs at least two classes, the examples name {what}; add one (for example 'other')"
+            f"closed-set classification needs at least two new classes, the examples name {what}; add another one"
         )
     return names
 

@@ -1,25 +1,14 @@
 """What a graph larger than memory needs: bytes of memory and on disk."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
 from ..store import Space, default_memory
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Bytes of memory (at least, and as given), blocks of columns that fit into it, and bytes on disk."""
-
-    least_memory: int
-    memory: int
-    blocks: int
-    disk: int
-    disk_while_made: int
-
-
-def plan(nodes: int, edges: int, columns: int, *, classes: int = 40, memory: int | None = None) -> Plan:
-    """What fitting a graph in a store needs.
+def plan(nodes: int, edges: int, columns: int, *, classes: int = 40, memory: int | None = None) -> dict[str, int]:
+    """What fitting a graph in a store needs: bytes of memory (at least, and as given), blocks of columns that fit into
+    it, and bytes on disk (afterwards, and meanwhile).
 
     Args:
         nodes: of the graph.
@@ -37,10 +26,10 @@ def plan(nodes: int, edges: int, columns: int, *, classes: int = 40, memory: int
     copies = 4  # matrices as wide as a block of columns that are in memory at a time
     disk = 8 * edges + nodes * (16 + 8 * columns + 2 * rank * (1 + views) + 2 * joined + 14 * classes + 24)
     least = Space.least(nodes, copies)
-    return Plan(
-        least_memory=least,
-        memory=memory,
-        blocks=len(Space(Path(), max(memory, least)).columns(nodes, rank, copies - 2)),
-        disk=disk,
-        disk_while_made=disk + 8 * nodes * (2 * rank + spare + classes),
-    )
+    return {
+        "least_memory": least,
+        "memory": memory,
+        "blocks": len(Space(Path(), max(memory, least)).columns(nodes, rank, copies - 2)),
+        "disk": disk,
+        "disk_while_made": disk + 8 * nodes * (2 * rank + spare + classes),
+    }

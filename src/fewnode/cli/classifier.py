@@ -186,11 +186,10 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
     words = ["fewnode", "explain", args.folder, *(["--support", args.support] if args.support else [])]
     for text in args.describe:
         words += ["--describe", text]
-    words += ["--use-class-names"] if args.use_class_names else []
     for name in ("edges", "nodes", "features", "memory"):
         given = getattr(args, name)
         words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
-    words += ["--closed-set"] if args.closed_set else []
+    words += [f"--{name.replace('_', '-')}" for name in ("use_class_names", "closed_set") if getattr(args, name)]
     for name, share in args.prior:
         words += ["--prior", f"{name}={share:g}"]
     return shlex.join([*words, "--node", node])

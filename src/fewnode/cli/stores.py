@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import time
-from dataclasses import asdict
 
 from .options import given_columns, given_memory, picked, with_flags
 from .output import Bar, emit
@@ -46,4 +45,4 @@ def plan_work(args: argparse.Namespace) -> None:
     from ..classifier.planning import plan
 
     found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=given_memory(args))
-    emit(args, asdict(found), "plan")
+    emit(args, found, "plan")
