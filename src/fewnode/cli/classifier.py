@@ -232,11 +232,10 @@ def grow_model(args: argparse.Namespace) -> None:
     from ..labelling.session import grow_folder
 
     started = time.perf_counter()
-    where = _where(args)
     with Bar() as bar:
-        found = grow_folder(args.folder, args.labels, args.out, progress=bar.stage, say=say, **where)
-    document = {"folder": args.out or args.folder, **found._asdict()}
-    emit(args, document | {"seconds": round(time.perf_counter() - started, 3)}, "grow")
+        found = grow_folder(args.folder, args.labels, args.out, progress=bar.stage, say=say, **_where(args))
+    seconds = round(time.perf_counter() - started, 3)
+    emit(args, {"folder": args.out or args.folder, **found._asdict(), "seconds": seconds}, "grow")
 
 
 def explain_node(args: argparse.Namespace) -> None:
