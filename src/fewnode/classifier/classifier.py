@@ -227,8 +227,9 @@ class FewShotClassifier:
             _check_memory(graph)
         self.schema = FeatureSchema.of(graph)
         ready = self.schema.fit(graph)
-        how: dict[str, Any] = {"device": "cpu" if stored else self.device, "callback": callback}
         with shown(progress) as tell:
+            training = callback or (lambda now: tell("training", now.step / now.steps))
+            how: dict[str, Any] = {"device": "cpu" if stored else self.device, "callback": training}
             tell("making the views", 0.0)
             with warnings.catch_warnings():
                 if self.method is None:  # nobody asked for a training, so its tasks are no concern of anybody

@@ -46,8 +46,7 @@ def fit_classifier(args: argparse.Namespace) -> None:
         show("understood", **facts, roles=shortened(facts["columns"]))
     started = time.perf_counter()
     with warnings_as_notes(), Bar() as learning:
-        training = {"callback": lambda now: learning.stage("training", now.step / now.steps)}
-        classifier.fit(graph, split, source=source, progress=learning.stage, **training)
+        classifier.fit(graph, split, source=source, progress=learning.stage)
         classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning.stage)
     facts["notes"] += classifier.notes[len(source.notes) :]
     found = {**facts, **_fitted(classifier, args.out), "seconds": round(time.perf_counter() - started, 3)}
