@@ -75,7 +75,8 @@ class GraphTables:
         self.features = None if features is None else FeatureFile.read(features, flagged(columns, "id"), schema)
         known = schema.number_nodes()
         schema.check_ends(known if strict else None)
-        more = [] if self.features is None or node_table is not None else self.features.ids()
+        apart = self.features if node_table is None else None  # without a node table, its rows are nodes as well
+        more = [] if apart is None or apart.table is None else [(apart.table, apart.by)]
         self.nodes = known.extended([*schema.ends(), *more])
         everyone, self.notes = self.nodes.table, schema.notes(known, self.nodes)
         self.table = None if node_table is None else everyone
@@ -426,11 +427,9 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 
 
 def class_numbers(
-    table: Table, name: str | None, notes: list[str], multi: MultiLabel | None, max_classes: int
+    table: Table, name: str, notes: list[str], multi: MultiLabel | None, max_classes: int
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """The class of each cell, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
-    if name is None:
-        return {}, None
     text = table.as_text(name, "labels", option("label"))
     cells = dict(table.run(f"select {text} x, count(*) from {table.sql} group by x").fetchall())
     label = dict(zip(cells, _single(table, name, list(cells), multi), strict=True))
@@ -505,10 +504,6 @@ class FeatureFile(NamedTuple):
         for name, part in parts.items():
             names += [f"{name} {i}" for i in range(part.shape[1])] if table.columns[name] == "vectors" else [name]
         return cls(file, np.concatenate(list(parts.values()), axis=1), tuple(names), table, by)
-
-    def ids(self) -> list[tuple[Table, str]]:
-        """The column that names the nodes, if there is one."""
-        return [] if self.table is None else [(self.table, self.by)]
 
     def block(self, nodes: Nodes, listed: int, rows: slice | None = None) -> Block:
         """The features of all nodes. The first ``listed`` must have a row; the others get the mean of dense features

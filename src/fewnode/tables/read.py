@@ -202,10 +202,9 @@ class Table:
         (found,) = self.one(f"count(*) - count(distinct {self.as_text(name)})")
         return int(found)
 
-    def batches(self, size: int | None) -> list[slice]:
-        """All rows, some at a time; None for all at once."""
-        step = max(1, self.rows if size is None else size)
-        return [slice(at, min(at + step, self.rows)) for at in range(0, self.rows, step)]
+    def batches(self, size: int) -> list[slice]:
+        """All rows, ``size`` at a time."""
+        return [slice(at, min(at + size, self.rows)) for at in range(0, self.rows, size)]
 
     def place(self, row: int, column: str | None = None) -> str:
         """Where row ``row`` (from 0) is: its file, its number from 1, and in a text file its line."""
