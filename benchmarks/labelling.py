@@ -186,7 +186,7 @@ def many(nodes: int) -> tuple[FewShotClassifier, np.ndarray, list[int]]:
     edges = torch.cat([edges + i * n for i in range(copies)], 1)
     large = fewnode.Graph.from_edges(edges, torch.zeros(n * copies, 1), view.y.repeat(copies))
     tiled = {name: getattr(world, name).repeat(copies, 1) for name in ("x", "log_known", "features")}
-    one.graph, one._open_set_model = large, replace(world, y=world.y.repeat(copies), pipeline=None, **tiled)
+    one.graph, one._open_set_model = large, replace(world, y=world.y.repeat(copies), **tiled)
     return one, graph.y.repeat(copies).numpy(), list(split.novel)
 
 

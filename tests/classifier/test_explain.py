@@ -170,8 +170,10 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
     labels = one_hot(y, CLASSES)
     shares = (labels.sum(0) + 1) / (labels.sum() + CLASSES)
     reached = [ppr_smooth(normal, labels, steps, restart) for restart, steps in PROPAGATION]
-    shares_of = [((part + SMOOTHING * shares) / (part.sum(1, keepdim=True) + SMOOTHING)).log() for part in reached]
-    logits = alone + sum(w * part for w, part in zip(known.mix[2:], shares_of, strict=True))
+    masses = [part.sum(1, keepdim=True) + SMOOTHING for part in reached]
+    shares_of = [((part + SMOOTHING * shares) / mass).log() for part, mass in zip(reached, masses, strict=True)]
+    gated = [part * (1 - SMOOTHING / mass) for part, mass in zip(shares_of, masses, strict=True)]
+    logits = alone + sum(w * part for w, part in zip(known.mix[2:], gated, strict=True))
     features = node_features(x, model.moments, logits, alone, propagated_masses(normal, y))
     if cut is graph:
         usual = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre).to_dense()

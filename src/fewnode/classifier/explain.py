@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..errors import InputError
 from ..graph import Graph
 from ..graph.operators import adjacency, arcs_of, rows_of, times_rows
 from ..nn.features import column_mass
@@ -335,8 +334,6 @@ class OpenSetExplainer(Explainer):
     ) -> None:
         """``occluded`` are words of the node's text, and what each adds to the vector of the text ``[words, dim]``."""
         self.occluded = occluded
-        if task.model.pipeline is None:
-            raise InputError("this model was saved without what explanations need; fit it again")
         self.model, self.pipeline = task.model, task.model.pipeline
         self.uncut: Surroundings | None = None
         self.hop_weights: Tensor | None = None  # [3, F, C] of the regression on features, at the node and around it

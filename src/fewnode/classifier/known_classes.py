@@ -306,8 +306,9 @@ class LabelPropagation:
 
         q_vc = ((S Y)_vc + e prior_c) / (sum_c (S Y)_vc + e)
 
-    ``Y [N, C]`` are one-hot labels; ``e`` is small: a node that no label reaches has the prior. Classes are independent
-    given the mass of labels that ``reached`` each node, far and near ``[N]``: so they can be computed in blocks.
+    ``Y [N, C]`` are one-hot labels; ``e`` is small: a node that few labels reach has about the prior. Classes are
+    independent given the mass of labels that ``reached`` each node, far and near ``[N]``: so they can be computed in
+    blocks.
     """
 
     edges: Operator
@@ -333,8 +334,10 @@ class LabelPropagation:
 
 
 def log_shares(arrived: Tensor, mass: Tensor, prior: Tensor) -> Tensor:
-    """``log((arrived + e prior) / (mass + e))``, in place: shares of the classes in what reached each node."""
-    return arrived.add_(SMOOTHING * prior).div_(mass + SMOOTHING).log_()
+    """``mass / (mass + e) log((arrived + e prior) / (mass + e))``, in place: of the shares of the classes in what
+    reached each node. The factor makes it zero where nothing did: a node without neighbours says nothing about what
+    propagated labels are worth."""
+    return arrived.add_(SMOOTHING * prior).div_(mass + SMOOTHING).log_().mul_(mass / (mass + SMOOTHING))
 
 
 def class_prior(y: Tensor, n_classes: int) -> Tensor:

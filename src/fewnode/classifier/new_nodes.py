@@ -124,7 +124,7 @@ class NewNodes:
         known by their neighbours, and one without any would be taken for none of the classes."""
         n, alone = graph.num_nodes, torch.ones_like(self.y, dtype=torch.bool)
         alone[self.arcs[self.arcs >= n] - n] = False
-        if not bool(alone.any()) or model.pipeline is None or model.cached is None:
+        if not bool(alone.any()) or model.cached is None:
             return self
         own, near = self._words(model.pipeline.sources)[alone], list[Tensor]()
         for some in own.split(256):
@@ -144,7 +144,7 @@ class NewNodes:
     @torch.no_grad()
     def rows(self, graph: Graph, model: OpenSetModel) -> OpenSetModel:
         """The open-set model with the rows of the new nodes in place of those of the graph."""
-        if model.pipeline is None or model.cached is None:
+        if model.cached is None:
             raise InputError("this model was saved without what new nodes need; fit it again")
         graph, pipeline = model.use.seen(graph), model.pipeline
         around = Neighbourhood(graph, self)

@@ -120,8 +120,8 @@ class OpenSetModel:
     features: Tensor
     moments: Moments
     simulated: tuple[Simulated, ...]
+    pipeline: Pipeline
     reference: Reference | None = None
-    pipeline: Pipeline | None = None
     cached: dict[str, Tensor] | None = None
     use: EdgeUse = field(default_factory=EdgeUse)
     chosen: tuple[str, ...] = ()
@@ -159,9 +159,8 @@ class OpenSetModel:
         described = None if names is None else described_rows(graph, sources, pca, names)
         unlabelled = float((y < 0)[graph.listed].float().mean())  # of those that may be predicted
         simulated = simulate(x, edges, y, ranks, known, hops, unlabelled, progress, seed, names=described)
-        moments, none, pipeline = Moments.of(x, y, ranks), x[:0], Pipeline(sources, pca, known)
-        learned = moments, tuple(simulated), None, pipeline, None, views.use
-        found = cls(classes, x, y, ranks, none, none, *learned)._filled(graph, folds, space)
+        none, learned = x[:0], (Moments.of(x, y, ranks), tuple(simulated), Pipeline(sources, pca, known))
+        found = cls(classes, x, y, ranks, none, none, *learned, use=views.use)._filled(graph, folds, space)
         progress("done", 1.0)
         return found
 
@@ -181,7 +180,6 @@ class OpenSetModel:
             held = torch.cat([came[: len(came) // 5], reference.held[y[reference.held] >= 0]])[:4_000]
             known, folds = known.grown(reference.fold, held, columns, x, edges, y, hops)
         progress("learning the known classes", 0.7)
-        assert self.pipeline is not None
         pipeline, moments = replace(self.pipeline, known=known), Moments.of(x, y, ranks)
         chosen = (*self.chosen, *(name for name in classes if name not in self.classes))
         found = replace(self, classes=classes, y=y, moments=moments, pipeline=pipeline, chosen=chosen)
@@ -234,7 +232,6 @@ class OpenSetModel:
 
     def describe(self, graph: Graph, vectors: Tensor) -> Tensor:
         """Coordinates ``[K, d]`` of descriptions with the vectors ``[K, dim]``."""
-        assert self.pipeline is not None
         return described_rows(graph, self.pipeline.sources, self.pipeline.pca, vectors)
 
     def nearest(self, shots: float, described: bool = False) -> Simulated:
@@ -247,7 +244,6 @@ class OpenSetModel:
         """The rows that new nodes need, before the views are centred, in half precision: ``words`` and
         ``links`` as they are, their means over the neighbours, smoothed near and far; and labels and the mass of all
         nodes ``[N, C + 1]`` propagated far and near. Of a graph on disk they are kept in ``space``."""
-        assert self.pipeline is not None
         made, sources, graph = views(graph), views.sources(graph), self.use.seen(graph)
         mean, lists, n = mean_adjacency(graph), neighbour_lists(graph), graph.num_nodes
         cached = {
@@ -281,7 +277,6 @@ class OpenSetModel:
 
     def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, Tensor, KnownClassModel, HopFeatures | None]:
         """What known classes were learned from (coordinates, edges, labels, ranks), their model and its features."""
-        assert self.pipeline is not None
         seen, known = self.use.seen(graph), self.pipeline.known
         hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
         return self.x, normalized_adjacency(seen), self.y, self.ranks, known, hops
@@ -290,7 +285,6 @@ class OpenSetModel:
         """The model with other rows than those of the graph: of nodes with the coordinates ``x [B, d]``, the logits
         ``alone [B, C]`` of the regressions, and what reaches them of the ``labels [2, B, C]``, far and near, and of the
         ``mass [B]`` of all nodes, near."""
-        assert self.pipeline is not None
         labelled = labels.sum(2, keepdim=True)
         masses = torch.stack([labelled[1, :, 0], mass], 1)
         shares = log_shares(labels.clone(), labelled, class_prior(self.y, alone.shape[1]))
@@ -581,7 +575,6 @@ class Document(msgspec.Struct, frozen=True):
 def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
     """Write the model; what is larger is in its own store already, if there is a ``space``. The cached state is in a
     file that is read only when it is needed."""
-    assert model.pipeline is not None
     pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
     parts = {"y": model.y, "ranks": model.ranks} | _parts(pca, "pca") | _parts(known, "known")
     parts |= _parts(model.moments, "moments")
@@ -643,8 +636,8 @@ def load(
             )
         x = parts["x"] if space.on_disk else parts["x"].float()
         made = x, y, parts["ranks"], parts["log_known"], parts["features"]
-        learned_of = moments, document.simulated, reference, pipeline
-        return OpenSetModel(classes, *made, *learned_of, use=document.edges, chosen=document.chosen)
+        learned = moments, document.simulated, pipeline, reference
+        return OpenSetModel(classes, *made, *learned, use=document.edges, chosen=document.chosen)
 
 
 def _parts(of: KnownClassModel | Moments | ViewPCA, prefix: str) -> dict[str, Tensor]:
