@@ -293,6 +293,17 @@ def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path):
     assert not [path for path in (tmp_path / "g.store").iterdir() if path.suffix not in (".npy", ".json")]
 
 
+def test_parts_and_labels_apart_are_imported_as_they_are_read_into_memory(tmp_path):
+    given = tables(tmp_path, "id,a\nann,1\nbob,2\ncy,3\n", "source,target\nann,bob\n")
+    (tmp_path / "edges-2.csv").write_text("target,source\ncy,bob\n")
+    (tmp_path / "labels.csv").write_text("id,label\ncy,x\nann,y\n")
+    given |= {"edges": tmp_path / "edges*.csv", "labels": tmp_path / "labels.csv"}
+    stored, whole = open_store(import_tables(**given, out=tmp_path / "g.store")), Graph.from_files(**given)
+    assert stored.indices.tolist() == whole.indices.tolist() == [1, 0, 2, 1]
+    assert stored.y.tolist() == whole.y.tolist() == [1, -1, 0]
+    assert stored.features.tolist() == whole.features.tolist()
+
+
 def test_a_last_line_without_a_break_is_read_as_in_memory(tmp_path):
     given = tables(tmp_path, "id,label\na,x\nb,y", "source,target\na,b\nb,a")
     assert open_store(import_tables(**given, out=tmp_path / "g.store")).num_edges == 1

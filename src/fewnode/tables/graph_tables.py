@@ -165,6 +165,7 @@ def read_graph(
         arguments["edge_index"] = _nearest_edges(x, knn, found.nodes.table.path)
     arguments |= found.schema.edge_arrays(found.nodes, type_per_file)
     arguments |= {"x": x, "feature_names": names, "blocks": blocks}
+    found.schema.edges.clear()  # they are arrays now
     return found
 
 

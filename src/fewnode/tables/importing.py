@@ -18,7 +18,7 @@ from ..files import PathLike, whole_folder
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
 from .graph_tables import GraphTables
 from .names import option
-from .read import TEXT, connect, is_query, read_columns
+from .read import TEXT, connect, is_query, read_columns, several
 from .schema import GIVEN, Role
 
 SAMPLE = 1 << 17  # rows from which the vocabulary of texts is learned
@@ -58,7 +58,8 @@ def import_tables(
     if features is not None and Path(features).suffix.lower() != ".npy":
         raise InputError(f"{features}: a store takes features from an array [nodes, columns]; save it as .npy")
     with whole_folder(target) as work:
-        check_disk(work, sum(_disk(path) for path in (edges, nodes, features) if path is not None))
+        given = [path for one in (edges, nodes, features) if one is not None for path in several(one)]
+        check_disk(work, sum(map(_disk, given)))
         with TemporaryDirectory(dir=work) as scratch, _database(Path(scratch), memory) as database:
             progress("reading nodes", 0.0)
             node_table = read_columns(nodes, database, Path(scratch))
@@ -73,8 +74,8 @@ def import_tables(
             facts = _write_nodes(work, graph, batch, progress)
             facts |= {"class_names": graph.class_names, "encoder": asdict(graph.encoder), "columns": graph.columns}
             progress("sorting edges", 0.0)
-            (query,) = graph.schema.edges_sql(graph.nodes)
-            database.execute(f"create table ends as select s, t, w from ({query})")
+            queries = " union all ".join(graph.schema.edges_sql(graph.nodes))
+            database.execute(f"create table ends as select s, t, w from ({queries})")
             facts |= write_arcs(database, work, n, "weight_column" in graph.columns, progress)
             notes = [*graph.notes, *_taken(graph.roles), *([UNTYPED] if typed else [])]
         Facts.write(work, facts | {"notes": notes})
