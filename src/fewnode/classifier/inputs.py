@@ -521,7 +521,7 @@ def _checked_names(examples: Examples, known: KnownClasses, closed: bool) -> lis
     if closed and len(names) < 2:
         what = f"only {names[0]!r}" if names else "none"
         raise InputError(
-            f"closed-set classification needs at least two new classes, the examples name {what}; add another one"
+            f"closed-set classification needs at least two classes, the examples name {what}; add another one"
         )
     return names
 
