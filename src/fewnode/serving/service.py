@@ -127,13 +127,8 @@ class Service:
         try:
             given = self.current().session.labels.marks
             new = {name: [node for node in nodes if given.get(node) != name] for name, nodes in labels.items()}
-            self.change(
-                *(
-                    {"do": "label", "nodes": nodes, "class": name, "settle": True}
-                    for name, nodes in new.items()
-                    if nodes
-                )
-            )
+            step: dict[str, Any] = {"do": "label", "settle": True}
+            self.change(*({**step, "nodes": nodes, "class": name} for name, nodes in new.items() if nodes))
             found = grow_folder(self.folder, say=self.say)
             self.load()
             return found
