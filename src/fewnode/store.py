@@ -435,10 +435,6 @@ class Space:
             yield rows
             self.release()
 
-    def fits(self, needed: int, n: int) -> bool:
-        """Whether so many bytes fit into memory beside the values kept for each of ``n`` nodes."""
-        return self.memory_for(needed, n) <= self.memory
-
     @staticmethod
     def memory_for(needed: int, n: int) -> int:
         """The memory needed for so many bytes beside Python and torch (500 MB) and the values kept for every node:
@@ -452,8 +448,8 @@ class Space:
 
     def check(self, needed: int, n: int, what: str) -> None:
         """Refuse work (``what``) whose bytes do not fit into memory."""
-        if not self.fits(needed, n):
-            least = format_bytes(self.memory_for(needed, n))
+        if self.memory < (bound := self.memory_for(needed, n)):
+            least = format_bytes(bound)
             raise InputError(
                 f"{format_bytes(self.memory)} of memory is too little for {n:,} nodes: {what} needs {least}. Give "
                 f"memory= {least} or more"

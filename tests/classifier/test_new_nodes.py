@@ -278,8 +278,9 @@ def test_weighted_edges_are_appended_where_the_fit_left_weights_aside():
     old, new, edges = halves(graph)
     classifier = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old)
     assert not classifier.model.views.use.weighted
-    plain = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(old.without_weights())
+    unweighted = EdgeUse(weighted=False)
+    plain = fewnode.FewShotClassifier("vantage", k_shot=3, rank=16, steps=0).fit(unweighted.seen(old))
     examples = {"odd": (old.y < 0).nonzero().flatten().tolist()[:3]}
     found = classifier.adapt(examples).predict_proba(new_nodes=new, new_edges=edges)
-    same = plain.adapt(examples).predict_proba(new_nodes=new.without_weights(), new_edges=[edge[:2] for edge in edges])
+    same = plain.adapt(examples).predict_proba(new_nodes=unweighted.seen(new), new_edges=[edge[:2] for edge in edges])
     assert torch.equal(found.probabilities, same.probabilities)

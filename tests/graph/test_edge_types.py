@@ -60,7 +60,7 @@ def test_weights_tell_if_edges_within_classes_weigh_more():
     assert not weights_tell(Graph.from_edges(edges, y=y, edge_weight=rng.gamma(2, 1, 800) * (2 - same)))
     assert weights_tell(Graph.from_edges(edges, edge_weight=rng.gamma(2, 1, 800)))  # nobody to ask
     assert weights_tell(Graph.from_edges(edges, y=y))
-    assert told.without_weights().weights is None
+    assert EdgeUse(weighted=False).seen(told).weights is None
 
 
 def test_kinds_count_as_often_as_they_join_nodes_of_a_class():

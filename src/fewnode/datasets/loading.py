@@ -83,7 +83,8 @@ def _locate(
     if folder and not Path(folder).is_dir():
         source = "data_dir" if data_dir is not None else "FEWNODE_DATA"
         raise InputError(f"{source} is {folder}, which is not a folder; name the one that holds the data files")
-    paths = _files_below(Path(folder)) if folder else []
+    levels = [sorted(Path(folder).glob("*/" * depth + "*")) for depth in range(4)] if folder else []
+    paths = [path for level in levels for path in level if path.is_file()]  # top level first
     found = {path.name: path for path in reversed(paths)}
     converted = found.get(f"{entry.name}.npz")
     if converted is not None and entry.files[0].url is not None and readers.is_plain(converted):
@@ -96,11 +97,6 @@ def _locate(
     if missing and not fetch and entry.files[0].url is not None:
         raise InputError(f"{', '.join(missing)} must be downloaded first")
     return [found.get(file.name) or download.fetch(file, own, progress=progress) for file in entry.files], entry.files
-
-
-def _files_below(folder: Path) -> list[Path]:
-    """The files in the folder and three levels below it, top level first."""
-    return [path for depth in range(4) for path in sorted(folder.glob("*/" * depth + "*")) if path.is_file()]
 
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:

@@ -13,8 +13,6 @@ from .arrays import GraphCache, sorted_arcs
 from .graph import STRUCTURE, Graph
 from .operators import rows_of
 
-SEEN = "edges as a model counts them"
-
 
 @dataclass(frozen=True)
 class EdgeUse:
@@ -38,12 +36,14 @@ class EdgeUse:
     def seen(self, graph: Graph) -> Graph:
         """The graph without directions and types, whose edges count as described here."""
         weights = {} if graph.edge_types is None else self.weights
-        if graph.directed or graph.edge_types is not None:
-            key = (SEEN, self.weighted, tuple(weights.items()))
-            return graph.cache.get(key, lambda: _joined(graph, self.weighted, weights))
-        if self.weighted or graph.weights is None:
+        if not _several(graph) and (self.weighted or graph.weights is None):
             return graph
-        return graph.cache.get((SEEN, False), graph.without_weights)
+        key = ("edges as a model counts them", self.weighted, tuple(weights.items()))
+        return graph.cache.get(key, lambda: _joined(graph, self.weighted, weights))
+
+
+def _several(graph: Graph) -> bool:
+    return graph.directed or graph.edge_types is not None
 
 
 def union(graph: Graph) -> Graph:
@@ -65,7 +65,7 @@ def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph
     ends = torch.stack([source, target]).cpu().numpy()
     arcs = sorted_arcs(ends, graph.num_nodes, not graph.directed, counted, None, ())  # undirected: both ways are there
     cache = GraphCache()
-    if not graph.has_features:
+    if _several(graph) and not graph.has_features:
         cache.get(STRUCTURE, lambda: graph.x)  # as of the whole graph
     joined = {name: arcs[name] for name in ("indptr", "indices", "weights")}
     moved: dict[str, Any] = {name: part if part is None else part.to(graph.device) for name, part in joined.items()}

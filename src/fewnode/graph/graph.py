@@ -160,13 +160,6 @@ class Graph:
             cache=GraphCache(),
         )
 
-    def without_weights(self) -> "Graph":
-        """The same graph without edge weights."""
-        if self.weights is None:
-            return self
-        types = None if self.edge_types is None else replace(self.edge_types, weight=None)
-        return replace(self, weights=None, edge_types=types, cache=GraphCache())
-
     def fresh(self) -> "Graph":
         """The same graph with an empty cache."""
         return replace(self, cache=GraphCache())

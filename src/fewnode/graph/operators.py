@@ -284,7 +284,7 @@ def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) 
     needed = (
         32 * x.values().numel() if sparse else 8 * x.numel()
     )  # sparse: by rows and by columns; dense: as read and centred
-    if space.fits(needed + 256 * len(x), len(x)):
+    if space.memory_for(needed + 256 * len(x), len(x)) <= space.memory:
         whole = weighted(x)
         back = transposed(whole) if sparse else whole.T
         return lambda v: torch.cat([back @ (whole @ some.contiguous()) for some in v.split(64, 1)], 1)
