@@ -78,6 +78,7 @@ def test_shots_may_be_unequal_and_labels_unknown():
     ("change", "words"),
     [
         (dict(support_y=[[0, 1]]), r"support has shape \(1, 3\) but support_y has \(1, 2\)"),
+        (dict(support_y=np.zeros((1, 0), int)), r"support has shape \(1, 3\) but support_y has \(1, 0\)"),
         (dict(support_y=[[0, 2, 2]]), "task 0 has no support of class 1"),
         (dict(support_y=[[0, -1, 1]]), r"support_y holds -1..1"),
         (dict(query_y=[[0, 5]]), r"query_y holds 0..5; the classes of a 2-way task are 0..1"),

@@ -48,14 +48,16 @@ class Tasks:
         shapes = tuple(held["support"].shape), tuple(held["query"].shape)
         if 0 in shapes[0] + shapes[1] or shapes[0][0] != shapes[1][0]:
             raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
-        n_way = n_way or int(held["support_y"].max()) + 1
-        vars(self).update(held, n_way=n_way)
         for name in ("support", "query"):
             nodes, y = held[name], held[f"{name}_y"]
             if y is not None and nodes.shape != y.shape:
                 raise InputError(
                     f"{name} has shape {tuple(nodes.shape)} but {name}_y has {tuple(y.shape)}; they must agree"
                 )
+        n_way = n_way or int(held["support_y"].max()) + 1
+        vars(self).update(held, n_way=n_way)
+        for name in ("support", "query"):
+            nodes, y = held[name], held[f"{name}_y"]
             if int(nodes.min()) < 0:
                 raise InputError(f"{name} holds a negative node id")
             if y is not None and not 0 <= int(y.min()) <= int(y.max()) < n_way:
