@@ -94,7 +94,7 @@ def test_arrays_and_adjacencies(made):
     ("arguments", "message"),
     [
         ((), "give either a graph or edges="),
-        ((7,), "a value of type int is no graph"),
+        ((7,), "a value of type int is not a supported graph"),
         ((np.ones((3, 3)), [0, 1, 2]), "the second argument is a list, not a ClassSplit"),
         ((sp.eye_array(3), None), "labelled|classes|nothing"),
     ],

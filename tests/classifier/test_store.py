@@ -127,7 +127,7 @@ def test_labelling_on_a_store_is_that_in_memory(both):
 def test_what_does_not_fit_or_work_on_a_store_is_refused_with_what_does(both):
     small = copy.copy(both[1])
     small.graph = replace(small.graph, space=replace(small.graph.space, memory=500 << 20))
-    with pytest.raises(InputError, match=r"in memory: give memory= \S+MB or more; .* `fewnode find`"):
+    with pytest.raises(InputError, match=r"the page, .* \(`fewnode find` needs no page\), needs \S+MB. Give memory= \S+MB or more"):
         open_session(small)
 
 
@@ -204,7 +204,7 @@ def test_the_commands_from_tables_to_predictions(tmp_path, capsys):
     assert main(["fit", "--edges", store, "--directed", "--out", str(tmp_path / "m")]) == 2
     assert "--directed is about tables" in capsys.readouterr().err
     assert main(["fit", "--edges", str(tmp_path / "no.store"), "--out", str(tmp_path / "m")]) == 2
-    assert "make one with `fewnode import" in capsys.readouterr().err
+    assert "Make one with `fewnode import" in capsys.readouterr().err
 
 
 def _edges(graph: fewnode.Graph) -> tuple[list[int], list[int]]:

@@ -542,7 +542,9 @@ def test_a_sentence_shows_the_candidates_of_a_class_which_is_then_learned_for_go
     page.get_by_role("button", name="Add").click()
     page.wait_for_function("() => fewnode.rows.length === 20")
     names = page.evaluate("fewnode.rows.map(row => row.name)")
-    assert sum(truth[int(name.removeprefix("n"))] == "rowing" for name in names) >= 15
+    task = FewShotClassifier.load(folder).adapt({}, descriptions={"boats": "rowing"})
+    assert set(names) == set(task.find("boats", top=20).names)
+    assert sum(truth[int(name.removeprefix("n"))] == "rowing" for name in names) >= 10  # 2.5 by chance
     assert examples(page) == {} and page.locator("#grow").is_hidden()
     with page.expect_download() as saved:
         page.locator("#files").click()

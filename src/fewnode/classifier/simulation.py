@@ -368,8 +368,8 @@ def _simulation(
 def _sample(
     y: Tensor, ranks: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """At most 1,000 nodes of known classes and 200 of each hidden one, and how many nodes each stands for."""
-    parts = [(blanked, 1_000), *((shuffled((y == c).nonzero().flatten(), ranks, random), 200) for c in hidden)]
+    """At most 3,000 nodes of known classes and 600 of each hidden one, and how many nodes each stands for."""
+    parts = [(blanked, 3_000), *((shuffled((y == c).nonzero().flatten(), ranks, random), 600) for c in hidden)]
     weights = [torch.full((min(len(nodes), most),), max(len(nodes) / most, 1.0)) for nodes, most in parts]
     return torch.cat([nodes[:most] for nodes, most in parts]), torch.cat(weights).to(y.device)
 
