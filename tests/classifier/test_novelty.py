@@ -174,25 +174,35 @@ def pool(n: int = 400) -> tuple[torch.Tensor, Moments, torch.Tensor, torch.Tenso
 
 def test_clusters_are_those_of_nodes_that_nobody_named():
     x, moments, utilities, group = pool()
-    found = Clusters.find(x, utilities.softmax(1), moments, most=2)
+    found = Clusters.find(x, utilities, utilities.softmax(1), moments, most=2)
     assert found is not None and len(found.directions) == 2
     unnamed = x[group == 2].mean(0) - moments.mean
     for direction in found.directions:  # of cores that are members, so that their mean points to that of the class
         metric = torch.linalg.inv(moments.inverse_within) @ direction.weights[:, 1]
         assert float(torch.cosine_similarity(metric, unnamed, dim=0)) > 0.8
+    assert found.named.tolist() == pytest.approx([-2.0, -2.0])
     none = torch.tensor([[0.98, 0.01, 0.01]]).expand(len(x), 3)
-    assert Clusters.find(x, none, moments) is None
+    assert Clusters.find(x, utilities, none, moments) is None
 
 
 def test_clusters_raise_other_at_their_members_only():
     x, moments, utilities, group = pool()
-    clusters = Clusters.find(x, utilities.softmax(1), moments, most=2)
+    clusters = Clusters.find(x, utilities, utilities.softmax(1), moments, most=2)
     nodes = torch.zeros(len(x), 6)
     nodes[:, 4:] = 1
-    model = novelty.NoveltyModel((*[0.0] * 7, 10.0, -5.0), DEFAULT.other)
+    model = novelty.NoveltyModel((*[0.0] * 7, 10.0, -5.0), DEFAULT.other, (1.0, 0.0, 0.0))
     before = model.utilities(nodes, torch.zeros(len(x), 1, 4))
     after = model.with_clusters(before, clusters, x, nodes)
     assert torch.equal(before[:, :-1], after[:, :-1]) and bool((after[:, -1] >= before[:, -1]).all())
     raised = (after - before)[:, -1]
     assert float(raised[group == 2].quantile(0.05)) > float(raised[group != 2].quantile(0.95))
     assert model.with_clusters(before, None, x, nodes) is before
+    plain = novelty.NoveltyModel(model.new, model.other)
+    assert plain.with_clusters(before, clusters, x, nodes) is before  # nothing was learned of clusters
+
+
+def test_clusters_without_a_named_class_look_like_none():
+    x, moments, utilities, _ = pool()
+    utilities = utilities[:, [0, 2]]
+    found = Clusters.find(x, utilities, utilities.softmax(1), moments)
+    assert found is not None and bool((found.named == 0).all())

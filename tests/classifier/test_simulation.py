@@ -7,7 +7,7 @@ import torch
 from msgspec import convert
 
 from fewnode.classifier import simulation
-from fewnode.classifier.novelty import DEFAULT, Moments
+from fewnode.classifier.novelty import DEFAULT, Clusters, Moments
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.classifier.simulation import (
     Counts,
@@ -166,7 +166,7 @@ def test_where_episodes_are_few_the_gaps_of_all_numbers_of_examples_count(plante
     for one in alike:
         assert len(one.gaps["right"]) == sum(other.episodes for other in alike) > one.episodes
     simulated = [
-        simulation.Simulated(shots, DEFAULT, {"right": [gap] * n}, {}, n, described)
+        simulation.Simulated(shots, DEFAULT, {"right": [gap] * n}, n, {}, described)
         for shots, gap, n, described in ((1, 0.1, 30, False), (3, 0.2, 6, False), (1, 0.3, 6, True))
     ]
     found = [simulation._with_gaps_enough(one, simulated).gaps["right"] for one in simulated]
@@ -213,3 +213,22 @@ def test_how_to_tell_other_is_learned_only_where_a_class_was_simulated_as_other(
     found = simulation.learn([blind])
     assert found.other == DEFAULT.other and found.new != DEFAULT.new
     assert simulation.learn([one]).other != DEFAULT.other
+
+
+def test_how_much_clusters_tell_is_learned():
+    """Clusters that are what nobody named raise other; those of known nodes do not."""
+    one = episode()
+    model = simulation.learn([one])
+    x = torch.randn(len(one.truth), 3, generator=torch.Generator().manual_seed(0))
+    x[one.truth == 3] += torch.tensor([6.0, 0.0, 0.0])
+    moments = Moments.of(x[one.truth == 0], torch.zeros_like(one.truth[one.truth == 0]), torch.arange(len(x)))
+    whole = replace(one.simulation, x=x)
+    weights = []
+    for core in (one.truth == 3, (one.truth == 0) & (x[:, 0] < -1)):
+        clusters = Clusters((moments.direction(x[core][:10]),), torch.zeros(1), moments.mean)
+        found = simulation.learn_clusters(model, [replace(one, simulation=whole, clusters=clusters)] * 5)
+        u = found.with_clusters(one.utilities(model, one.at), clusters, x, whole.nodes)
+        weights.append(float(u.softmax(1)[one.truth == 3, 3].mean()))
+    before = float(one.utilities(model, one.at).softmax(1)[one.truth == 3, 3].mean())
+    assert weights[0] > before + 0.1 and abs(weights[1] - before) < 0.1
+    assert simulation.learn_clusters(model, [one]) is model  # without clusters

@@ -4,12 +4,13 @@ A multinomial logit over a few features, whose weights are learned on simulated 
 
     u_known = 0
     u_k     = w . (node features, class features of k, 1)      for each new class k
-    u_other = log(exp(w' . (node features, 1)) + exp(u_c))
+    u_other = log(exp(w' . (node features, 1)) + exp(a u_c + b named_c + d))
     p       = softmax(u + offsets)
 
 The features are such that weights learned on one class transfer to another. ``c`` is the cluster that the node is most
 like, of clusters that nobody has named: ``u_c`` is the utility that a new class would have whose examples are the core
-of the cluster. ``offsets`` say how common the groups are, compared with the simulations.
+of the cluster, ``named_c`` says how much this core looks like a named class. ``offsets`` say how common the groups are,
+compared with the simulations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph.operators import Operator, ppr_smooth
@@ -174,10 +176,12 @@ def utilities(nodes: Tensor, classes: Tensor, new: Tensor, other: Tensor) -> Ten
 
 @dataclass(frozen=True)
 class NoveltyModel:
-    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias)."""
+    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias), and the weights
+    ``(a, b, d)`` of clusters that are ``unnamed``; empty where nothing was learned of these."""
 
     new: tuple[float, ...]
     other: tuple[float, ...]
+    unnamed: tuple[float, ...] = ()
 
     @property
     def width(self) -> int:
@@ -191,9 +195,11 @@ class NoveltyModel:
     def with_clusters(self, u: Tensor, clusters: "Clusters | None", x: Tensor, nodes: Tensor) -> Tensor:
         """The utilities ``u [n, G]`` of nodes with coordinates ``x [n, d]`` and features ``nodes [n, 6]``, in which
         clusters are part of other."""
-        if clusters is None:
+        if clusters is None or not self.unnamed:
             return u
-        return torch.cat([u[:, :-1], torch.logaddexp(u[:, -1:], clusters.utilities(self, x, nodes))], 1)
+        a, b, bias = self.unnamed
+        best, named = clusters.scores(self, x, nodes)
+        return torch.cat([u[:, :-1], torch.logaddexp(u[:, -1], a * best + b * named + bias)[:, None]], 1)
 
     def margins(self, x: Tensor, nodes: Tensor, classes: Tensor, clusters: "Clusters | None") -> Tensor:
         """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other; of no node where there
@@ -214,17 +220,21 @@ DEFAULT = NoveltyModel(
 class Clusters:
     """Clusters of nodes that are probably of no class with labels or examples: each may be a class that nobody named.
 
-    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes.
+    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes; ``named [K]`` says how much a core
+    looks like the likest named class: its mean log odds against other.
     """
 
     directions: tuple[Direction, ...]
+    named: Tensor
     mean: Tensor
 
     @classmethod
     @torch.no_grad()
-    def find(cls, x: Tensor, groups: Tensor, moments: Moments, most: int = 8, core: int = 10) -> "Clusters | None":
-        """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]`` and
-        probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
+    def find(
+        cls, x: Tensor, utilities: Tensor, groups: Tensor, moments: Moments, most: int = 8, core: int = 10
+    ) -> "Clusters | None":
+        """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]``,
+        ``utilities`` and probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
         from sklearn.cluster import KMeans  # takes a second to import
 
         weight = (1 - groups[:, 0]) * (1 - groups[:, 1:-1].sum(1))
@@ -238,13 +248,18 @@ class Clusters:
         inside = [np.flatnonzero(found.labels_ == c) for c in range(found.n_clusters)]
         cores = [part[distance[part, c].argsort()[:core]] for c, part in enumerate(inside) if len(part) >= core]
         nodes = [at[torch.as_tensor(part, device=at.device)] for part in cores]
-        return cls(tuple(moments.direction(x[part]) for part in nodes), moments.mean) if nodes else None
+        if not nodes:
+            return None
+        odds = F.pad(utilities[:, 1:-1] - utilities[:, -1:], (0, int(utilities.shape[1] == 2)))
+        named = torch.stack([odds[part].mean(0).max() for part in nodes])
+        return cls(tuple(moments.direction(x[part]) for part in nodes), named, moments.mean)
 
-    def utilities(self, model: NoveltyModel, x: Tensor, nodes: Tensor) -> Tensor:
-        """``[n, 1]``, of the cluster that a node is most like."""
+    def scores(self, model: NoveltyModel, x: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """``[n]``: utility of the cluster that a node is most like, and how much this one looks like a named class."""
         weights = torch.cat([one.weights for one in self.directions], 1)
         features = class_features(x @ weights - self.mean @ weights, nodes, self.directions)
-        return model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1, keepdim=True).values
+        best, at = model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1)
+        return best, self.named[at]
 
 
 @cache

@@ -344,7 +344,7 @@ class OpenSetTask:
         # Clusters have no description, and their weights were learned beside classes with examples.
         if examples and not self.descriptions:
             groups = (utilities + priors.offsets).softmax(1).float()
-            clusters = Clusters.find(self.model.x[free].float(), groups, self.model.moments)
+            clusters = Clusters.find(self.model.x[free].float(), utilities, groups, self.model.moments)
             task = replace(task, clusters=clusters)
             priors = priors if clusters is None else task._decided(free, share)[1]
         return replace(task, priors=priors)

@@ -265,7 +265,7 @@ class Episode:
         utilities, priors = self.decided(model)
         groups = (utilities + priors.offsets).softmax(1).float()
         x, moments = self.simulation.x[self.at], self.simulation.moments
-        return replace(self, clusters=Clusters.find(x, groups, moments))
+        return replace(self, clusters=Clusters.find(x, utilities, groups, moments))
 
 
 def simulate(
@@ -297,9 +297,10 @@ def simulate(
         progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(ways)))
         episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random, described)]
         if episodes:
-            learned = learn(episodes)
+            model_of = learn(episodes)
             if described is None:
-                episodes = [one.clustered(learned) for one in episodes]
+                episodes = [one.clustered(model_of) for one in episodes]
+            learned = learn_clusters(model_of, episodes)
             simulated.append(Simulated(shot, learned, *_gaps(episodes), len(episodes), described is not None))
     return [_with_gaps_enough(one, simulated) for one in simulated] or [Simulated(3, DEFAULT, {}, {}, 0)]
 
@@ -430,9 +431,7 @@ def learn(episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
     ``penalty`` is that of the squared weights of standardised features; an episode counts as 300 nodes beside it. Where
     no class was left to be simulated as other, its weights are those of ``DEFAULT``.
     """
-    n_new = max(one.n_new for one in episodes)
-    truth = torch.cat([torch.where(one.truth > one.n_new, n_new + 1, one.truth) for one in episodes])
-    weight = torch.cat([one.weight / one.weight.sum() for one in episodes]) / len(episodes)
+    n_new, truth, weight = _targets(episodes)
     nodes = torch.cat([one.simulation.nodes[one.at, :N_NODE] for one in episodes])
     classes = torch.cat([F.pad(one.classes[one.at], (0, 0, 0, n_new - one.n_new)) for one in episodes])
     n_own = torch.cat([torch.full_like(one.truth, one.n_new) for one in episodes])
@@ -463,13 +462,45 @@ def learn(episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
     return NoveltyModel(tuple(new.tolist()), tuple(other.tolist()) if seen else DEFAULT.other)
 
 
+def learn_clusters(model: NoveltyModel, episodes: Sequence[Episode], penalty: float = 10.0) -> NoveltyModel:
+    """The model with the weights of clusters of largest likelihood, while its others stay."""
+    episodes = [one for one in episodes if one.clusters is not None]
+    if not any(one.has_other for one in episodes):
+        return model
+    n_new, truth, weight = _targets(episodes)
+    rows, scores = list[Tensor](), list[Tensor]()
+    for one in episodes:
+        assert one.clusters is not None
+        u, whole = one.utilities(model, one.at), one.simulation
+        rows.append(torch.cat([F.pad(u[:, :-1], (0, n_new - one.n_new), value=-1e4), u[:, -1:]], 1))
+        scores.append(torch.stack(one.clusters.scores(model, whole.x[one.at], whole.nodes[one.at]), 1))
+    utilities, both = torch.cat(rows), torch.cat(scores)
+    start = both.new_tensor([1.0, 0.0, 0.0])
+
+    def backward(p: Tensor) -> float:
+        other = torch.logaddexp(utilities[:, -1], both @ p[:2] + p[2])
+        loss = F.cross_entropy(torch.cat([utilities[:, :-1], other[:, None]], 1), truth, reduction="none") @ weight
+        loss = loss + penalty / (600 * len(episodes)) * (p - start).square().sum()
+        loss.backward()
+        return float(loss.detach())
+
+    return replace(model, unnamed=tuple(minimise(start, backward, steps=20).tolist()))
+
+
+def _targets(episodes: Sequence[Episode]) -> tuple[int, Tensor, Tensor]:
+    """The most new classes of an episode, the true column and the weight of each node; weights sum to one."""
+    n_new = max(one.n_new for one in episodes)
+    truth = torch.cat([torch.where(one.truth > one.n_new, n_new + 1, one.truth) for one in episodes])
+    return n_new, truth, torch.cat([one.weight / one.weight.sum() for one in episodes]) / len(episodes)
+
+
 def _gaps(episodes: Sequence[Episode]) -> tuple[Figures, Figures]:
     """By how much the figures of each episode missed the truth, with weights learned on the other simulations; and the
     truth."""
     found, truth = Figures(), Figures()
     for simulation in {id(one.simulation): one.simulation for one in episodes}.values():
         others = [one for one in episodes if one.simulation is not simulation] or episodes
-        model = learn(others)
+        model = learn_clusters(learn(others), others)
         for one in (one for one in episodes if one.simulation is simulation):
             true, implied = _figures(model, one)
             for name, gaps in differences(true, implied).items():
