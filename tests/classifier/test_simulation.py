@@ -166,7 +166,7 @@ def test_where_episodes_are_few_the_gaps_of_all_numbers_of_examples_count(plante
     for one in alike:
         assert len(one.gaps["right"]) == sum(other.episodes for other in alike) > one.episodes
     simulated = [
-        simulation.Simulated(shots, DEFAULT, {"right": [gap] * n}, n, {}, described)
+        simulation.Simulated(shots, DEFAULT, {"right": [gap] * n}, {}, n, described)
         for shots, gap, n, described in ((1, 0.1, 30, False), (3, 0.2, 6, False), (1, 0.3, 6, True))
     ]
     found = [simulation._with_gaps_enough(one, simulated).gaps["right"] for one in simulated]
