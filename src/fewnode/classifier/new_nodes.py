@@ -15,7 +15,7 @@ from .. import tables
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import gather_rows, to_tensor
-from ..graph.operators import gather_neighbours, rows_of
+from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
@@ -190,14 +190,12 @@ class NewNodes:
 
 class Neighbourhood:
     """The new nodes and, after them, old nodes whose rows change with them, ``n`` together: those that are ``touched``
-    by new edges, and the neighbours of those among them that have few. ``arcs [n, n]`` are the new edges, ``near``
-    all edges between these nodes, ``mass [n, 1]`` the weight of all edges of a node, ``before`` of those it had."""
+    by new edges. ``arcs [n, n]`` are the new edges, ``near`` all edges between these nodes, ``mass [n, 1]`` the weight of
+    all edges of a node, ``before`` of those it had."""
 
-    def __init__(self, graph: Graph, new: NewNodes, few: int = 32) -> None:
+    def __init__(self, graph: Graph, new: NewNodes) -> None:
         n_old, self.n_new, device = graph.num_nodes, len(new.y), graph.device
-        touched = new.arcs[new.arcs < n_old].unique()
-        beside = gather_neighbours(graph, touched[graph.degree[touched] <= few])[1]
-        self.touched = torch.cat([touched, beside]).unique()
+        self.touched = new.arcs[new.arcs < n_old].unique()
         at = torch.searchsorted(self.touched, new.arcs.contiguous()) + self.n_new
         here = torch.where(new.arcs < n_old, at, new.arcs - n_old)
         n = self.n_new + len(self.touched)
@@ -238,7 +236,7 @@ class Neighbourhood:
         given[n:] += rest * self.scale[n:] * elsewhere
         own = 1 - rest * self.scale.square()  # the self-loop, brought to the other side
         z = torch.cat([h[:n], old])
-        for _ in range(12):
+        for _ in range(6):
             z = (given + rest * self.scale * (self.near @ (self.scale * z))) / own
         return z[:n]
 
