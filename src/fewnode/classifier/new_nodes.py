@@ -190,8 +190,8 @@ class NewNodes:
 
 class Neighbourhood:
     """The new nodes and, after them, old nodes whose rows change with them, ``n`` together: those that are ``touched``
-    by new edges. ``arcs [n, n]`` are the new edges, ``near`` all edges between these nodes, ``mass [n, 1]`` the weight of
-    all edges of a node, ``before`` of those it had."""
+    by new edges. ``arcs [n, n]`` are the new edges, ``near`` all edges between these nodes, ``mass [n, 1]`` the
+    weight of all edges of a node, ``before`` of those it had."""
 
     def __init__(self, graph: Graph, new: NewNodes) -> None:
         n_old, self.n_new, device = graph.num_nodes, len(new.y), graph.device
