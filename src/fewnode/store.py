@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -115,6 +116,17 @@ class OneThread(ContextDecorator, local):
 
 
 one_thread = OneThread()
+
+
+def in_threads(work: Callable[[Piece], Result], pieces: Iterable[Piece], space: "Space") -> Iterator[Result]:
+    """The results of the work on each piece, in order. Each is computed in one thread, so it does not depend on how
+    many are computed at the same time; where the ``space`` bounds memory, that is one."""
+    workers = 1 if space.on_disk or not one_thread.depth else one_thread.threads
+    if workers == 1:
+        yield from map(work, pieces)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(work, pieces)
 
 
 def methods_in_one_thread(cls: type[Result]) -> type[Result]:

@@ -7,13 +7,16 @@ the accuracy that probabilities imply missed the true one.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph.operators import Operator
+from ..store import Result, in_threads
 from ..training.progress import Progress
 from . import novelty
 from .known_classes import HopFeatures, KnownClassModel, minimise, shuffled
@@ -287,22 +290,33 @@ def simulate(
     names: the classes are also simulated with these for a description, beside examples or without.
     """
     random = torch.Generator().manual_seed(seed)
-    plans, simulations, simulated = _hidden_classes(y, ranks, random), list[Simulation](), list[Simulated]()
-    for number, hidden in enumerate(plans):
-        progress("simulating novel classes", number / (len(plans) + len(shots)))
-        part = min(max(unlabelled, 0.1), 0.4)
-        simulations.append(_simulation(x, edges, y, ranks, model, features, hidden, part, random))
+    part = min(max(unlabelled, 0.1), 0.4)
+    plans = [_plan(y, ranks, hidden, part, random) for hidden in _hidden_classes(y, ranks, random)]
     ways = [(shot, None) for shot in shots] + [(shot, names) for shot in (0, *shots[:-2]) if names is not None]
-    for number, (shot, described) in enumerate(ways):
-        progress("simulating novel classes", (len(plans) + number) / (len(plans) + len(ways)))
-        episodes = [one for simulation in simulations for one in _episodes(simulation, shot, random, described)]
-        if episodes:
-            model_of = learn(episodes)
-            if described is None:
-                episodes = [one.clustered(model_of) for one in episodes]
-            learned = learn_clusters(model_of, episodes)
-            simulated.append(Simulated(shot, learned, *_gaps(episodes), len(episodes), described is not None))
+    done, total = count(), len(plans) + len(ways)
+
+    def told(results: Iterator[Result]) -> Iterator[Result]:
+        for number, result in zip(done, results, strict=False):
+            progress("simulating novel classes", number / total)
+            yield result
+
+    simulated_on = partial(_simulation, x, edges, y, ranks, model, features)
+    simulations = list(told(in_threads(simulated_on, plans, edges.space)))
+    episodes = [[one for it in simulations for one in _episodes(it, shot, random, name)] for shot, name in ways]
+    found = told(in_threads(_learned, zip(ways, episodes, strict=True), edges.space))
+    simulated = [one for one in found if one.episodes]
     return [_with_gaps_enough(one, simulated) for one in simulated] or [Simulated(3, DEFAULT, {}, {}, 0)]
+
+
+def _learned(way: tuple[tuple[int, Tensor | None], list[Episode]]) -> Simulated:
+    """What the episodes of a number of examples teach."""
+    ((shots, names), episodes), model, gaps = way, DEFAULT, (Figures(), Figures())
+    if episodes:
+        model = learn(episodes)
+        if names is None:
+            episodes = [one.clustered(model) for one in episodes]
+        model, gaps = learn_clusters(model, episodes), _gaps(episodes)
+    return Simulated(shots, model, *gaps, len(episodes), names is not None)
 
 
 def _with_gaps_enough(one: Simulated, simulated: Sequence[Simulated]) -> Simulated:
@@ -330,24 +344,34 @@ def _hidden_classes(y: Tensor, ranks: Tensor, random: torch.Generator) -> list[l
     return [usable[i::n][:most] for i in range(n)] if len(sizes) >= 3 and most and usable else []
 
 
-@torch.no_grad()
-def _simulation(
-    x: Tensor,
-    edges: Operator,
-    y: Tensor,
-    ranks: Tensor,
-    model: KnownClassModel,
-    hops: HopFeatures | None,
-    hidden: list[int],
-    part: float,
-    random: torch.Generator,
-) -> Simulation:
-    """The known-class model and the features of nodes without the labels of the ``hidden`` classes, without those of
-    the given ``part`` of the other nodes, and without those of a tenth, which are held out."""
+class Plan(NamedTuple):
+    """Nodes of a simulation: those without a label because their classes are ``hidden`` (``away``), those that are
+    ``blanked`` or ``held`` out, and a sample of the ``nodes`` without labels with their weights."""
+
+    hidden: list[int]
+    away: Tensor
+    blanked: Tensor
+    held: Tensor
+    nodes: Tensor
+    weight: Tensor
+
+
+def _plan(y: Tensor, ranks: Tensor, hidden: list[int], part: float, random: torch.Generator) -> Plan:
+    """Hide some classes, blank the given ``part`` of the other labels and hold out a tenth of these."""
     away = torch.isin(y, torch.tensor(hidden, device=y.device))
     known = shuffled(((y >= 0) & ~away).nonzero().flatten(), ranks, random)
     blanked, held = known.split([max(1, round(part * len(known))), len(known) - max(1, round(part * len(known)))])
-    held = held[: min(max(1, len(known) // 10), 1_500)]
+    return Plan(
+        hidden, away, blanked, held[: min(max(1, len(known) // 10), 1_500)], *_sample(y, ranks, blanked, hidden, random)
+    )
+
+
+@torch.no_grad()
+def _simulation(
+    x: Tensor, edges: Operator, y: Tensor, ranks: Tensor, model: KnownClassModel, hops: HopFeatures | None, plan: Plan
+) -> Simulation:
+    """The known-class model and the features of nodes without the labels that the ``plan`` takes away."""
+    hidden, away, blanked, held, nodes, weight = plan
     left = torch.where(away, -1, y).index_fill(0, torch.cat([blanked, held]), -1)
     columns = left[left >= 0].unique()
     position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
@@ -355,7 +379,6 @@ def _simulation(
     left = position[left]
     moments, refitted = Moments.of(x, left, ranks), model.refit(x, left, ranks, hops, edges.space)
     edges.space.release()
-    nodes, weight = _sample(y, ranks, blanked, hidden, random)
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
     logits, alone = refitted.logits(x, edges, left, nodes, hops)
     rows = x[nodes].float()
