@@ -61,10 +61,9 @@ def compared(before: Graph, after: Graph, seed: int) -> dict[str, object]:
     found = measure_drift(before, after, seed=seed)
     return {
         "drift": bool(found.reasons), "verdict": found.verdict, "auc": round(found.auc, 4),
-        "interval": [round(end, 4) for end in found.interval], "degree": round(found.degree.psi, 4),
+        "interval": [round(end, 4) for end in found.interval],
         "column": round(found.columns[0].psi, 4) if found.columns else None,
-        "classes": None if found.class_shift is None else round(found.class_shift.psi, 4),
-        "far": round(found.far, 4), "nodes": [found.n_before, found.n_after],
+        "nodes": [found.n_before, found.n_after],
         "seconds": round(time.perf_counter() - started, 2),
     }  # fmt: skip
 

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse as sp
-from scipy.stats import chi2, chi2_contingency, norm, rankdata
+from scipy.stats import chi2, norm, rankdata
 from sklearn.decomposition import TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-from sklearn.neighbors import NearestNeighbors
 
 from ..errors import InputError
 from ..files import PathLike
@@ -28,13 +27,11 @@ from ..tables import read_columns
 from .commands import Say, load_attached
 from .inputs import Files, class_name, graph_of, name_index
 
-BINS = 10
-
 
 @dataclass(frozen=True)
 class Shift:
-    """How a distribution changed: its population stability index (``psi``; above 0.25 is usually called a shift), and
-    whether that is more than chance (at ``level``)."""
+    """How the distribution of a column changed: its population stability index (``psi``; above 0.25 is usually called a
+    shift), and whether that is more than chance, at a level of 0.001 for all columns together."""
 
     name: str
     psi: float
@@ -49,10 +46,8 @@ class Drift:
         auc, interval: how well a regression tells new nodes from old ones, out of fold (0.5: not at all), and the 95 %
             interval.
         columns: the shift of each feature column, largest first.
-        degree: the shift of the degrees; ``degrees`` are their means before and after.
-        classes: the share of each class among the predictions before and after; ``class_shift`` tells whether they
-            differ.
-        far: the share of new nodes farther from all old nodes than 99 % of these are from each other.
+        degrees: their means before and after.
+        classes: the share of each class among the predictions before and after.
         reasons: what is taken for drift, in words.
     """
 
@@ -61,11 +56,8 @@ class Drift:
     auc: float
     interval: tuple[float, float]
     columns: list[Shift]
-    degree: Shift
     degrees: tuple[float, float]
     classes: dict[str, tuple[float, float]]
-    class_shift: Shift | None
-    far: float
     reasons: list[str]
 
     @property
@@ -122,27 +114,19 @@ def measure_drift(
     if before.has_features and after.has_features:
         x = [_rows(graph, at).tocsc() for graph, at in zip(graphs, picked, strict=True)]
         columns = _columns(x[0], x[1], before.feature_names)
-    degrees = [graph.degree[torch.from_numpy(at)].numpy() for graph, at in zip(graphs, picked, strict=True)]
-    degree = _quantile_shift("degree", degrees[0], degrees[1])
-    classes, class_shift = _class_shares(before, picked[0], old, new, seed)
-    moved = _moved(classes, n, m)
-    far = _far(old, new, random)
-    means = float(degrees[0].mean()), float(degrees[1].mean())
+    means = [float(graph.degree[torch.from_numpy(at)].float().mean()) for graph, at in zip(graphs, picked, strict=True)]
+    classes = _class_shares(before, picked[0], old, new, seed)
     reasons = []
     if interval[0] > 0.53:
         reasons.append(f"new nodes can be told from old ones (AUC {auc:.2f}, {interval[0]:.2f} to {interval[1]:.2f})")
     if shifted := [one.name for one in columns if one.psi > 0.25 and one.beyond_chance]:
         more = f" and {len(shifted) - 3} more" if shifted[3:] else ""
         reasons.append(f"columns have shifted ({', '.join(shifted[:3])}{more})")
-    if degree.psi > 0.25 and degree.beyond_chance:
-        reasons.append(f"degrees have shifted (mean {means[0]:.1f}, now {means[1]:.1f})")
-    if moved or (class_shift is not None and class_shift.psi > 0.05 and class_shift.beyond_chance):
-        name = max(moved or classes, key=lambda name: abs(classes[name][1] - classes[name][0]))
+    if moved := _moved(classes, n, m):
+        name = max(moved, key=lambda name: abs(classes[name][1] - classes[name][0]))
         was, now = (f"{100 * share:.1f} %" for share in classes[name])
         reasons.append(f"predicted classes have shifted (most of all {name}, {was} before and {now} now)")
-    if far > 0.03 + norm.ppf(0.999) * np.sqrt(0.03 / m):
-        reasons.append(f"{100 * far:.1f} % of the new nodes are far from everything known (1 % expected)")
-    return Drift(n, m, auc, interval, columns, degree, means, classes, class_shift, far, reasons)
+    return Drift(n, m, auc, interval, columns, (means[0], means[1]), classes, reasons)
 
 
 def _rows(graph: Graph, nodes: np.ndarray) -> sp.csr_matrix:
@@ -197,43 +181,34 @@ def auc_interval(low: np.ndarray, high: np.ndarray) -> tuple[float, tuple[float,
     return auc, (max(0.0, auc - 1.96 * error), min(1.0, auc + 1.96 * error))
 
 
-def _shift(name: str, old: np.ndarray, new: np.ndarray, tests: int = 1) -> Shift:
-    """The shift between counts ``[bins]``; by chance, the index is a chi-square times the sum of one over the sizes."""
-    p, q = ((part + 0.5) / (part.sum() + 0.5 * len(part)) for part in (old, new))
-    psi = float(((p - q) * np.log(p / q)).sum())
-    chance = chi2.ppf(1 - 1e-3 / tests, max(len(old) - 1, 1)) * (1 / old.sum() + 1 / new.sum())
-    return Shift(name, psi, bool(psi > chance))
-
-
-def _quantile_shift(name: str, old: np.ndarray, new: np.ndarray, tests: int = 1) -> Shift:
-    edges = np.unique(np.quantile(old, np.linspace(0, 1, BINS + 1)[1:-1]))
-    was, now = (np.bincount(np.searchsorted(edges, part), minlength=len(edges) + 1) for part in (old, new))
-    return _shift(name, was, now, tests)
-
-
-def _columns(old: Any, new: Any, names: Sequence[str] | None) -> list[Shift]:
-    """The shift of each column: of its quantiles, or where it is mostly zero, of how often it is not."""
+def _columns(old: Any, new: Any, names: Sequence[str] | None, bins: int = 10) -> list[Shift]:
+    """The shift of each column: of its quantiles, or where it is mostly zero, of how often it is not. By chance, the
+    index is a chi-square times the sum of one over the sizes."""
     names = names or [f"column {i}" for i in range(old.shape[1])]
-    there = [part.getnnz(0) for part in (old, new)]
+    sizes = np.array([old.shape[0], new.shape[0]])
+    filled = np.array([part.getnnz(0) for part in (old, new)])
     found = []
     for i, name in enumerate(names):
-        if there[0][i] + there[1][i] > 0.2 * (old.shape[0] + new.shape[0]):
+        counts = np.stack([sizes - filled[:, i], filled[:, i]], 1)
+        if filled[:, i].sum() > 0.2 * sizes.sum():
             was, now = (part[:, [i]].toarray()[:, 0] for part in (old, new))
-            found.append(_quantile_shift(name, was, now, len(names)))
-        else:
-            was, now = (np.array([part.shape[0] - n[i], n[i]]) for part, n in zip((old, new), there, strict=True))
-            found.append(_shift(name, was, now, len(names)))
+            edges = np.unique(np.quantile(was, np.linspace(0, 1, bins + 1)[1:-1]))
+            counts = np.stack([np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) for x in (was, now)])
+        p, q = ((part + 0.5) / (part.sum() + 0.5 * len(part)) for part in counts)
+        psi = float(((p - q) * np.log(p / q)).sum())
+        chance = chi2.ppf(1 - 1e-3 / len(names), max(len(p) - 1, 1)) * (1 / sizes).sum()
+        found.append(Shift(name, psi, bool(psi > chance)))
     return sorted(found, key=lambda one: -one.psi)
 
 
 def _class_shares(
     before: Graph, picked: np.ndarray, old: np.ndarray, new: np.ndarray, seed: int
-) -> tuple[dict[str, tuple[float, float]], Shift | None]:
+) -> dict[str, tuple[float, float]]:
     """Shares of the classes that a discriminant analysis of the labelled nodes predicts, for all nodes out of fold."""
     y = before.y.cpu().numpy()[picked]
     large = np.flatnonzero(np.bincount(y[y >= 0], minlength=1) >= 10)
     if len(large) < 2 or not before.has_features:
-        return {}, None
+        return {}
     x, n = np.concatenate([old, new]), len(old)
     y = np.append(np.where(np.isin(y, large), y, -1), np.full(len(new), -1))
     found, model = np.empty(len(x), int), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
@@ -243,9 +218,7 @@ def _class_shares(
     counts = np.array([[(part == c).sum() for c in large] for part in (found[:n], found[n:])])
     counts, large = counts[:, counts.sum(0) > 0], large[counts.sum(0) > 0]
     shares = counts / counts.sum(1, keepdims=True)
-    names = {class_name(before, int(c)): (float(a), float(b)) for c, a, b in zip(large, *shares, strict=True)}
-    beyond_chance = len(large) > 1 and bool(chi2_contingency(counts).pvalue < 1e-3)
-    return names, Shift("classes", float(np.abs(shares[0] - shares[1]).sum() / 2), beyond_chance)
+    return {class_name(before, int(c)): (float(a), float(b)) for c, a, b in zip(large, *shares, strict=True)}
 
 
 def _moved(classes: dict[str, tuple[float, float]], n: int, m: int) -> list[str]:
@@ -257,11 +230,3 @@ def _moved(classes: dict[str, tuple[float, float]], n: int, m: int) -> list[str]
         if z > level and not 1 / 1.5 < now / max(was, 1e-12) < 1.5:
             found.append(name)
     return found
-
-
-def _far(old: np.ndarray, new: np.ndarray, random: np.random.Generator, most: int = 3_000) -> float:
-    order = random.permutation(len(old))
-    reference, others = np.split(order, [min(most, len(old) // 2)])
-    search = NearestNeighbors(n_neighbors=1).fit(old[reference])
-    usual, found = (search.kneighbors(part[:most])[0][:, 0] for part in (old[others], new))
-    return float((found > np.quantile(usual, 0.99)).mean())

@@ -121,7 +121,7 @@ def draw_shots(cells: Sequence[Cell]) -> Figure | None:
 def draw_drift(drift: "Drift", most: int = 15) -> Figure:
     """The columns that have shifted most, and the classes, before and after."""
     classes = sorted(drift.classes.items(), key=lambda item: -abs(item[1][1] - item[1][0]))[:most]
-    columns = {one.name: one.psi for one in (drift.degree, *drift.columns[:most])}
+    columns = {one.name: one.psi for one in drift.columns[:most]}
 
     def draw(axis: Any, bars: dict[str, dict[str, float]]) -> None:
         for i, (label, values) in enumerate(bars.items()):
