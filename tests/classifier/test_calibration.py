@@ -52,6 +52,13 @@ def test_a_few_right_answers_do_not_make_as_sure_as_many():
     assert 0.8 < first < second < 0.999  # without a penalty both would be as sure as can be
 
 
+def test_a_few_wrong_answers_do_not_make_as_unsure_as_many():
+    few, many = (made_up_tasks(n, 4) for n in (1, 50))
+    wrong = [torch.nn.functional.one_hot((t.query_y + 1) % 4, 4).float() for t in (few, many)]
+    first, second = (Calibration.of(s, t, "validation").temperature for s, t in zip(wrong, (few, many), strict=True))
+    assert 2 < first < second / 2 and second < 50  # a penalty that were not squared would take both as far as possible
+
+
 def test_validation_tasks_have_the_users_shots_and_only_validation_classes():
     y = torch.arange(6).repeat_interleave(40)
     tasks = calibration.validation_tasks(y, ClassSplit([0, 1], [2, 3, 4, 5]), [1, 7, 3])

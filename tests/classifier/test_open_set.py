@@ -79,7 +79,13 @@ def test_the_examples_themselves_have_no_say_in_the_shares_of_classes(planted):
     task, nodes = adapted(planted), planted.unlabelled()
     used = torch.cat(list(task.examples.values()))
     assert torch.isin(used, task.pool).any()
-    without = replace(task, pool=task.pool[~torch.isin(task.pool, used)]).with_examples(task.examples)
+    reference = planted.model.reference
+    shown = torch.isin(reference.nodes, used)
+    kept = torch.cat([torch.ones(len(reference.x) - len(shown), dtype=torch.bool), ~shown])
+    less = replace(reference, x=reference.x[kept], features=reference.features[kept], nodes=reference.nodes[~shown])
+    assert shown.any()
+    model = replace(planted.model, reference=less)
+    without = replace(task, pool=task.pool[~torch.isin(task.pool, used)], model=model).with_examples(task.examples)
     assert torch.equal(without.probabilities(nodes), task.probabilities(nodes))
 
 

@@ -65,6 +65,14 @@ def test_closed_set_predictions_say_so_first(run, home):
     assert all(0.5 <= float(row["probability"]) <= 1 for row in table)
 
 
+def test_a_method_whose_answers_depend_on_the_batch_says_so(run, home, tmp_path):
+    tables = ("--nodes", home / "nodes.csv", "--edges", home / "edges.csv")
+    assert run("fit", *tables, "--method", "rectified", "--out", tmp_path / "m")[0] == 0
+    code, _, err = run("predict", tmp_path / "m", "--support", home / "support.csv", "--closed-set", "--out", "p.csv")
+    told = "note: rectified is task-transductive: answers depend on which other nodes are asked about\n"
+    assert code == 0 and told in err and "UserWarning" not in err
+
+
 def test_what_the_printed_figures_say_is_about_the_rows_written(run, home):
     code, out, _ = run(*predict(home, "--all-probabilities", "--threshold", 0.3, "--threshold", "mule=0.9", "--json"))
     document, table = json.loads(out), rows(Path("p.csv"))

@@ -35,6 +35,8 @@ def test_it_takes_many_classes_for_an_lda_view(tiny, fitted):
     without = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, lda_classes=len(split.base) + 1)
     assert len(fitted.gate) == len(without.gate) + 1 and any("lda" in name for name in fitted.state_dict())
     assert without.lda is None and not any("lda" in name for name in without.state_dict())
+    enough = fit("vantage", graph, split, n_way=3, k_shot=2, steps=0, rank=32, lda_classes=len(split.base))
+    assert enough.lda is not None and float(enough.gate[-1]) == -2  # next to nothing before training
 
 
 def lda_view(model, graph):

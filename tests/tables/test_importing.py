@@ -176,6 +176,7 @@ def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeyp
     assert stored.features.tolist() == whole.features.tolist() and stored.feature_names is None
     for wrong, message in [
         (x[:3], "v.npy has 3 feature rows, but .*nodes.csv has 4 nodes"),
+        (np.concatenate([x, x[:1]]), "v.npy has 5 feature rows, but .*nodes.csv has 4 nodes"),
         (np.where(np.arange(12).reshape(4, 3) == 10, np.inf, x), "v.npy, row 4: a feature is missing, NaN or infinite"),
         (x[0], r"v.npy holds float64 of shape \(3,\); features are numbers \[nodes, columns\]"),
     ]:

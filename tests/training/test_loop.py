@@ -191,6 +191,7 @@ def test_a_loss_that_is_not_a_number_is_an_error(tiny):
         (dict(device="gpu9"), "device 'gpu9' cannot be used here"),
         (dict(split=None), "Linear learns from base classes: give a split"),
         (dict(split=ClassSplit([0])), "two base classes"),
+        (dict(split=ClassSplit([0, 1], novel=[99])), "the split names class 99, but the classes of this graph are"),
     ],
 )
 def test_bad_requests_are_named(tiny, arguments, words):

@@ -21,7 +21,7 @@ from typing import NoReturn
 from .. import __version__
 from ..errors import InputError
 from .options import add_commands, with_flags
-from .output import say
+from .output import say, warnings_as_notes
 
 LOAD = Path("/proc/loadavg")
 
@@ -77,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["FEWNODE_RAISE_LIMITS"] = str(args.raise_limits)
     try:
         module, _, command = args.run.partition(".")
-        code: int | None = getattr(import_module(f".{module}", __name__), command)(args)
+        with warnings_as_notes():
+            code: int | None = getattr(import_module(f".{module}", __name__), command)(args)
         sys.stdout.flush()
         return code or 0
     except InputError as error:

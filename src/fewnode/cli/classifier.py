@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, one_of
 from . import options
-from .output import Bar, emit, say, show, warnings_as_notes
+from .output import Bar, emit, say, show
 
 if TYPE_CHECKING:
     from ..classifier.classifier import FewShotClassifier
@@ -45,7 +45,7 @@ def fit_classifier(args: argparse.Namespace) -> None:
     if not args.json:
         show("understood", **facts, roles=shortened(facts["columns"]))
     started = time.perf_counter()
-    with warnings_as_notes(), Bar() as learning:
+    with Bar() as learning:
         classifier.fit(graph, split, source=source, progress=learning.stage)
         classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning.stage)
     facts["notes"] += classifier.notes[len(source.notes) :]

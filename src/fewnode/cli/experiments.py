@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .output import Bar, emit, fill, percent, say, warnings_as_notes
+from .output import Bar, emit, fill, percent, say
 
 if TYPE_CHECKING:
     from ..experiments.grid import Run
@@ -27,8 +27,7 @@ def run_grid(args: argparse.Namespace) -> int:
     from ..experiments.rows import read
     from ..experiments.runners import Sizes, make_plan
 
-    with warnings_as_notes():
-        rows = read(path) if path.exists() else []
+    rows = read(path) if path.exists() else []
     runs = grid.runs(datasets=args.datasets or (), methods=args.methods or (), seeds=args.seeds)
     plan = make_plan(runs, rows, Sizes(args.data_dir, fetch=not args.dry_run))
     document = _document(plan, path)
@@ -137,8 +136,7 @@ def _by_method(todo: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[st
 def make_report(args: argparse.Namespace) -> None:
     from ..experiments.rows import latest, read
 
-    with warnings_as_notes():
-        rows = latest(row for place in args.results for row in read(place))
+    rows = latest(row for place in args.results for row in read(place))
     if not any(row["status"] == "ok" for row in rows):
         raise InputError(f"{', '.join(args.results)}: no run there has succeeded, so there is nothing to show")
     say(f"Drawing {len(rows)} rows ...")
@@ -161,6 +159,4 @@ def compare_results(args: argparse.Namespace) -> None:
     from ..experiments.rows import read
     from ..report.results import compare, dataset_title
 
-    with warnings_as_notes():
-        before, after = read(args.before), read(args.after)
-    emit(args, compare(before, after), "compare", dataset_title=dataset_title)
+    emit(args, compare(read(args.before), read(args.after)), "compare", dataset_title=dataset_title)

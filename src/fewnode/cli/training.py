@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from . import options
-from .output import Bar, emit, load_with_bar, percent, say, warnings_as_notes
+from .output import Bar, emit, load_with_bar, percent, say
 
 if TYPE_CHECKING:
     from ..methods.base import ModelCard
@@ -37,7 +37,7 @@ def train_method(args: argparse.Namespace) -> int:
         if args.split is not None:
             split = ClassSplit.load(args.split)
         shape = options.picked(args, *options.SHAPE, "seed", "inductive", "device")
-        with ranks() if args.ranks == "auto" else nullcontext(0) as rank, warnings_as_notes(), Bar() as bar:
+        with ranks() if args.ranks == "auto" else nullcontext(0) as rank, Bar() as bar:
             written = None if args.tensorboard is None or rank else TensorBoardLog(args.tensorboard)
 
             accuracy = ""

@@ -65,9 +65,8 @@ def score_nodes(
     if not len(nodes):
         return torch.empty(0, n_way, device=graph.device)
     if model.task_transductive:
-        warnings.warn(
-            f"{model.key()} is task-transductive: answers depend on which other nodes are asked about", stacklevel=2
-        )
+        told = "is task-transductive: answers depend on which other nodes are asked about"
+        warnings.warn(f"{model.key()} {told}", stacklevel=1)
     parts = []
     for a, b in batches(graph.degree[nodes] + OVERHEAD):
         tasks = Tasks(support[None], support_y[None], nodes[None, a:b], None, n_way)

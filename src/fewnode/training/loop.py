@@ -324,6 +324,12 @@ def fit(
     if split is None and inductive:
         raise InputError("inductive training leaves the novel classes' nodes out: it needs a split that names them")
     graph = graph.to(_device(device))
+    named = () if split is None else (*split.base, *split.validation, *split.novel)
+    if absent := [c for c in named if c >= graph.num_classes]:
+        raise InputError(
+            f"the split names class {absent[0]}, but the classes of this graph are 0 to {graph.num_classes - 1}; give "
+            "the split of this graph"
+        )
     if split is not None and inductive:
         graph = graph.subgraph(~torch.isin(graph.y, torch.tensor(split.novel, device=graph.device)))
     view = graph if split is None else training_view(graph, split)
