@@ -140,7 +140,7 @@ def keep(row: dict[str, object]) -> None:
 def run(size: str, folder: Path, memory: str | None) -> None:
     """Through the store, or in memory where no bound is given."""
     peak, path = Peak(), folder / f"{size}.store"
-    graph = open_store(path, None if memory is None else parsed_memory(memory), progress=peak)
+    graph = open_store(path, None if memory is None else parsed_memory(memory))
     if memory is None:
         arcs = np.stack([graph.indices.numpy(), np.repeat(np.arange(graph.num_nodes), graph.degree.numpy())])
         graph = fewnode.Graph.from_edges(arcs, graph.features.numpy(), graph.y.numpy(), class_names=graph.class_names)

@@ -54,9 +54,9 @@ def test_a_split_is_read_from_json(tmp_path):
     path.write_text("[[0.0, 2.0], [1], [5]]")  # as the authors of TENT publish theirs
     assert ClassSplit.load(path) == ClassSplit([0, 2], [1], [5])
     for text, words in {
-        '{"train": [1]}': "part of a split",
-        "[[1], [2]]": "holds 2 lists",
-        "[[0.5], [1], [2]]": "0.5 in base",
+        '{"train": [1]}': "Invalid enum value 'train'",
+        "[[1], [2]]": "Expected `array` of length 3",
+        "[[0.5], [1], [2]]": "Expected `int`, got `float`",
         "[[1], [1], [2]]": "class 1 is in base and again in validation",
         '{"base": ["x"]}': "damaged",
     }.items():
@@ -77,14 +77,14 @@ def test_shots_may_be_unequal_and_labels_unknown():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (dict(support_y=[[0, 1]]), r"support has shape \(1, 3\) but support_y has \(1, 2\)"),
-        (dict(support_y=np.zeros((1, 0), int)), r"support has shape \(1, 3\) but support_y has \(1, 0\)"),
+        (dict(support_y=[[0, 1]]), r"support_y has shape \(1, 2\); expected \[1, 3\]"),
+        (dict(support_y=np.zeros((1, 0), int)), r"support_y has shape \(1, 0\); expected \[1, 3\]"),
         (dict(support_y=[[0, 2, 2]]), "task 0 has no support of class 1"),
-        (dict(support_y=[[0, -1, 1]]), r"support_y holds -1..1"),
-        (dict(query_y=[[0, 5]]), r"query_y holds 0..5; the classes of a 2-way task are 0..1"),
-        (dict(support=[[0, -1, 2]]), "support holds a negative node id"),
+        (dict(support_y=[[0, -1, 1]]), r"support_y\[0, 1\] is -1"),
+        (dict(query_y=[[0, 5]]), r"query_y\[0, 1\] is 5; the classes of a 2-way task are 0..1"),
+        (dict(support=[[0, -1, 2]]), r"support\[0, 1\] is -1; node ids from 0"),
         (dict(support=[[0.5, 1.0, 2.0]]), "support has dtype float64"),
-        (dict(query=[[3, 4], [3, 4]], query_y=None), "of the same tasks"),
+        (dict(query=[[3, 4], [3, 4]], query_y=None), r"query has shape \(2, 2\); expected \[1, nodes\]"),
         (dict(n_way=1), "classes of a 1-way task"),
     ],
 )

@@ -375,10 +375,10 @@ def check_bound(file: Path, found: int, what: str = "unpacked bytes", least: int
         )
 
 
-def parse_json(data: bytes, kind: type[T], where: str) -> T:
+def parse_json(data: bytes, kind: type[T], where: str, strict: bool = True) -> T:
     """JSON text as a ``kind``; an error names ``where`` it is from."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=kind, strict=strict)
     except msgspec.ValidationError as error:
         raise InputError(f"{where} is damaged or of another kind: {plain(error)}") from error
     except (RecursionError, ValueError) as error:

@@ -322,7 +322,6 @@ class Space:
 
     folder: Path | None = None
     memory: int = 1 << 62
-    progress: Progress = field(default=lambda what, part: None, repr=False)
     maps: list["ref[np.memmap]"] = field(default_factory=list, repr=False)  # open ones
     held: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
@@ -330,13 +329,11 @@ class Space:
     def on_disk(self) -> bool:
         return self.folder is not None
 
-    def results(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], what: str) -> Iterator[Result]:
+    def results(self, work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
         """The results of the work on each piece, in order; pages are released after each."""
-        self.progress(what, 0.0)
-        for number, piece in enumerate(pieces, 1):
+        for piece in pieces:
             yield work(piece)
             self.release()
-            self.progress(what, number / len(pieces))
 
     def by_rows(
         self, name: str, shape: tuple[int, int], dtype: torch.dtype, make: Callable[[slice], Tensor], width: int = 0
@@ -348,7 +345,7 @@ class Space:
             return torch.cat([make(rows).to(dtype) for rows in pieces])
         if not self.has(name):
             with self.writing(name, shape, dtype) as out:
-                for rows, made in zip(pieces, self.results(make, pieces, f"{name}, by chunks of rows"), strict=True):
+                for rows, made in zip(pieces, self.results(make, pieces), strict=True):
                     out[rows] = made
         return self.open(name)
 
@@ -362,9 +359,8 @@ class Space:
         if self.folder is None:
             return make(slice(0, shape[1])).to(dtype)
         blocks = self.columns(*shape, copies)
-        made = self.results(make, blocks, f"{name.replace('_', ' ')}, by blocks of columns")
         with self.writing(name, shape, dtype) as out:
-            for block, part in zip(blocks, made, strict=True):
+            for block, part in zip(blocks, self.results(make, blocks), strict=True):
                 for rows in self.rows(shape[0], 4 * shape[1]):
                     out[rows, block] = part[rows]
         return self.open(name)

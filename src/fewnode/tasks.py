@@ -5,16 +5,16 @@ from copy import copy
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError, one_of
+from .errors import InputError
 from .files import PathLike, parse_json, read_npz, reading, write_npz
 from .graph import Graph
-from .graph.arrays import to_numpy
+from .graph.arrays import checked, to_numpy
 
 
 # --- A batch of few-shot tasks.
@@ -43,26 +43,15 @@ class Tasks:
     n_way: int
 
     def __init__(self, support: Any, support_y: Any, query: Any, query_y: Any = None, n_way: int = 0) -> None:
-        given = {"support": support, "support_y": support_y, "query": query, "query_y": query_y}
-        held: dict[str, Any] = {name: v if v is None else _integers(name, v) for name, v in given.items()}
-        shapes = tuple(held["support"].shape), tuple(held["query"].shape)
-        if 0 in shapes[0] + shapes[1] or shapes[0][0] != shapes[1][0]:
-            raise InputError(f"support {shapes[0]} and query {shapes[1]} must be non-empty and of the same tasks")
-        for name in ("support", "query"):
-            nodes, y = held[name], held[f"{name}_y"]
-            if y is not None and nodes.shape != y.shape:
-                raise InputError(
-                    f"{name} has shape {tuple(nodes.shape)} but {name}_y has {tuple(y.shape)}; they must agree"
-                )
-        n_way = n_way or int(held["support_y"].max()) + 1
-        vars(self).update(held, n_way=n_way)
-        for name in ("support", "query"):
-            nodes, y = held[name], held[f"{name}_y"]
-            if int(nodes.min()) < 0:
-                raise InputError(f"{name} holds a negative node id")
-            if y is not None and not 0 <= int(y.min()) <= int(y.max()) < n_way:
-                found = f"{int(y.min())}..{int(y.max())}"
-                raise InputError(f"{name}_y holds {found}; the classes of a {n_way}-way task are 0..{n_way - 1}")
+        labels = to_numpy(support_y)
+        n_way = n_way or (int(labels.max(initial=0)) + 1 if labels.dtype.kind in "iu" else 1)
+        nodes = 1 << 62, "node ids from 0, for each task as many"
+        classes = n_way - 1, f"the classes of a {n_way}-way task are 0..{n_way - 1}, one for each node"
+        support = _integers("support", support, ("tasks", "nodes"), *nodes)
+        query = _integers("query", query, (len(support), "nodes"), *nodes)
+        support_y = _integers("support_y", support_y, support.shape, *classes)
+        query_y = None if query_y is None else _integers("query_y", query_y, query.shape, *classes)
+        vars(self).update(support=support, support_y=support_y, query=query, query_y=query_y, n_way=n_way)
         if n_way > (n_supports := self.support.shape[1]):
             raise InputError(f"{n_way}-way tasks need {n_way} supports or more; these have {n_supports}")
         missing = (self.shots() == 0).nonzero()
@@ -117,13 +106,11 @@ class Tasks:
             return cls(**parts, n_way=index(arrays.get("n_way", np.array(0)).item()))
 
 
-def _integers(name: str, value: Any) -> Tensor:
-    tensor = value if isinstance(value, Tensor) else to_numpy(value)
-    if tensor.ndim != 2 or not str(tensor.dtype).removeprefix("torch.").startswith(("int", "uint")):
-        raise InputError(
-            f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; expected integers [tasks, nodes]"
-        )
-    return tensor.long() if isinstance(tensor, Tensor) else torch.tensor(tensor, dtype=torch.long)  # a copy
+def _integers(name: str, value: Any, shape: tuple[int | str, ...], most: int, rule: str) -> Tensor:
+    array = checked(name, to_numpy(value), shape, "iu", (0, most), rule)
+    if not array.size:
+        raise InputError(f"{name} is empty: {rule}")
+    return value.long() if isinstance(value, Tensor) else torch.tensor(array, dtype=torch.long)  # a copy
 
 
 # --- Random bits, the same on every platform and version.
@@ -171,17 +158,10 @@ class ClassSplit:
         """Read a split from a JSON file: ``{"base": [...], "validation": [...], "novel": [...]}``, or the three lists
         in this order, as the authors of TENT publish them."""
         with reading(path, "correct it"):
-            kind: Any = dict[str, list[int | float]] | list[list[int | float]]
-            found: Any = parse_json(Path(path).read_bytes(), kind, str(path))
-            if isinstance(found, list):
-                if len(found) != 3:
-                    raise InputError(f"{path} holds {len(found)} lists; a split is base, validation and novel classes")
-                found = dict(zip(("base", "validation", "novel"), found, strict=True))
-            for part, ids in found.items():
-                one_of("part of a split", part, ("base", "validation", "novel"))
-                if wrong := [value for value in ids if value != int(value)]:
-                    raise InputError(f"{path}: {wrong[0]} in {part} is no class id; ids are whole numbers")
-            return cls(**{"base": (), **{part: map(int, ids) for part, ids in found.items()}})
+            parts = Literal["base", "validation", "novel"]
+            kind: Any = dict[parts, list[int]] | tuple[list[int], list[int], list[int]]
+            found: Any = parse_json(Path(path).read_bytes(), kind, str(path), strict=False)  # 2.0 is an id, too
+            return cls(**{"base": (), **found}) if isinstance(found, dict) else cls(*found)
 
 
 def random_split(

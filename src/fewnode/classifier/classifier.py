@@ -519,7 +519,7 @@ class FewShotClassifier:
         graph, task = self._graph(), self._task()
         ids = self._in_order() if nodes is None else find_nodes(graph, nodes, "nodes to predict")
         parts, done = ids.split(batch_size), 0
-        found = graph.space.results(task.probabilities, parts, "predictions, by chunks of rows")
+        found = graph.space.results(task.probabilities, parts)
         for part, probabilities in zip(parts, found, strict=True):
             done += len(part)
             if progress is not None:

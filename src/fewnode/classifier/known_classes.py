@@ -32,7 +32,6 @@ PROPAGATION = ((0.1, 10), (0.5, 4))  # restart probability and steps of label pr
 SMOOTHING = 1e-3  # mass of the class prior beside what is propagated to a node
 COPIES = 4  # matrices as wide as a block of classes that label propagation holds in memory
 SELECTION = 20_000  # labelled nodes that suffice to choose the penalty
-LEARNING = "learning the known classes, by pieces"  # told as progress
 PENALTIES = (10.0, 3.0, 1.0)  # of the squared weights, from strong to weak; the best on held-out nodes is taken
 
 
@@ -296,7 +295,7 @@ class KnownClassModel:
         on_coordinates = linear(rows_at(x, nodes, space), self.weights)
         on_features = torch.zeros_like(on_coordinates) if features is None else features.logits(self.hops)[nodes]
         labels, blocks = LabelPropagation.of(edges, y, n_classes), space.columns(len(y), n_classes, COPIES)
-        found = torch.cat(list(space.results(partial(labels.at, nodes), blocks, LEARNING)), 2)
+        found = torch.cat(list(space.results(partial(labels.at, nodes), blocks)), 2)
         return torch.cat([torch.stack([on_coordinates, on_features]), found])
 
 
@@ -384,7 +383,7 @@ def logistic_regression(
     def backward(scaled: Tensor) -> float:
         weights = scaled.detach() * unit
         gradient, total = torch.zeros_like(weights), penalty / (2 * n) * float(weights[:-1].square().sum())
-        for loss, part in space.results(partial(_loss_and_gradient, x, weights), chunks, LEARNING):
+        for loss, part in space.results(partial(_loss_and_gradient, x, weights), chunks):
             total, gradient = total + loss / n, gradient.add_(part, alpha=1 / n)
         gradient[:-1] += penalty / n * weights[:-1]
         scaled.grad = gradient * unit

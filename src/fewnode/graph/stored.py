@@ -16,7 +16,6 @@ from ..store import (
     MEMORY,
     REMEDY,
     Facts,
-    Progress,
     Space,
     Store,
     StoredNames,
@@ -28,24 +27,17 @@ from .arrays import EdgeTypes, GraphCache, csr_parts, csr_tensor
 from .graph import FINGERPRINT, Graph
 
 
-def open_store(
-    path: PathLike,
-    memory: int | None = None,
-    *,
-    progress: Progress = lambda what, part: None,
-    manifest: Manifest | None = None,
-) -> Graph:
+def open_store(path: PathLike, memory: int | None = None, *, manifest: Manifest | None = None) -> Graph:
     """The graph of a store. Its arrays are mapped, after a check of their hashes.
 
     Args:
         path: the folder that ``save_store`` or ``fewnode import`` wrote.
         memory: bytes that the program may take; by default half of the available memory.
-        progress: called with what is being done and the finished share.
         manifest: the manifest of the folder, if it was read before.
     """
     store = Store(path, manifest)
     memory = default_memory() if memory is None else memory
-    arrays, facts, space = store.arrays, store.facts, Space(store.folder, memory, progress)
+    arrays, facts, space = store.arrays, store.facts, Space(store.folder, memory)
     with reading(store.folder, REMEDY):
         parts = {name: space.mapped(array) for name, array in arrays.items()}
     _check(store.folder, parts, facts, space)

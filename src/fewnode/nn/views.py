@@ -178,13 +178,13 @@ class Work:
         if self.space.has(name):
             return
         made = source if move is None else self.moved(name, source, move)
-        width, what = made.shape[1], f"view {name.replace('_', ' ')}, by chunks of rows"
-        parts, sums = zip(*self.by_rows(made, partial(_filled_rows, blocks), what), strict=True)
+        width = made.shape[1]
+        parts, sums = zip(*self.by_rows(made, partial(_filled_rows, blocks)), strict=True)
         full = torch.cat(parts)
         mean = (sum(sums) / spread(full.sum(0, keepdim=True), blocks)[0].clamp(min=1)).float()
         self.space.write(f"mean_{name}", mean)
         self.space.write(f"full_{name}", full)
-        found = self.by_rows(made, lambda rows: lengths(rows - mean, blocks), what)
+        found = self.by_rows(made, lambda rows: lengths(rows - mean, blocks))
         self.space.write(f"length_{name}", torch.cat(list(found)) * full)
         self.keep(name, width, self.dtype, lambda rows: centred(made[rows], mean, blocks), 3 * width)
         if move is not None:
@@ -196,10 +196,9 @@ class Work:
         if not self.space.on_disk:
             self.space.write(name, found)
 
-    def by_rows(self, h: Tensor, work: Callable[[Tensor], Result], what: str) -> Iterator[Result]:
+    def by_rows(self, h: Tensor, work: Callable[[Tensor], Result]) -> Iterator[Result]:
         """What the work gives back for each chunk of rows of ``h``, in their order."""
-        pieces = list(chunks(self.n, 12 * h.shape[1]))
-        return self.space.results(lambda rows: work(h[rows]), pieces, what)
+        return self.space.results(lambda rows: work(h[rows]), chunks(self.n, 12 * h.shape[1]))
 
     def gram(self, h: Tensor) -> Tensor:
         """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
@@ -208,7 +207,7 @@ class Work:
             rows = rows.double()
             return rows.T @ rows
 
-        return sum(self.by_rows(h, gram, "inner products of columns, by chunks of rows"), torch.zeros(()))
+        return sum(self.by_rows(h, gram), torch.zeros(()))
 
     def moved(self, name: str, source: Tensor, move: "Move", turn: Tensor | None = None) -> Tensor:
         """``source``, or ``source @ turn``, after a ``move`` along the edges."""
