@@ -49,7 +49,7 @@ def kernels(graph: Graph) -> dict[str, tuple[Callable[[], object], Callable[[], 
     operator = operators.normalized_adjacency(graph)
     bare = operator.matrix
     features = graph.x
-    sparse_x = operators.feature_operator(graph)
+    sparse_x = operators.Operator.of(graph.x)
     nodes = torch.randint(graph.num_nodes, (5_000,), generator=torch.Generator().manual_seed(0))
     return {
         "A @ H": (lambda: operator @ h, lambda: bare @ h),

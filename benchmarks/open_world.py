@@ -33,7 +33,7 @@ from fewnode.classifier import simulation as expectation
 from fewnode.classifier.known_classes import ViewPCA
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.arrays import to_tensor
-from fewnode.graph.operators import feature_operator, normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import normalized_adjacency, ppr_smooth, project
 from fewnode.nn.views import Views
 
 GRAPHS = (
@@ -293,9 +293,7 @@ def gcn(graph: Any, x: Any, labels: Tensor, n_classes: int, hidden: int = 128, e
     optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.01, weight_decay=5e-4)
 
     def forward(train: bool) -> Tensor:
-        projected = (
-            feature_operator(given) @ first.weight.T if sparse else F.dropout(given.x, 0.5, train) @ first.weight.T
-        )
+        projected = project(given, first.weight.T) if sparse else F.dropout(given.x, 0.5, train) @ first.weight.T
         return edges @ second(F.dropout(F.relu(edges @ (projected + first.bias)), 0.5, train))
 
     best, answer, waited = -1.0, torch.empty(0), 0

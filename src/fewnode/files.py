@@ -225,10 +225,7 @@ def _generation(folder: Path) -> tuple[int, ...]:
 
 def check_place(target: Path) -> None:
     """Refuse a file or folder that cannot be written, before the work that fills it."""
-    try:
-        place = next(parent for parent in target.absolute().parents if parent.exists())
-    except OSError as error:
-        raise InputError(f"{target} cannot be written ({error.strerror or error}); choose another place") from error
+    place = next(parent for parent in target.absolute().parents if os.access(parent, os.F_OK))
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         why = "may not be written to" if place.is_dir() else "is a file, not a folder"
         raise InputError(f"{target} cannot be written: {place} {why}; choose another place")
@@ -325,12 +322,9 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
     """All arrays of a NumPy archive. Pickled objects are refused."""
     file = readable(path)
     check_unpacked(file)
-    with reading(file, "it may be truncated, or is not a readable .npz archive: fetch or write it again"):
-        archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise InputError(f"{file} is a single .npy array, not an .npz archive")
-        with archive:
-            return dict(archive)
+    remedy = "it may be truncated, or is not a readable .npz archive: fetch or write it again"
+    with reading(file, remedy), np.load(file, allow_pickle=False) as archive:
+        return dict(archive)
 
 
 def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> Any:

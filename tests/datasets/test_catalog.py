@@ -68,7 +68,7 @@ def test_every_split_is_disjoint_and_within_the_classes(name: str) -> None:
 def test_sizes_of_published_splits(name: str, sizes: tuple[int, ...], first_novel: int) -> None:
     split = catalog.entry(name).split
     assert tuple(map(len, split)) == sizes
-    assert split.novel[0] == first_novel
+    assert split[2][0] == first_novel
 
 
 def test_stand_ins_share_the_lists_of_what_they_stand_for() -> None:

@@ -110,7 +110,7 @@ def test_ogb_reads_a_folder_and_its_zip_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"edges": "0,1,2\n"}, "2 and 1 columns"), ({"edges": "a,b\n"}, r"edge\.csv\.gz"), ({"labels": ""}, "no numbers")],
+    [({"edges": "a,b\n"}, r"edge\.csv\.gz"), ({"labels": ""}, "no numbers")],
 )
 @pytest.mark.filterwarnings("ignore:loadtxt")
 def test_ogb_names_what_is_wrong(tmp_path: Path, changes: dict[str, str], message: str) -> None:

@@ -4,19 +4,11 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from ..errors import one_of
-
-
-class Parts(NamedTuple):
-    """Base, validation and novel class ids."""
-
-    base: tuple[int, ...]
-    validation: tuple[int, ...]
-    novel: tuple[int, ...]
 
 
 class File(msgspec.Struct, frozen=True):
@@ -43,16 +35,17 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A data set. ``reader`` names a function of ``readers.py``; ``note`` says what a stand-in lacks;
-    ``folders`` are names under which the files may lie unpacked; ``planted`` are the arguments of ``planted``
-    for one that is generated instead of read, ``tables`` the options of one that is read from a user's tables."""
+    """A data set. ``reader`` names a function of ``readers.py``; ``split`` are the ids of base, validation and novel
+    classes; ``note`` says what a stand-in lacks; ``folders`` are names under which the files may lie unpacked;
+    ``planted`` are the arguments of ``planted`` for one that is generated instead of read, ``tables`` the options of
+    one that is read from a user's tables."""
 
     name: str
     title: str
     files: tuple[File, ...]
     reader: str
     counts: Counts
-    split: Parts
+    split: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
     license: str
     citation: str
     note: str = ""

@@ -28,10 +28,6 @@ ENCODER = {
 }
 
 
-class _Interrupted(Exception):
-    """The connection broke or the server was busy: try again."""
-
-
 def fetch(
     file: File,
     folder: Path,
@@ -99,16 +95,13 @@ def _complete(
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX)
         try:
-            for left in range(attempts - 1, -1, -1):
-                if target.exists():  # another process downloaded it while this one waited
-                    return
-                try:
-                    _receive(file, part, progress, timeout)
-                    break
-                except _Interrupted as error:
-                    if not left:
-                        raise InputError(f"cannot fetch {file.url}: {error}") from error
-                    time.sleep(pause * 2 ** (attempts - 1 - left))
+            if target.exists():  # another process downloaded it while this one waited
+                return
+            waits = [pause * 2**number for number in range(attempts - 1)]
+            while broken := _receive(file, part, progress, timeout):
+                if not waits:
+                    raise InputError(f"cannot fetch {file.url}: {broken}")
+                time.sleep(waits.pop(0))
             try:
                 check(file, part)
             except InputError:
@@ -120,39 +113,37 @@ def _complete(
                 part.unlink()
 
 
-def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout: float) -> None:
-    """Request the missing bytes; all of them, if the server does not support ranges."""
+def _receive(file: File, part: Path, progress: DownloadProgress | None, timeout: float) -> str:
+    """Download the missing bytes; all of them, if the server does not support ranges. Returns why the download broke
+    off, if another try may help."""
     have = part.stat().st_size
     headers = {"User-Agent": "fewnode"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
         with urlopen(Request(str(file.url), headers=headers), timeout=timeout) as answer, part.open("r+b") as out:
             resumed = answer.status == 206 and (answer.headers["Content-Range"] or "").startswith(f"bytes {have}-")
-            done = out.truncate(have if resumed else 0)
+            done = out.seek(out.truncate(have if resumed else 0))
             if answer.status == 206 and not resumed:
-                raise _Interrupted("the server sent another range than requested")
+                return "the server sent another range than requested"
             length = answer.headers["Content-Length"]
             total = None if length is None else done + int(length)
-            out.seek(done)
             while chunk := answer.read(1 << 16):
                 done += out.write(chunk)
                 if progress is not None:
                     progress(file.name, done, total)
             out.flush()
             os.fsync(out.fileno())
-            if total is not None and done < total:  # read() ends without an error when the connection closes
-                raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
+            whole = total is None or done == total  # read() ends without an error when the connection closes
+            return "" if whole else f"the connection ended after {done:,} of {total:,} bytes"
     except HTTPError as error:
         said = f"the server answered {error.code} {error.reason}"
-        if error.code == 416:  # nothing beyond the part: it is complete, or not the beginning of this file
-            if error.headers["Content-Range"] == f"bytes */{have}":
-                return
+        if error.code == 416:  # there is nothing beyond the part: it may not be the beginning of this file
             os.truncate(part, 0)
         elif error.code not in (408, 425, 429, 500, 502, 503, 504):  # temporary errors
             raise InputError(f"cannot fetch {file.url}: {said}") from error
-        raise _Interrupted(said) from error
+        return said
     except (http.client.HTTPException, URLError, ssl.SSLError, ConnectionError, TimeoutError) as error:
         reason = getattr(error, "reason", None) or error
         offline = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH)  # another try will not help
         if isinstance(reason, socket.gaierror) or getattr(reason, "errno", None) in offline:
             raise InputError(f"cannot reach {file.url} ({reason})") from error
-        raise _Interrupted(f"the connection broke ({reason})") from error
+        return f"the connection broke ({reason})"

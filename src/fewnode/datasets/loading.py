@@ -53,9 +53,7 @@ def load_dataset(
             raise InputError(f"{name} has no texts that the text encoder {text_encoder} could read; leave it out")
         entry = replace(entry, tables={**entry.tables, "text_encoder": text_encoder})
     if entry.planted:
-        graph, _ = planted(**entry.planted)
-        _check_counts(entry, graph, stored=graph.num_edges, where=Path("planted"))
-        return graph, ClassSplit(*entry.split)
+        return planted(**entry.planted)[0], ClassSplit(*entry.split)
     paths, checked = _locate(entry, data_dir, progress, fetch)
     arguments = _arguments(entry, paths, checked)
     with files.reading(paths[0], "fetch its files again"):
@@ -102,19 +100,16 @@ def _locate(
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> readers.Arguments:
     """The content of the files: from the cache if the same files were parsed before, otherwise parsed and cached."""
     kept = files.cache_dir() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
-    plain = paths[0].suffix == ".npz" and readers.is_plain(files.readable(paths[0]))  # as fast as the cache
-    if not plain:
+    packed = paths[0].suffix == ".npz"  # as fast as the cache
+    if not packed:
         with suppress(InputError, OSError):  # missing or damaged: zip archives carry checksums
             return graph_arguments(files.read_npz(kept))
     for file, path in zip(checked, paths, strict=False):
         download.check(file, path)
-    arguments = readers.read("npz" if paths[0].suffix == ".npz" else entry.reader, paths, **entry.tables)
-    with suppress(OSError):  # a read-only home only costs time
-        if not plain:
+    arguments = readers.read("npz" if packed else entry.reader, paths, **entry.tables)
+    if not packed:
+        with suppress(OSError):  # a read-only home only costs time
             files.write_npz(kept, graph_arrays(arguments), compress=False)
-            for old in kept.parent.glob(f"{entry.name}-{'?' * 16}.npz"):  # parsed from earlier versions of these files
-                if old != kept:
-                    old.unlink()
     return arguments
 
 

@@ -3,7 +3,8 @@
 import gzip
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,7 +13,7 @@ from scipy import sparse as sp
 from scipy.io import loadmat
 
 from ..errors import InputError
-from ..files import check_bound, check_unpacked, checked_csr, read_npz, readable, reading
+from ..files import check_bound, check_unpacked, checked_csr, readable, reading
 from ..graph.convert import graph_arguments
 from ..tables import graph_tables
 
@@ -39,43 +40,28 @@ def tables(paths: Sequence[Path], class_names: Sequence[str] = (), **options: An
 
 def npz(paths: Sequence[Path]) -> Arguments:
     """One archive, of the plain layout (see ``Graph.from_npz``) or of the gnn-benchmark repository."""
-    path = readable(paths[0])
-    with reading(path, REMEDY):
-        return graph_arguments(read_npz(path)) if is_plain(path) else gnn_benchmark(path)
+    check_unpacked(path := readable(paths[0]))
+    with reading(path, REMEDY), np.load(path, allow_pickle=False) as held:
+        return gnn_benchmark(held) if "adj_indptr" in held else graph_arguments(dict(held))
 
 
 def is_plain(path: Path) -> bool:
-    """Whether an archive is of another layout than gnn-benchmark's (the plain reader names a damaged one)."""
-    try:
-        with zipfile.ZipFile(readable(path)) as archive:
-            return "adj_indptr.npy" not in archive.namelist()
-    except (InputError, zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        return True
+    """Whether an archive is of another layout than gnn-benchmark's."""
+    with reading(path, REMEDY), np.load(readable(path), allow_pickle=False) as held:
+        return "adj_indptr" not in held
 
 
-def gnn_benchmark(path: Path) -> Arguments:
+def gnn_benchmark(held: Mapping[str, np.ndarray]) -> Arguments:
     """CSR parts ``adj_*`` and ``attr_*`` with ``labels``, as Shchur et al. (2018) publish them.
 
     Other members of such files may be pickled objects, which are never loaded.
     """
-    check_unpacked(path)
-    with np.load(path, allow_pickle=False) as archive:
-        adjacency, attributes = (checked_csr(archive, prefix) for prefix in ("adj", "attr"))
-        labels, names = archive["labels"], None
-        try:
-            found = archive["class_names"]
-            names = found.tolist() if found.ndim == 1 and found.dtype.kind == "U" else None
-        except (KeyError, ValueError):  # absent, or pickled objects
-            pass
-    if labels.dtype.kind not in "iu":
-        raise InputError(f"labels has dtype {labels.dtype}; expected integers")
-    edges = adjacency.tocoo()
-    return {
-        "edge_index": np.stack([edges.row, edges.col]),
-        "x": attributes,
-        "y": labels.astype(np.int64),
-        "class_names": names,
-    }
+    adjacency, attributes = (checked_csr(held, prefix) for prefix in ("adj", "attr"))
+    names = None
+    with suppress(KeyError, ValueError):  # absent, or pickled objects
+        names = held["class_names"].tolist()
+    edges = np.stack(sp.coo_array(adjacency).coords)
+    return {"edge_index": edges, "x": attributes, "y": held["labels"], "class_names": names}
 
 
 def gpn(paths: Sequence[Path]) -> Arguments:
@@ -106,10 +92,7 @@ def ogb(paths: Sequence[Path]) -> Arguments:
     path = paths[0]
     tables = {"edge": np.int64, "node-feat": np.float32, "node-label": np.int64}
     edge, features, label = (_ogb_table(path, f"raw/{stem}.csv.gz", dtype) for stem, dtype in tables.items())
-    if edge.shape[1] != 2 or label.shape[1] != 1:
-        shapes = edge.shape, label.shape
-        raise InputError(f"{path}: edge.csv.gz and node-label.csv.gz have shapes {shapes}; expected 2 and 1 columns")
-    return {"edge_index": edge.T, "x": features, "y": label[:, 0]}
+    return {"edge_index": edge.T, "x": features, "y": label.ravel()}
 
 
 def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:

@@ -123,11 +123,8 @@ def networkx_arguments(
         told = [f"{part}: {', '.join(map(repr, some))}" for part, some in parts.items() if some]
         warnings.warn(f"{'; '.join([labels, *told])}. Name the labels with label=", stacklevel=2)
     weights, types = (carried.get(name or "", []) for name in (weight, edge_type))
-    for (a, b, _), value in zip(edges, weights, strict=False):
-        if value is not None and not isinstance(value, int | float | np.number):
-            raise InputError(f"the weight of the edge {(a, b)} is {value!r}; a weight is a number above zero")
     if any(value is not None for value in weights):
-        found["edge_weight"] = np.array([1.0 if value is None else value for value in weights], dtype=float)
+        found["edge_weight"] = np.array([1.0 if value is None else value for value in weights])
     if any(value is not None for value in types):
         if None in types:
             edge = edges[types.index(None)][:2]
@@ -381,16 +378,10 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
             arrays.setdefault(key, arrays[former])
     if "x_shape" in arrays and "x" not in arrays:
         arrays["x"] = checked_csr(arrays, "x")
-    directed = arrays.get("directed", np.array(False))
-    if directed.size != 1 or directed.dtype.kind not in "bi" or directed.item() not in (0, 1):
-        raise InputError(f"directed is {str(directed)[:40]}; expected true or false")
-    found: dict[str, Any] = {"directed": bool(directed.item())}
+    found: dict[str, Any] = {"directed": "directed" in arrays and bool(arrays["directed"].item())}
     found |= {key: arrays.get(key) for key in ("edge_index", "x", "y", "unlisted", "edge_weight", "edge_type")}
-    for key in ("node_names", "node_titles", "class_names", "feature_names", "edge_type_names"):
-        if key in arrays:
-            if arrays[key].ndim != 1:
-                raise InputError(f"{key} has shape {arrays[key].shape}; expected one row of values")
-            found[key] = arrays[key].tolist()
+    names = ("node_names", "node_titles", "class_names", "feature_names", "edge_type_names")
+    found |= {key: arrays[key].tolist() for key in names if key in arrays}
     if "block_names" in arrays and "block_widths" in arrays:
         found["blocks"] = dict(zip(arrays["block_names"].tolist(), arrays["block_widths"].tolist(), strict=False))
     return found

@@ -168,11 +168,6 @@ def rows_of(graph: Graph) -> Tensor:
     return torch.repeat_interleave(torch.arange(graph.num_nodes, device=graph.device), graph.degree)
 
 
-def arc_values(graph: Graph) -> Tensor:
-    """The weights of all arcs, float32 [arcs], scaled to mean one; or ones."""
-    return torch.from_numpy(graph.to_scipy(scaled=True).data).to(graph.device)
-
-
 def adjacency(graph: Graph) -> Operator:
     """A without weights: for sums and counts."""
     return graph.cache.get("adjacency", lambda: replace(arcs_of(graph), weights=None, unit=1.0))
@@ -210,17 +205,12 @@ def project(graph: Graph, weight: Tensor, nodes: Tensor | None = None) -> Tensor
     if graph.x.layout != torch.sparse_csr:
         return (graph.x if nodes is None else graph.x[nodes]).to(weight.dtype) @ weight
     if nodes is None:
-        return feature_operator(graph) @ weight
+        return graph.cache.get("sparse features", lambda: Operator.of(graph.x)) @ weight
     indptr, columns, values = csr_parts(graph.x)
     owner, at = gather_rows(indptr, nodes)
     first = torch.searchsorted(owner, torch.arange(len(nodes), device=nodes.device))
     share = values[at].to(weight.dtype)
     return F.embedding_bag(columns[at].long(), weight, first, mode="sum", per_sample_weights=share)
-
-
-def feature_operator(graph: Graph) -> Operator:
-    """The sparse features as an operator."""
-    return graph.cache.get("sparse features", lambda: Operator.of(graph.x))
 
 
 def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -281,9 +271,7 @@ def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) 
     and the subspace iteration for links starts from these vectors.
     """
     sparse = x.layout == torch.sparse_csr
-    needed = (
-        32 * x.values().numel() if sparse else 8 * x.numel()
-    )  # sparse: by rows and by columns; dense: as read and centred
+    needed = 32 * x.values().numel() if sparse else 8 * x.numel()  # by rows and by columns; as read and centred
     if space.memory_for(needed + 256 * len(x), len(x)) <= space.memory:
         whole = weighted(x)
         back = transposed(whole) if sparse else whole.T

@@ -166,7 +166,7 @@ def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:
     if not graph.directed:  # the pattern is symmetric: the k-th arc of the transpose is the twin of the k-th arc
         kept = kept[torch.minimum(back, torch.arange(len(back), device=back.device))]
     if graph.weights is not None:
-        kept[~loop] *= operators.arc_values(graph)
+        kept[~loop] *= torch.from_numpy(graph.to_scipy(scaled=True).data).to(kept)
     into, out = (kept.new_zeros(graph.num_nodes).index_add_(0, end, kept).rsqrt() for end in (rows, columns.long()))
     values = kept * into[rows] * out[columns.long()]
     return operators.Operator(indptr, columns, values, symmetric=not graph.directed)
