@@ -79,7 +79,7 @@ def main() -> None:
                     for share in args.shares:
                         started = time.perf_counter()
                         blocks.SHARE[kind] = share
-                        x, *_ = blocks.combined([words, extra], TableEncoder(categories={"c": ()}))
+                        x, *_ = TableEncoder(categories={"c": ()}).combine([words, extra])
                         mixed = Graph.with_features(graph, fewnode.Graph.from_edges([[0], [0]], x).features)
                         value, interval = accuracy(mixed, split, args.method)
                         row = {

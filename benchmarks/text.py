@@ -39,7 +39,7 @@ import fewnode
 from fewnode import ClassSplit, FewShotClassifier, Graph
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph.arrays import to_tensor
-from fewnode.tables.encode import Block, TableEncoder, combined
+from fewnode.tables.encode import Block, TableEncoder
 from fewnode.tables.text import encode_cached, load_encoder, told
 from fewnode.training.evaluate import accuracies, score_tasks
 
@@ -145,7 +145,7 @@ def graph_of(name: str, encoder: str = "words") -> Graph:
             return graph
         counts = Block("counts", sp.csr_array(graph.features_scipy()), graph.feature_names)
         vectors = encode_cached(load_encoder(encoder), texts_of(name)[1], progress=told())
-        joined, _, blocks, _ = combined([counts, Block("meaning", vectors, None)], TableEncoder())
+        joined, _, blocks = TableEncoder().combine([counts, Block("meaning", vectors, None)])
         return graph.with_features(to_tensor(sp.csr_matrix(joined)), None, blocks)
     return Graph.from_files(*files_of(name), text_encoder=encoder, **options_of(name))
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,6 @@ from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
-from ..tables.encode import encode
 from ..tables.graph_tables import check_given, check_once, class_numbers, type_sql
 from ..tables.read import is_frame
 from ..tables.schema import known_roles
@@ -327,7 +327,7 @@ def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -
     named = {role.use: role.column for role in roles}
     check_given(table, named["id"])
     check_once(table, named["id"], "Give every new node an id of its own")
-    x, feature_names, blocks, _ = encode(table, roles, source.encoder)
+    x, feature_names, blocks = deepcopy(source.encoder).encode(table, roles)
     if "label" in named:
         how = source.options.get("multi_label"), len(table)
         numbered, found["class_names"] = class_numbers(table, named["label"], [], *how)

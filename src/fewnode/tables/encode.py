@@ -6,8 +6,9 @@ blocks are told apart by name, so that a method can look at vectors alone.
 
 An encoder is fitted first; then rows are encoded, in batches or all at once."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,18 @@ HINT = (
 SHARE = {"text": 1.0, "counts": 1.0} | dict.fromkeys(("category", "number", "vectors", "meaning"), 0.25)
 
 
-@dataclass(frozen=True)
+class Block(NamedTuple):
+    """Columns of one kind: a matrix ``x [N, F]``, sparse or dense, and the names of its columns."""
+
+    kind: str
+    x: Any
+    names: tuple[str, ...] | None
+
+
+Encoded = tuple[Any, tuple[str, ...] | None, dict[str, int]]  # features, names of columns, how many of each kind
+
+
+@dataclass
 class TableEncoder:
     """What was fitted to the columns of a table, so that the next one is encoded in the same way.
 
@@ -70,13 +82,154 @@ class TableEncoder:
             raise InputError(f"the text encoder {name} is not the one the model was fitted with {told}")
         return found
 
+    def choose_text_encoder(self, table: Table, roles: Sequence[Role], wanted: str) -> list[str]:
+        """Take the ``wanted`` text encoder if the table has texts, and return notes for the user: ``words`` for none,
+        ``auto`` for the best that is installed, or a folder or name."""
+        columns = columns_by_use(roles).get("text")
+        if columns is None or wanted == "words":
+            return []
+        found = find_encoder(wanted)
+        if found is None:
+            return [HINT]
+        sample = _texts(table, columns, slice(0, min(len(table), 2_000)))
+        warning = found.language_warning(sample)
+        if warning is not None and wanted == "auto":
+            return [f"{warning}. Words alone are used"]
+        filled = [text for text in sample if text.strip()]
+        if filled and not encode_cached(found, filled).any():
+            told = f"knows no word of the first {len(filled):,} texts; give text_encoder= another one, or 'words'"
+            raise InputError(f"the encoder {found.name} {told}")
+        self.text_encoder = found.name if found.folder is None else str(found.folder), found.sha256
+        told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
+        return [told] if warning is None else [told, warning]
 
-class Block(NamedTuple):
-    """Columns of one kind: a matrix ``x [N, F]``, sparse or dense, and the names of its columns."""
+    def fit(self, table: Table, roles: Sequence[Role], sample: int | None = None) -> None:
+        """Learn what is not known yet of the columns of a table; words from ``sample`` to twice as many rows, None for
+        all."""
+        uses = columns_by_use(roles)
+        if "text" in uses and self.words is None:
+            self._fit_words(table, uses["text"], sample)
+        self.categories = {n: self.categories.get(n) or _categories(table, n) for n in uses.get("category", ())}
+        if "number" in uses and not self.fill:
+            self._fit_numbers(table, uses["number"])
 
-    kind: str
-    x: Any
-    names: tuple[str, ...] | None
+    def _fit_words(self, table: Table, columns: list[str], sample: int | None) -> None:
+        """The 20,000 most common words of about ``sample`` texts, and their inverse document frequencies."""
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        rows = None if sample is None else slice(0, len(table), max(1, len(table) // sample))
+        texts = _texts(table, columns, rows)
+        rare = 2 if len(texts) >= 100 else 1  # a word of one node says nothing about another
+        vectorizer = CountVectorizer(stop_words="english", dtype=np.float32, max_features=20_000, min_df=rare)
+        try:
+            counts = vectorizer.fit_transform(texts)
+        except ValueError as error:  # no word is left
+            told = f"no usable words in {len(texts):,} texts; leave it out with {option('ignore')}"
+            raise InputError(f"{table.path}, column {', '.join(map(repr, columns))}: {told}") from error
+        self.words = tuple(vectorizer.get_feature_names_out().tolist())
+        if rows is None:  # encoded already
+            table.cache["words", self.words] = counts
+        known = np.bincount(counts.indices, minlength=len(self.words)).astype(np.float32)
+        self.rarity["text"] = tuple((np.log(np.float32(len(texts) + 1) / (known + 1)) + 1).tolist())
+
+    def _fit_numbers(self, table: Table, columns: list[str]) -> None:
+        """Medians, gaps, means and deviations; one column in memory at a time."""
+        spread, of_gaps = [], []
+        for name in columns:
+            x = numbers(table, name)
+            missing = np.isnan(x)
+            self.fill[name] = float(np.median(x[~missing])) if not missing.all() else 0.0
+            spread.append(_spread(np.where(missing, self.fill[name], x).astype(np.float32)))
+            if missing.any():
+                self.gaps += (name,)
+                of_gaps.append(_spread(missing.astype(np.float32)))
+        means, scales = zip(*spread, *of_gaps, strict=True)
+        self.centre["number"], self.scale["number"] = tuple(map(float, means)), tuple(map(float, scales))
+
+    def encode(
+        self, table: Table, roles: Sequence[Role], rows: slice | None = None, apart: Sequence[Block] = ()
+    ) -> Encoded:
+        """The features of all or some rows of a node table, beside blocks that come ``apart``. The means of vectors,
+        which stand for those that are missing, are learned from the first table."""
+        blocks = []
+        for use, columns in columns_by_use(roles).items():
+            if use == "text":
+                if (counts := table.cache.pop(("words", self.words), None)) is None:
+                    counts = _vectorizer(self.words).transform(_texts(table, columns, rows))
+                blocks.append(Block("text", counts, self.words))
+                if (found := self.load_text_encoder()) is not None:
+                    vectors = encode_cached(found, _texts(table, columns, rows), progress=told())
+                    blocks.append(Block("meaning", vectors, tuple(f"meaning {i:04}" for i in range(found.dim))))
+            elif use == "category":
+                blocks.append(self._category_block(table, columns, rows))
+            elif use == "number":
+                blocks.append(self._number_block(table, columns, rows))
+            else:
+                blocks += [self._vector_block(table.vectors(name), name) for name in columns]
+        return self.combine(sorted([*blocks, *apart], key=lambda block: block.kind in ("vectors", "meaning")))
+
+    def _category_block(self, table: Table, columns: list[str], rows: slice | None) -> Block:
+        parts, names = [], []
+        for name in columns:
+            known = self.categories[name]
+            codes = table.codes(name, {value: i for i, value in enumerate(known)}, rows)
+            parts.append(sp.eye_array(len(known) + 1, len(known), dtype=np.float32, format="csr")[codes])  # -1: zeros
+            names += [f"{name}={value}" for value in known]
+        return Block("category", sp.csr_array(sp.hstack(parts, "csr")), tuple(names))
+
+    def _number_block(self, table: Table, columns: list[str], rows: slice | None) -> Block:
+        """Numbers with their gaps filled, and a column of flags for each that had gaps when the encoder was fitted."""
+        x = np.stack([numbers(table, name, rows) for name in columns], axis=1)
+        gaps = np.isnan(x)
+        flags = gaps[:, [columns.index(name) for name in self.gaps]].astype(np.float32)
+        x = np.where(gaps, [self.fill.get(name, 0.0) for name in columns], x).astype(np.float32)
+        names = (*columns, *(f"{name} missing" for name in self.gaps))
+        return Block("number", np.concatenate([x, flags], axis=1), names)
+
+    def _vector_block(self, x: np.ndarray, name: str) -> Block:
+        """Vectors; a node without one gets their mean."""
+        gaps = np.isnan(x).any(axis=1)
+        if gaps.any():
+            mean = np.sort(x[~gaps], axis=0).mean(axis=0, dtype=np.float64)
+            x[gaps] = self.centre.setdefault(f"{name} of no node", tuple(mean.tolist()))
+        return Block("vectors", x, tuple(f"{name} {i}" for i in range(x.shape[1])))
+
+    def combine(self, blocks: Sequence[Block]) -> Encoded:
+        """One matrix of features: a single block as it is, several scaled to one another. What the encoder does not
+        know of a block is fitted to it."""
+        if not blocks:
+            return None, None, {}
+        if len(blocks) == 1:
+            return blocks[0].x, blocks[0].names, {}
+        parts, widths = [], Counter[str]()
+        for place, block in enumerate(blocks):
+            key = f"vectors {place}" if block.kind == "vectors" else block.kind
+            widths[key if block.kind in ("vectors", "meaning") else "table"] += block.x.shape[1]
+            parts.append(SHARE[block.kind] * self._scaled(block, key))
+        joined = sp.csr_array(sp.hstack(parts, "csr"), dtype=np.float32)
+        lengths = np.sqrt(np.asarray(joined.power(2).sum(axis=1)).ravel())
+        joined.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(joined.indptr)).astype(np.float32)
+        return joined, _distinct(blocks), dict(widths)
+
+    def _scaled(self, block: Block, key: str) -> Any:
+        """A block whose rows have the length one, on average: words weighted by rarity, numbers in standard
+        deviations."""
+        if block.kind in ("text", "counts"):
+            from sklearn.feature_extraction.text import TfidfTransformer
+
+            weighting = TfidfTransformer(sublinear_tf=True)
+            if key not in self.rarity:
+                self.rarity[key] = tuple(weighting.fit(block.x).idf_.tolist())
+            weighting.idf_ = np.array(self.rarity[key])
+            return weighting.transform(block.x)
+        if block.kind == "meaning":  # of length one already, and empty where the text is
+            return sp.csr_array(block.x)
+        if block.kind == "category":
+            return block.x / np.sqrt(len(self.categories))
+        if key not in self.scale:
+            self.centre[key], self.scale[key] = (tuple(part.tolist()) for part in _spread(block.x))
+        z = (block.x - np.array(self.centre[key], np.float32)) * np.array(self.scale[key], np.float32)
+        return sp.csr_array(np.clip(z, -5, 5) / np.sqrt(max(1, z.shape[1])))  # far values count as 5 deviations
 
 
 def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
@@ -85,67 +238,6 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
     for role in roles:
         found.get("number" if role.use == "date" else role.use, []).append(role.column)
     return {use: columns for use, columns in found.items() if columns}
-
-
-def _choose_text_encoder(table: Table, columns: list[str], wanted: str) -> tuple[TableEncoder, list[str]]:
-    """The ``wanted`` text encoder if the table has texts, and notes for the user: ``words`` for none, ``auto`` for the
-    best that is installed, or a folder or name."""
-    encoder = TableEncoder()
-    if not columns or wanted == "words":
-        return encoder, []
-    found = find_encoder(wanted)
-    if found is None:
-        return encoder, [HINT]
-    sample = _texts(table, columns, slice(0, min(len(table), 2_000)))
-    warning = found.language_warning(sample)
-    if warning is not None and wanted == "auto":
-        return encoder, [f"{warning}. Words alone are used"]
-    filled = [text for text in sample if text.strip()]
-    if filled and not encode_cached(found, filled).any():
-        told = f"knows no word of the first {len(filled):,} texts; give text_encoder= another one, or 'words'"
-        raise InputError(f"the encoder {found.name} {told}")
-    place = found.name if found.folder is None else str(found.folder)
-    told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
-    made = replace(encoder, text_encoder=(place, found.sha256))
-    return made, [told, *([] if warning is None else [warning])]
-
-
-def fit_encoder(
-    table: Table, roles: Sequence[Role], given: TableEncoder | str, sample: int | None = None
-) -> tuple[TableEncoder, list[str]]:
-    """The encoder of a table, and notes for the user. ``given`` is the name of a pretrained text encoder (``words`` for
-    none), or an encoder whose missing parts are fitted. Words are learned from ``sample`` to twice as many rows, None
-    for all."""
-    uses = columns_by_use(roles)
-    encoder, notes = _choose_text_encoder(table, uses.get("text", []), given) if isinstance(given, str) else (given, [])
-    if "text" in uses and encoder.words is None:
-        encoder = _fit_words(table, uses["text"], encoder, sample)
-    known = {name: encoder.categories.get(name) or _categories(table, name) for name in uses.get("category", ())}
-    encoder = replace(encoder, categories=known)
-    if "number" in uses and not encoder.fill:
-        encoder = _fit_numbers(table, uses["number"], encoder)
-    return encoder, notes
-
-
-def _fit_words(table: Table, columns: list[str], encoder: TableEncoder, sample: int | None) -> TableEncoder:
-    """The 20,000 most common words of about ``sample`` texts, and their inverse document frequencies."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    rows = None if sample is None else slice(0, len(table), max(1, len(table) // sample))
-    texts = _texts(table, columns, rows)
-    rare = 2 if len(texts) >= 100 else 1  # a word of one node says nothing about another
-    vectorizer = CountVectorizer(stop_words="english", dtype=np.float32, max_features=20_000, min_df=rare)
-    try:
-        counts = vectorizer.fit_transform(texts)
-    except ValueError as error:  # no word is left
-        told = f"no usable words in {len(texts):,} texts; leave it out with {option('ignore')}"
-        raise InputError(f"{table.path}, column {', '.join(map(repr, columns))}: {told}") from error
-    words = tuple(vectorizer.get_feature_names_out().tolist())
-    if rows is None:  # encoded already
-        table.cache["words", words] = counts
-    known = np.bincount(counts.indices, minlength=len(words)).astype(np.float32)
-    rarity = tuple((np.log(np.float32(len(texts) + 1) / (known + 1)) + 1).tolist())
-    return replace(encoder, words=words, rarity=encoder.rarity | {"text": rarity})
 
 
 def _texts(table: Table, columns: list[str], rows: slice | None) -> list[str]:
@@ -159,23 +251,6 @@ def _categories(table: Table, name: str) -> tuple[str, ...]:
     return tuple(sorted(value for (value,) in found))
 
 
-def _fit_numbers(table: Table, columns: list[str], encoder: TableEncoder) -> TableEncoder:
-    """Medians, gaps, means and deviations; one column in memory at a time."""
-    fill, gaps = dict[str, float](), list[str]()
-    spread, of_gaps = [], []
-    for name in columns:
-        x = numbers(table, name)
-        missing = np.isnan(x)
-        fill[name] = float(np.median(x[~missing])) if not missing.all() else 0.0
-        spread.append(_spread(np.where(missing, fill[name], x).astype(np.float32)))
-        if missing.any():
-            gaps.append(name)
-            of_gaps.append(_spread(missing.astype(np.float32)))
-    found = ({"number": tuple(float(pair[i]) for pair in spread + of_gaps)} for i in (0, 1))
-    centre, scale = (known | new for known, new in zip((encoder.centre, encoder.scale), found, strict=True))
-    return replace(encoder, fill=fill, gaps=tuple(gaps), centre=centre, scale=scale)
-
-
 def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and inverse standard deviation of each column. Rows are sorted, so that their order does not matter."""
     ordered = np.sort(x, axis=0)
@@ -184,118 +259,11 @@ def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return centre, np.where(constant, 0.0, 1 / np.where(constant, 1.0, deviation))
 
 
-def encode(
-    table: Table,
-    roles: Sequence[Role],
-    encoder: TableEncoder,
-    rows: slice | None = None,
-    apart: Sequence[Block] = (),
-) -> tuple[Any, tuple[str, ...] | None, dict[str, int], TableEncoder]:
-    """The features of all or some rows of a node table, beside blocks that come ``apart``; the names of their columns;
-    how many are of each kind; and the encoder with the means of vectors, which stand for those that are missing."""
-    blocks = []
-    for use, columns in columns_by_use(roles).items():
-        if use == "text":
-            if (counts := table.cache.pop(("words", encoder.words), None)) is None:
-                counts = _vectorizer(encoder.words).transform(_texts(table, columns, rows))
-            blocks.append(Block("text", counts, encoder.words))
-            if (found := encoder.load_text_encoder()) is not None:
-                vectors = encode_cached(found, _texts(table, columns, rows), progress=told())
-                blocks.append(Block("meaning", vectors, tuple(f"meaning {i:04}" for i in range(found.dim))))
-        elif use == "category":
-            blocks.append(_category_block(table, columns, encoder, rows))
-        elif use == "number":
-            blocks.append(_number_block(table, columns, encoder, rows))
-        else:
-            for name in columns:
-                block, encoder = _vector_block(table.vectors(name), name, encoder)
-                blocks.append(block)
-    return combined(sorted([*blocks, *apart], key=lambda block: block.kind in ("vectors", "meaning")), encoder)
-
-
 @lru_cache(maxsize=4)  # looking through a vocabulary takes longer than counting the words of a text
 def _vectorizer(words: tuple[str, ...] | None) -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
     return CountVectorizer(stop_words="english", vocabulary=words, dtype=np.float32)
-
-
-def _category_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Block:
-    parts, names = [], []
-    for name in columns:
-        known = encoder.categories[name]
-        codes = table.codes(name, {value: i for i, value in enumerate(known)}, rows)
-        indptr = np.concatenate([[0], np.cumsum(codes >= 0)])
-        ones = np.ones(indptr[-1], np.float32)
-        parts.append(sp.csr_array((ones, codes[codes >= 0], indptr), shape=(len(codes), len(known))))
-        names += [f"{name}={value}" for value in known]
-    return Block("category", sp.csr_array(sp.hstack(parts, "csr")), tuple(names))
-
-
-def _number_block(table: Table, columns: list[str], encoder: TableEncoder, rows: slice | None) -> Block:
-    """Numbers with their gaps filled, and a column of flags for each that had gaps when the encoder was fitted."""
-    x = np.stack([numbers(table, name, rows) for name in columns], axis=1)
-    gaps = np.isnan(x)
-    flags = gaps[:, [columns.index(name) for name in encoder.gaps]].astype(np.float32)
-    x = np.where(gaps, [encoder.fill.get(name, 0.0) for name in columns], x).astype(np.float32)
-    names = (*columns, *(f"{name} missing" for name in encoder.gaps))
-    return Block("number", np.concatenate([x, flags], axis=1), names)
-
-
-def _vector_block(x: np.ndarray, name: str, encoder: TableEncoder) -> tuple[Block, TableEncoder]:
-    """Vectors; a node without one gets their mean."""
-    gaps = np.isnan(x).any(axis=1)
-    key, centre = f"{name} of no node", dict(encoder.centre)
-    if gaps.any():
-        centre.setdefault(key, tuple(np.sort(x[~gaps], axis=0).mean(axis=0, dtype=np.float64).tolist()))
-        x[gaps] = centre[key]
-    names = tuple(f"{name} {i}" for i in range(x.shape[1]))
-    return Block("vectors", x, names), replace(encoder, centre=centre)
-
-
-def combined(
-    blocks: Sequence[Block], encoder: TableEncoder
-) -> tuple[Any, tuple[str, ...] | None, dict[str, int], TableEncoder]:
-    """One matrix of features: a single block as it is, several scaled to one another. What the encoder does not know
-    of a block is fitted to it."""
-    if not blocks:
-        return None, None, {}, encoder
-    if len(blocks) == 1:
-        return blocks[0].x, blocks[0].names, {}, encoder
-    parts, widths = [], dict[str, int]()
-    for place, block in enumerate(blocks):
-        key = f"vectors {place}" if block.kind == "vectors" else block.kind
-        name = key if block.kind in ("vectors", "meaning") else "table"
-        widths[name] = widths.get(name, 0) + block.x.shape[1]
-        x, encoder = _scaled(block, key, encoder)
-        parts.append(SHARE[block.kind] * x)
-    joined = sp.csr_array(sp.hstack(parts, "csr"), dtype=np.float32)
-    lengths = np.sqrt(np.asarray(joined.power(2).sum(axis=1)).ravel())
-    joined.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(joined.indptr)).astype(np.float32)
-    return joined, _distinct(blocks), widths, encoder
-
-
-def _scaled(block: Block, key: str, encoder: TableEncoder) -> tuple[Any, TableEncoder]:
-    """A block whose rows have the length one, on average: words weighted by rarity, numbers in standard deviations."""
-    if block.kind in ("text", "counts"):
-        from sklearn.feature_extraction.text import TfidfTransformer
-
-        weighting = TfidfTransformer(sublinear_tf=True)
-        if key in encoder.rarity:
-            weighting.idf_ = np.array(encoder.rarity[key])
-        else:
-            weighting.fit(block.x)
-            encoder = replace(encoder, rarity=encoder.rarity | {key: tuple(weighting.idf_.tolist())})
-        return weighting.transform(block.x), encoder
-    if block.kind == "meaning":  # of length one already, and empty where the text is
-        return sp.csr_array(block.x), encoder
-    if block.kind == "category":
-        return block.x / np.sqrt(len(encoder.categories)), encoder
-    if key not in encoder.scale:
-        centre, scale = (tuple(part.tolist()) for part in _spread(block.x))
-        encoder = replace(encoder, centre=encoder.centre | {key: centre}, scale=encoder.scale | {key: scale})
-    z = (block.x - np.array(encoder.centre[key], np.float32)) * np.array(encoder.scale[key], np.float32)
-    return sp.csr_array(np.clip(z, -5, 5) / np.sqrt(max(1, z.shape[1]))), encoder  # far values count as 5 deviations
 
 
 def _distinct(blocks: Sequence[Block]) -> tuple[str, ...] | None:

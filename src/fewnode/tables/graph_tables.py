@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from scipy import sparse as sp
 from ..errors import InputError, one_of
 from ..files import PathLike, checked_csr, read_npz, readable, reading
 from .cells import number_sql, numbers
-from .encode import Block, TableEncoder, encode, fit_encoder
+from .encode import Block, Encoded, TableEncoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, literal, read_columns, several
 from .schema import Role, check_swapped, edge_roles, find_id, flagged, known_roles, node_roles, pair_roles
@@ -32,13 +32,14 @@ class GraphTables:
         folder: where packed files are unpacked.
 
     Attributes:
-        schema: the tables and the roles of their columns.
+        edges: the tables of edges, and the roles of their columns.
+        node_roles: the roles of the columns of the node table.
+        columns: the roles as options, to read the next table in the same way.
         nodes: the table with a row for each node.
         listed: the number of nodes that are in the node table; the others are only named by edges.
         y: the class of each node, -1 if it has none; None if there is no column of labels.
         roles: the role of each column.
         notes: messages for the user.
-        columns: the roles as options, to read the next table in the same way.
         encoder: what was fitted to the columns.
         table: the node table, with a row for each node; None without one.
         arguments: those of ``Graph.from_edges``, which ``read_graph`` fills in.
@@ -70,19 +71,27 @@ class GraphTables:
         node_table = None if nodes is None else read_columns(nodes, database, folder, name="nodes")
         for table in (*tables, *([] if node_table is None else [node_table])):
             table.decimal = decimal
-        how = {"separate": features is not None, "labelled": labels is not None, "again": encoder is not None}
-        self.schema = schema = Schema.of(tables, node_table, columns, **how)
-        self.features = None if features is None else FeatureFile.read(features, flagged(columns, "id"), schema)
-        known = schema.number_nodes()
-        schema.check_ends(known if strict else None)
-        apart = self.features if node_table is None else None  # without a node table, its rows are nodes as well
-        more = [] if apart is None or apart.table is None else [(apart.table, apart.by)]
-        self.nodes = known.extended([*schema.ends(), *more])
-        everyone, self.notes = self.nodes.table, schema.notes(known, self.nodes)
+        how = None if encoder else {"separate": features is not None, "labelled": labels is not None}
+        self._infer(tables, node_table, columns, how)
+        by = named(self.node_roles, "id") or ""
+        ids = [] if node_table is None else [(node_table, by)]
+        self.features = None if features is None else FeatureFile.read(features, flagged(columns, "id"), ids)
+        known = Nodes.of(node_table, by)
+        for table, name in (ends := self.ends()):
+            check_given(table, name)
+            if strict:
+                known.check_known(table, name)
+        if node_table is None and self.features is not None and self.features.table is not None:
+            ends.append((self.features.table, self.features.by))  # its rows are nodes as well
+        self.nodes = known.extended(ends)
+        everyone = self.nodes.table
         self.table = None if node_table is None else everyone
         self.listed = len(everyone) if node_table is None else len(known.table)
+        self.notes = [note for table in (*tables, known.table) for note in table.notes]
+        if node_table is not None:
+            self._tell_changes(known, len(node_table))
         label_table, label_roles, rows = everyone, list[Role](), np.arange(len(everyone))
-        label = named(schema.nodes, "label")
+        label = named(self.node_roles, "label")
         if labels is not None:
             label_table = read_columns(labels, database, folder, name="labels")
             label_roles = [*pair_roles(label_table, columns, partial(everyone.share, self.nodes.by))]
@@ -94,21 +103,125 @@ class GraphTables:
             number, self.class_names = class_numbers(label_table, label, self.notes, multi_label, max_classes)
             self.y = np.full(len(everyone), -1)
             self.y[rows] = label_table.codes(label, number)
-        self.roles = [*schema.nodes, *label_roles, *dict.fromkeys(role for _, roles in schema.edges for role in roles)]
-        self.columns, self.arguments = schema.columns(), dict[str, Any]()
+        self.roles = [*self.node_roles, *label_roles, *dict.fromkeys(role for _, roles in self.edges for role in roles)]
+        self.columns, self.arguments = self._options(), dict[str, Any]()
+        self.encoder = deepcopy(encoder) or TableEncoder()
         described = everyone if node_table is None else known.table  # of the others there is nothing to learn from
-        self.encoder, told = fit_encoder(described, schema.nodes, encoder or text_encoder, sample)
-        self.notes += told
+        if encoder is None:
+            self.notes += self.encoder.choose_text_encoder(described, self.node_roles, text_encoder)
+        self.encoder.fit(described, self.node_roles, sample)
 
-    def encode(self, rows: slice | None = None) -> tuple[Any, tuple[str, ...] | None, dict[str, int]]:
+    def _infer(
+        self, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], how: Mapping[str, bool] | None
+    ) -> None:
+        """Infer the roles from ``columns`` (options of ``read_graph``), names and contents. The columns must be those
+        of an earlier table, unless it is said ``how`` to look for them (see ``node_roles``). Edge tables with equal
+        columns get equal roles."""
+        try:
+            self.node_roles, known = list[Role](), None
+            if nodes is not None:
+                self.node_roles = node_roles(nodes, columns, edges[:1], **how) if how else known_roles(nodes, columns)
+                known = partial(nodes.share, named(self.node_roles, "id") or "")
+            found: dict[tuple[str, ...], list[Role]] = {}
+            for table in edges:
+                key = tuple(table.columns)
+                found[key] = found.get(key) or edge_roles(table, columns, known)
+        except InputError:
+            if nodes is not None and edges:
+                check_swapped(edges[0], nodes, columns)
+            raise
+        self.edges = [(table, found[tuple(table.columns)]) for table in edges]
+        if nodes is not None and edges:
+            self._check_ids(nodes, columns)
+
+    def _check_ids(self, table: Table, columns: Mapping[str, Any]) -> None:
+        """Raise an error if most ends of edges are not ids of nodes: a wrong column or the wrong table is used."""
+        (edges, source), used = self.ends()[0], named(self.node_roles, "id") or ""
+        ends = [one.sample(name) for one, name in self.ends()]
+        if all(table.share(used, values) >= 0.5 for values in ends):
+            return
+        check_swapped(edges, table, columns)
+        values = list({value for end in ends for value in end})
+        share = table.share(used, values)
+        rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
+        better = [name for name in rest if table.share(name, values) > max(share, 0.1)] if share < 0.5 else []
+        if better:
+            remedy = f"say which holds the node ids: {option('id', better[0])} or {option('id', used)}"
+            told = f"column {better[0]!r} rather than in {used!r} (where {100 * share:.0f} % of them are)"
+            raise InputError(f"{table.path}: the ids of the edges are in {told}; {remedy}")
+        if share == 0:
+            (first,), remedy = edges.text(source, rows=slice(0, 1)), ", ".join(map(option, ("id", "source", "target")))
+            told = f"{first!r} is not in column {used!r} of {table.path}, nor is any other id of the edges"
+            raise InputError(f"{edges.place(0, source)}: {told}. Name the right columns with {remedy}")
+
+    def _tell_changes(self, known: "Nodes", rows: int) -> None:
+        """Note what was left out of the ``rows`` of the node table, whose nodes are ``known``, and what was added."""
+        name = known.table.path.name
+        if repeated := rows - self.listed:
+            self.notes.append(f"{name}: {repeated:,} repeated rows were left out")
+        if added := len(self.nodes.table) - self.listed:
+            (first,) = self.nodes.names(slice(self.listed, self.listed + 1))
+            told = f"{added:,} nodes that only the edges name, not {name}, were added, the first: {first!r}"
+            how = "include_unlisted=True predicts them too, strict=True refuses them"
+            self.notes.append(f"{told}{known.nearest(first)}; {how}")
+
+    def _options(self) -> dict[str, Any]:
+        """The roles as options, to read the next table in the same way."""
+        found: dict[str, Any] = {}
+        for role in (*self.node_roles, *(role for _, roles in self.edges for role in roles if role.use)):
+            option = option_name(role.use)
+            if role.use in ("id", "label", "title", "source", "target", "weight", "edge type"):
+                found.setdefault(option, role.column)
+            elif option and role.column not in found.setdefault(option, []):
+                found[option].append(role.column)
+        return found
+
+    def ends(self) -> list[tuple[Table, str]]:
+        """The columns of edges that name nodes."""
+        return [(table, role.column) for table, roles in self.edges for role in roles[:2]]
+
+    def edges_sql(self, type_per_file: bool = False) -> list[str]:
+        """SQL for the edges of each table: their row ``r``, the numbers ``s`` and ``t`` of their nodes, their weight
+        ``w`` and their type ``k``."""
+        found = []
+        for table, roles in self.edges:
+            source, target = (table.as_text(role.column) for role in roles[:2])
+            weight, kind = "1", type_sql(table, named(roles, "edge type"), type_per_file)  # an edge counts one
+            if (name := named(roles, "weight")) is not None:
+                weight = f"({number_sql(table, name)})::double"
+                problem = "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} rows)"
+                remedy = f". Write one, remove the row, or do without {option('weight')}"
+                table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
+            rows = f"(select rowid r, {source} x, {target} y, {weight} w, {kind} k from {table.sql})"
+            joins = f"join {self.nodes.sql} a on a.id = x join {self.nodes.sql} b on b.id = y"
+            found.append(f"select r, a.node s, b.node t, w, k from {rows} {joins}")
+        return found
+
+    def edge_arrays(self, type_per_file: bool) -> dict[str, Any]:
+        """``edge_index`` and, where they are asked for, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
+        if not self.edges:
+            return {}
+        uses = {role.use for _, roles in self.edges for role in roles} | ({"edge type"} if type_per_file else set())
+        wanted = "s, t, w, k" if "edge type" in uses else "s, t, w"
+        queries = self.edges_sql(type_per_file)
+        parts = [self.nodes.table.run(f"select {wanted} from ({query}) order by r").fetchnumpy() for query in queries]
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        found: dict[str, Any] = {"edge_index": np.stack([whole["s"], whole["t"]]).astype(np.int64)}
+        if "weight" in uses:
+            found["edge_weight"] = whole["w"].astype(np.float64)
+        if "edge type" in uses:
+            names, found["edge_type"] = np.unique(whole["k"].astype(object), return_inverse=True)
+            found["edge_type_names"] = tuple(names.tolist())
+        return found
+
+    def encode(self, rows: slice | None = None) -> Encoded:
         """The features of all or some nodes, the names of their columns, and how many columns are of each kind."""
         apart = [] if self.features is None else [self.features.block(self.nodes, self.listed, rows)]
-        x, names, blocks, self.encoder = encode(self.nodes.table, self.schema.nodes, self.encoder, rows, apart)
-        return x, names, blocks
+        return self.encoder.encode(self.nodes.table, self.node_roles, rows, apart)
 
     def texts(self, rows: slice | None = None) -> dict[str, list[str]]:
         """The ``name`` and, if there is a column of them, the ``title`` of all or some nodes."""
-        title, table = named(self.schema.nodes, "title"), self.nodes.table
+        title, table = named(self.node_roles, "title"), self.nodes.table
         return {"name": self.nodes.names(rows)} | ({"title": table.text(title, "titles", rows=rows)} if title else {})
 
 
@@ -163,9 +276,9 @@ def read_graph(
     x, names, blocks = found.encode()
     if edges is None:
         arguments["edge_index"] = _nearest_edges(x, knn, found.nodes.table.path)
-    arguments |= found.schema.edge_arrays(found.nodes, type_per_file)
+    arguments |= found.edge_arrays(type_per_file)
     arguments |= {"x": x, "feature_names": names, "blocks": blocks}
-    found.schema.edges.clear()  # they are arrays now
+    found.edges.clear()  # they are arrays now
     return found
 
 
@@ -190,6 +303,18 @@ class Nodes(NamedTuple):
 
     table: Table
     by: str
+
+    @classmethod
+    def of(cls, table: Table | None, by: str) -> "Nodes":
+        """The nodes of a node table, each of which needs an id of its own. Rows that are repeated are left out."""
+        if table is None:
+            return cls(Table.of("the edges", {"id": np.array([], dtype=str)}), "id")
+        check_given(table, by)
+        if table.repeated(by):
+            table = table.distinct()
+            remedy = f"Every node needs its own id; if another column holds the ids, name it with {option('id')}"
+            check_once(table, by, remedy)
+        return cls(table, by)
 
     @property
     def sql(self) -> str:
@@ -237,143 +362,6 @@ class Nodes(NamedTuple):
             "group by v order by min(r)"
         ).fetchnumpy()["v"]
         return Nodes(self.table.with_rows(self.by, fresh), self.by) if len(fresh) else self
-
-
-@dataclass(frozen=True, eq=False)
-class Schema:
-    """The tables of edges and of nodes, and the roles of their columns."""
-
-    edges: list[tuple[Table, list[Role]]]
-    node_table: Table | None
-    nodes: list[Role]
-
-    @classmethod
-    def of(
-        cls, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], again: bool = False, **how: bool
-    ) -> "Schema":
-        """Infer the roles from ``columns`` (options of ``read_graph``), names and contents. With ``again``, the columns
-        must be those of an earlier table; ``how`` goes to ``node_roles``. Edge tables with equal columns get equal
-        roles."""
-        try:
-            roles = []
-            if nodes is not None:
-                roles = known_roles(nodes, columns) if again else node_roles(nodes, columns, edges[:1], **how)
-            known = None if nodes is None else partial(nodes.share, named(roles, "id") or "")
-            found: dict[tuple[str, ...], list[Role]] = {}
-            for table in edges:
-                if tuple(table.columns) not in found:
-                    found[tuple(table.columns)] = edge_roles(table, columns, known)
-        except InputError:
-            if nodes is not None and edges:
-                check_swapped(edges[0], nodes, columns)
-            raise
-        schema = cls([(table, found[tuple(table.columns)]) for table in edges], nodes, roles)
-        if nodes is not None and edges:
-            schema._check_ids(nodes, columns)
-        return schema
-
-    def _check_ids(self, table: Table, columns: Mapping[str, Any]) -> None:
-        """Raise an error if most ends of edges are not ids of nodes: a wrong column or the wrong table is used."""
-        (edges, source), used = self.ends()[0], named(self.nodes, "id") or ""
-        ends = [one.sample(name) for one, name in self.ends()]
-        if all(table.share(used, values) >= 0.5 for values in ends):
-            return
-        check_swapped(edges, table, columns)
-        values = list({value for end in ends for value in end})
-        share = table.share(used, values)
-        rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
-        better = [name for name in rest if table.share(name, values) > max(share, 0.1)] if share < 0.5 else []
-        if better:
-            remedy = f"say which holds the node ids: {option('id', better[0])} or {option('id', used)}"
-            told = f"column {better[0]!r} rather than in {used!r} (where {100 * share:.0f} % of them are)"
-            raise InputError(f"{table.path}: the ids of the edges are in {told}; {remedy}")
-        if share == 0:
-            (first,), remedy = edges.text(source, rows=slice(0, 1)), ", ".join(map(option, ("id", "source", "target")))
-            told = f"{first!r} is not in column {used!r} of {table.path}, nor is any other id of the edges"
-            raise InputError(f"{edges.place(0, source)}: {told}. Name the right columns with {remedy}")
-
-    def notes(self, known: Nodes, nodes: Nodes) -> list[str]:
-        """Messages about the tables; ``known`` are the nodes of the node table, ``nodes`` are all nodes."""
-        notes = [note for table in (*(table for table, _ in self.edges), known.table) for note in table.notes]
-        if self.node_table is None:
-            return notes
-        listed, name = len(known.table), known.table.path.name
-        if repeated := len(self.node_table) - listed:
-            notes.append(f"{name}: {repeated:,} repeated rows were left out")
-        if added := len(nodes.table) - listed:
-            (first,) = nodes.names(slice(listed, listed + 1))
-            told = f"{added:,} nodes that only the edges name, not {name}, were added, the first: {first!r}"
-            how = "include_unlisted=True predicts them too, strict=True refuses them"
-            notes.append(f"{told}{known.nearest(first)}; {how}")
-        return notes
-
-    def columns(self) -> dict[str, Any]:
-        """The roles as options, to read another table in the same way."""
-        found: dict[str, Any] = {}
-        for role in (*self.nodes, *(role for _, roles in self.edges for role in roles if role.use)):
-            option = option_name(role.use)
-            if role.use in ("id", "label", "title", "source", "target", "weight", "edge type"):
-                found.setdefault(option, role.column)
-            elif option and role.column not in found.setdefault(option, []):
-                found[option].append(role.column)
-        return found
-
-    def ends(self) -> list[tuple[Table, str]]:
-        """The columns of edges that name nodes."""
-        return [(table, role.column) for table, roles in self.edges for role in roles[:2]]
-
-    def number_nodes(self) -> Nodes:
-        """The nodes of the node table, each of which needs an id of its own. Rows that are repeated are left out."""
-        if self.node_table is None:
-            return Nodes(Table.of("the edges", {"id": np.array([], dtype=str)}), "id")
-        table, name = self.node_table, named(self.nodes, "id") or ""
-        check_given(table, name)
-        if table.repeated(name):
-            table = table.distinct()
-            remedy = f"Every node needs its own id; if another column holds the ids, name it with {option('id')}"
-            check_once(table, name, remedy)
-        return Nodes(table, name)
-
-    def check_ends(self, nodes: Nodes | None) -> None:
-        """Refuse edges without both ends and, if ``nodes`` are given, edges to others."""
-        for table, name in self.ends():
-            check_given(table, name)
-            if nodes is not None:
-                nodes.check_known(table, name)
-
-    def edges_sql(self, nodes: Nodes, type_per_file: bool = False) -> list[str]:
-        """SQL for the edges of each table: their row ``r``, the numbers ``s`` and ``t`` of their nodes, their weight
-        ``w`` and their type ``k``."""
-        found = []
-        for table, roles in self.edges:
-            source, target = (table.as_text(role.column) for role in roles[:2])
-            weight, kind = "1", type_sql(table, named(roles, "edge type"), type_per_file)  # an edge counts one
-            if (name := named(roles, "weight")) is not None:
-                weight = f"({number_sql(table, name)})::double"
-                problem = "the weight is {cell}; a weight is a number above zero, from 1e-15 to 1e15 ({count:,} rows)"
-                remedy = f". Write one, remove the row, or do without {option('weight')}"
-                table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
-            rows = f"(select rowid r, {source} x, {target} y, {weight} w, {kind} k from {table.sql})"
-            joins = f"join {nodes.sql} a on a.id = x join {nodes.sql} b on b.id = y"
-            found.append(f"select r, a.node s, b.node t, w, k from {rows} {joins}")
-        return found
-
-    def edge_arrays(self, nodes: Nodes, type_per_file: bool) -> dict[str, Any]:
-        """``edge_index`` and, where they are asked for, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
-        if not self.edges:
-            return {}
-        uses = {role.use for _, roles in self.edges for role in roles} | ({"edge type"} if type_per_file else set())
-        wanted = "s, t, w, k" if "edge type" in uses else "s, t, w"
-        queries = self.edges_sql(nodes, type_per_file)
-        parts = [nodes.table.run(f"select {wanted} from ({query}) order by r").fetchnumpy() for query in queries]
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        found: dict[str, Any] = {"edge_index": np.stack([whole["s"], whole["t"]]).astype(np.int64)}
-        if "weight" in uses:
-            found["edge_weight"] = whole["w"].astype(np.float64)
-        if "edge type" in uses:
-            names, found["edge_type"] = np.unique(whole["k"].astype(object), return_inverse=True)
-            found["edge_type_names"] = tuple(names.tolist())
-        return found
 
 
 def type_sql(table: Table, name: str | None, per_file: bool) -> str:
@@ -487,17 +475,17 @@ class FeatureFile(NamedTuple):
     by: str = "ids"
 
     @classmethod
-    def read(cls, path: PathLike, id_column: Sequence[str], schema: Schema) -> "FeatureFile":
+    def read(cls, path: PathLike, id_column: Sequence[str], nodes: Sequence[tuple[Table, str]]) -> "FeatureFile":
+        """A file; ``nodes`` are the node table and its column of ids, if there is one."""
         file = Path(path)
         if file.suffix.lower() in (".npy", ".npz"):
             x, ids = (load_array(file), None) if file.suffix.lower() == ".npy" else _read_npz(file)
-            if ids is None and schema.node_table is None:
+            if ids is None and not nodes:
                 raise InputError(f"{file} has no ids; give it with a node table, in whose order its rows are")
             return cls(file, x, table=None if ids is None else Table.of(file, {"ids": ids}))
         table = read_columns(path)
         given = [name for name in id_column if name in table.columns]
-        ends = [] if schema.node_table is None else [(schema.node_table, named(schema.nodes, "id") or "")]
-        by, _ = find_id(table, given, ends)
+        by, _ = find_id(table, given, nodes)
         parts = {name: _matrix(table, name) for name in table.columns if name != by}
         if not parts:
             raise InputError(f"{table.path} has no column beside {by!r}; it should hold the features")

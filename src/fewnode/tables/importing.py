@@ -74,7 +74,7 @@ def import_tables(
             facts = _write_nodes(work, graph, batch, progress)
             facts |= {"class_names": graph.class_names, "encoder": asdict(graph.encoder), "columns": graph.columns}
             progress("sorting edges", 0.0)
-            queries = " union all ".join(graph.schema.edges_sql(graph.nodes))
+            queries = " union all ".join(graph.edges_sql())
             database.execute(f"create table ends as select s, t, w from ({queries})")
             facts |= write_arcs(database, work, n, "weight_column" in graph.columns, progress)
             notes = [*graph.notes, *_taken(graph.roles), *([UNTYPED] if typed else [])]
@@ -163,7 +163,7 @@ def write_arcs(
 
 def _check_features(graph: GraphTables) -> None:
     """Refuse columns of vectors, and columns that are used beside an array of features."""
-    for role in graph.schema.nodes:
+    for role in graph.node_roles:
         if role.use == "vectors" or (graph.features is not None and role.use not in ("", "id", "label", "title")):
             told = "a store has either an array of vectors (features=) or columns of other kinds"
             raise InputError(

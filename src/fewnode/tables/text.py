@@ -14,7 +14,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
@@ -65,15 +65,20 @@ class Encoder(ABC):
         return out
 
     def unknown_share(self, texts: Sequence[str]) -> float:
-        """The share of letters that the encoder has no token for, or spells letter by letter, in a thousand texts."""
-        if self.tokenizer is None or not len(texts):
+        """The share of letters, in a thousand texts, of unknown tokens or of words spelt letter by letter (other than
+        ideograms)."""
+        if self.tokenizer is None:
             return 0.0
-        chosen = [self._readable(texts[i]) for i in range(0, len(texts), max(1, len(texts) // 1000))]
-        found = self.tokenizer.encode_batch(chosen, add_special_tokens=False)
-        unknown = unknown_token(self.tokenizer)
-        counts = [_letters(text, encoding, unknown) for text, encoding in zip(chosen, found, strict=True)]
-        letters, strange = np.sum(counts, axis=0)
-        return float(strange / max(letters, 1))
+        chosen = [self._readable(text) for text in texts[:: max(1, len(texts) // 1000)]]
+        unknown, letters, strange = unknown_token(self.tokenizer), 0, 0
+        for text, found in zip(chosen, self.tokenizer.encode_batch(chosen, add_special_tokens=False), strict=True):
+            for token, name, (start, end) in zip(found.ids, found.tokens, found.offsets, strict=True):
+                piece, around = text[start:end].strip(), text[:start][-1:] + text[end : end + 1]
+                if any(map(str.isalpha, piece)):
+                    spelt = len(piece) == 1 and ord(piece) < 0x2E80 and around.isalpha()
+                    letters += len(piece)
+                    strange += len(piece) * (token == unknown or name.startswith("<0x") or spelt)
+        return strange / max(letters, 1)
 
     def language_warning(self, texts: Sequence[str]) -> str | None:
         """What to tell the user if the encoder does not know most of the letters."""
@@ -93,19 +98,6 @@ class Encoder(ABC):
     @abstractmethod
     def _vectors(self, texts: list[str]) -> np.ndarray:
         """Of a batch of texts, none of them blank."""
-
-
-def _letters(text: str, encoding: Any, unknown: int | None) -> tuple[int, int]:
-    """Letters of a text, and those of unknown tokens or of words spelt letter by letter (other than ideograms)."""
-    letters = strange = 0
-    for token, name, (start, end) in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True):
-        piece = text[start:end].strip()
-        if not any(map(str.isalpha, piece)):
-            continue
-        spelt = len(piece) == 1 and ord(piece) < 0x2E80 and (text[:start][-1:] + text[end : end + 1]).isalpha()
-        letters += len(piece)
-        strange += len(piece) * (token == unknown or name.startswith("<0x") or spelt)
-    return letters, strange
 
 
 def unknown_token(tokenizer: Any) -> int | None:
@@ -145,21 +137,17 @@ class StaticEncoder(Encoder):
 
         with reading(weights, REMEDY):
             held = load_file(weights)
-            table = next((held[part] for part in ("embeddings", "embedding.weight") if part in held), None)
-            if table is None:
+            made = next((held[part] for part in ("embeddings", "embedding.weight") if part in held), None)
+            if made is None:
                 raise InputError("it holds no token vectors; of a sentence transformer, onnx/model.onnx is needed")
-            self.table = table.float().numpy()
-            tokens = 1 + max(self.tokenizer.get_vocab().values())
-            self.rows = held["mapping"].long().numpy() if "mapping" in held else np.arange(len(self.table))
-            self.weights = held["weights"].float().numpy() if "weights" in held else np.ones(len(self.rows), np.float32)
-            if (
-                self.table.ndim != 2
-                or not self.table.size
-                or not 0 <= self.rows.min() <= self.rows.max() < len(self.table)
-            ):
-                raise InputError(f"its vectors are {self.table.shape}, not one for each token; {REMEDY}")
-            if min(len(self.rows), len(self.weights)) < tokens:
-                raise InputError(f"it has vectors of {len(self.rows):,} tokens, {tokenizer} has {tokens:,}; {REMEDY}")
+            table, tokens = made.float().numpy(), 1 + max(self.tokenizer.get_vocab().values())
+            rows = held["mapping"].long().numpy() if "mapping" in held else np.arange(len(table))
+            each = held["weights"].float().numpy() if "weights" in held else np.ones(len(rows), np.float32)
+            few = table.ndim != 2 or not table.size or min(len(rows), len(each)) < tokens
+            if few or rows.min() < 0 or rows.max() >= len(table):
+                found = f"its vectors are {table.shape}, with {len(each):,} weights"
+                raise InputError(f"{found}: not one for each of the {tokens:,} tokens of {tokenizer}; {REMEDY}")
+        self.table, self.rows, self.weights = table, rows, each
         self.dim, self.unknown = self.table.shape[1], unknown_token(self.tokenizer)
         # model2vec cuts texts there, before it looks at their tokens.
         self.cut = self.max_tokens * int(np.median([len(token) for token in self.tokenizer.get_vocab()]))
@@ -204,10 +192,8 @@ class TransformerEncoder(Encoder):
             self.session = runtime.InferenceSession(readable(weights), options, providers=["CPUExecutionProvider"])
             self.inputs = {part.name for part in self.session.get_inputs()}
             if not {"input_ids", "attention_mask"} <= self.inputs <= {"input_ids", "attention_mask", "token_type_ids"}:
-                raise InputError(
-                    f"it takes {', '.join(sorted(self.inputs))}; an encoder of texts takes input_ids and "
-                    "attention_mask. Export the encoder part of a sentence transformer"
-                )
+                wanted = "input_ids and attention_mask. Export the encoder part of a sentence transformer"
+                raise InputError(f"it takes {', '.join(sorted(self.inputs))}; an encoder of texts takes {wanted}")
             self.dim = self._run([self.tokenizer.encode("a").ids]).shape[1]
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
@@ -240,7 +226,6 @@ class LibraryEncoder(Encoder):
     """A model that ``sentence-transformers`` or ``fastembed`` knows by name, of unit length."""
 
     max_tokens = 8192  # the library cuts texts where its model needs it
-    _encode: Callable[[list[str]], Any]
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -251,7 +236,18 @@ class LibraryEncoder(Encoder):
                 "encoder, or pip install sentence-transformers (or fastembed)"
             )
         try:
-            parts = getattr(self, f"_load_{library}")(import_module(library))
+            package = import_module(library)
+            if library == "fastembed":
+                model = package.TextEmbedding(name, threads=1)
+                files = sorted(Path(model.model._model_dir).rglob("*"))
+                self.tokenizer, self._encode = getattr(model.model, "tokenizer", None), model.embed
+                self.sha256 = _hashed(sha256(path) for path in files if path.is_file())
+            else:
+                model = package.SentenceTransformer(name, device="cpu")
+                weights = (part.cpu().float().numpy() for _, part in sorted(model.state_dict().items()))
+                self.tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
+                self._encode = partial(model.encode, show_progress_bar=False)
+                self.sha256 = _hashed(hashlib.sha256(part.tobytes()).hexdigest() for part in weights)
             self.dim = self._vectors(["a"]).shape[1]
         except Exception as error:  # each library has its own for a name unknown, a network away, a damaged file
             reason = (str(error).splitlines() or [""])[0][:200]
@@ -259,23 +255,9 @@ class LibraryEncoder(Encoder):
                 f"{library} cannot load {name!r} ({type(error).__name__}: {reason}). Without a network, fetch it on "
                 f"another machine (hf download {name} --local-dir FOLDER) and give the folder"
             ) from error
-        self.sha256 = _hashed(parts)
-
-    def _load_sentence_transformers(self, library: Any) -> Iterable[str]:
-        model = library.SentenceTransformer(self.name, device="cpu")
-        self.tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
-        self._encode = lambda texts: model.encode(texts, show_progress_bar=False)
-        weights = (part.cpu().float().numpy() for _, part in sorted(model.state_dict().items()))
-        return (hashlib.sha256(part.tobytes()).hexdigest() for part in weights)
-
-    def _load_fastembed(self, library: Any) -> Iterable[str]:
-        model = library.TextEmbedding(self.name, threads=1)
-        self.tokenizer = getattr(model.model, "tokenizer", None)
-        self._encode = lambda texts: list(model.embed(texts))
-        return (sha256(path) for path in sorted(Path(model.model._model_dir).rglob("*")) if path.is_file())
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
-        return _unit(np.asarray(self._encode(texts), np.float32))
+        return _unit(np.array(list(self._encode(texts)), np.float32))
 
 
 @cache
@@ -305,28 +287,23 @@ def load_encoder(name: PathLike) -> Encoder:
             return _from_folder(folder.resolve())
     if text == "wordllama":
         return _wordllama()
-    if Path(name).exists():
-        raise InputError(f"{name} is a file; give the folder of the encoder")
-    if text.startswith((".", "~", os.sep)) or text.count("/") > 1:
+    if Path(name).exists() or text.startswith((".", "~", os.sep)) or text.count("/") > 1:
         raise InputError(f"there is no folder {text!r} with an encoder")
     return LibraryEncoder(text)
 
 
 def _from_folder(folder: Path) -> Encoder:
-    tokenizer, config, static = (folder / name for name in ("tokenizer.json", "config.json", "model.safetensors"))
-    if not tokenizer.exists():
-        raise InputError(
-            f"{folder} has no tokenizer.json: it is not the folder of an encoder, or was not fetched whole"
-        )
+    tokenizer, config = folder / "tokenizer.json", folder / "config.json"
+    kinds = (folder / part for part in ("model.onnx", "onnx/model.onnx", "model.safetensors"))
+    weights = next((file for file in kinds if file.exists()), None)
+    if weights is None or not tokenizer.exists():
+        needed = "it has no tokenizer.json, or neither model.safetensors nor model.onnx"
+        raise InputError(f"{folder} is not the folder of an encoder, or was not fetched whole: {needed}")
     found: Encoder
-    for weights in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
-        if weights.exists():
-            found = TransformerEncoder(folder.name, folder, weights)
-            break
+    if weights.suffix == ".onnx":
+        found = TransformerEncoder(folder.name, folder, weights)
     else:
-        if not static.exists():
-            raise InputError(f"{folder} has neither model.safetensors nor model.onnx; {REMEDY}")
-        found = StaticEncoder(folder.name, static, tokenizer, config if config.exists() else None)
+        found = StaticEncoder(folder.name, weights, tokenizer, config if config.exists() else None)
     found.folder = folder
     return found
 
@@ -387,8 +364,9 @@ def encode_cached(
         with closing(sqlite3.connect(path, timeout=60)) as kept:
             kept.execute("create table if not exists vectors (key blob primary key, vector blob, crc)")
             for start in range(0, len(texts), BATCH):
-                keys = [_key(text) for text in texts[start : start + BATCH]]
-                left = dict(zip(keys, texts[start : start + BATCH], strict=True))
+                batch = texts[start : start + BATCH]
+                keys = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in batch]
+                left = dict(zip(keys, batch, strict=True))
                 wanted = f"select key, vector, crc from vectors where key in ({', '.join('?' * len(left))})"
                 rows = kept.execute(wanted, tuple(left))
                 found = {key: np.frombuffer(vector, "<f4") for key, vector, crc in rows if zlib.crc32(vector) == crc}
@@ -420,7 +398,3 @@ def told() -> Progress:
             sys.stderr.write(f"encoding texts: {done:,} of {of:,}, {rate:,.0f} texts/s, {left}\n")
 
     return tell
-
-
-def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
