@@ -122,15 +122,14 @@ class GraphTables:
             if nodes is not None:
                 self.node_roles = node_roles(nodes, columns, edges[:1], **how) if how else known_roles(nodes, columns)
                 known = partial(nodes.share, named(self.node_roles, "id") or "")
-            found: dict[tuple[str, ...], list[Role]] = {}
+            self.edges = list[tuple[Table, list[Role]]]()
             for table in edges:
-                key = tuple(table.columns)
-                found[key] = found.get(key) or edge_roles(table, columns, known)
+                alike = next((roles for other, roles in self.edges if [*other.columns] == [*table.columns]), None)
+                self.edges.append((table, alike or edge_roles(table, columns, known)))
         except InputError:
             if nodes is not None and edges:
                 check_swapped(edges[0], nodes, columns)
             raise
-        self.edges = [(table, found[tuple(table.columns)]) for table in edges]
         if nodes is not None and edges:
             self._check_ids(nodes, columns)
 
@@ -180,11 +179,11 @@ class GraphTables:
         """The columns of edges that name nodes."""
         return [(table, role.column) for table, roles in self.edges for role in roles[:2]]
 
-    def edges_sql(self, type_per_file: bool = False) -> list[str]:
-        """SQL for the edges of each table: their row ``r``, the numbers ``s`` and ``t`` of their nodes, their weight
-        ``w`` and their type ``k``."""
+    def edges_sql(self, type_per_file: bool = False) -> str:
+        """SQL for all edges: the place ``p`` of their table and their row ``r``, the numbers ``s`` and ``t`` of their
+        nodes, their weight ``w`` and their type ``k``."""
         found = []
-        for table, roles in self.edges:
+        for place, (table, roles) in enumerate(self.edges):
             source, target = (table.as_text(role.column) for role in roles[:2])
             weight, kind = "1", type_sql(table, named(roles, "edge type"), type_per_file)  # an edge counts one
             if (name := named(roles, "weight")) is not None:
@@ -194,18 +193,15 @@ class GraphTables:
                 table.refuse(name, f"not coalesce({weight} between 1e-15 and 1e15, false)", problem, remedy)
             rows = f"(select rowid r, {source} x, {target} y, {weight} w, {kind} k from {table.sql})"
             joins = f"join {self.nodes.sql} a on a.id = x join {self.nodes.sql} b on b.id = y"
-            found.append(f"select r, a.node s, b.node t, w, k from {rows} {joins}")
-        return found
+            found.append(f"select {place} p, r, a.node s, b.node t, w, k from {rows} {joins}")
+        return f"({' union all '.join(found)})"
 
     def edge_arrays(self, type_per_file: bool) -> dict[str, Any]:
         """``edge_index`` and, where they are asked for, ``edge_weight``, ``edge_type`` and ``edge_type_names``."""
-        if not self.edges:
-            return {}
         uses = {role.use for _, roles in self.edges for role in roles} | ({"edge type"} if type_per_file else set())
         wanted = "s, t, w, k" if "edge type" in uses else "s, t, w"
-        queries = self.edges_sql(type_per_file)
-        parts = [self.nodes.table.run(f"select {wanted} from ({query}) order by r").fetchnumpy() for query in queries]
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        query = f"select {wanted} from {self.edges_sql(type_per_file)} order by p, r"
+        whole = self.nodes.table.run(query).fetchnumpy()
         found: dict[str, Any] = {"edge_index": np.stack([whole["s"], whole["t"]]).astype(np.int64)}
         if "weight" in uses:
             found["edge_weight"] = whole["w"].astype(np.float64)
@@ -276,7 +272,8 @@ def read_graph(
     x, names, blocks = found.encode()
     if edges is None:
         arguments["edge_index"] = _nearest_edges(x, knn, found.nodes.table.path)
-    arguments |= found.edge_arrays(type_per_file)
+    else:
+        arguments |= found.edge_arrays(type_per_file)
     arguments |= {"x": x, "feature_names": names, "blocks": blocks}
     found.edges.clear()  # they are arrays now
     return found
@@ -382,14 +379,14 @@ def check_given(table: Table, name: str) -> None:
 
 def check_once(table: Table, name: str, remedy: str) -> None:
     """Raise an error if a column of node ids names a node twice."""
-    if count := table.repeated(name):
-        text = table.as_text(name)
-        row, first, value = table.run(
-            f"select r, f, v from (select rowid r, min(rowid) over (partition by {text}) f, {text} v "
-            f"from {table.sql}) where r > f order by r limit 1"
-        ).fetchone()
-        told = f"node id {value!r} is already used in row {first + 1} ({count:,} repeated)"
-        raise InputError(f"{table.place(row, name)}: {told}. {remedy}")
+    text = table.as_text(name)
+
+    def first(value: str) -> str:
+        return str(table.run(f"select min(rowid) + 1 from {table.sql} where {text} = ?", [value]).fetchone()[0])
+
+    again = f"rowid not in (select min(rowid) from {table.sql} group by {text})"
+    problem = "node id {cell!r} is already used in row {told} ({count:,} repeated)"
+    table.refuse(name, again, problem, f". {remedy}", first)
 
 
 def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndarray:

@@ -74,8 +74,7 @@ def import_tables(
             facts = _write_nodes(work, graph, batch, progress)
             facts |= {"class_names": graph.class_names, "encoder": asdict(graph.encoder), "columns": graph.columns}
             progress("sorting edges", 0.0)
-            queries = " union all ".join(graph.edges_sql())
-            database.execute(f"create table ends as select s, t, w from ({queries})")
+            database.execute(f"create table ends as select s, t, w from {graph.edges_sql()}")
             facts |= write_arcs(database, work, n, "weight_column" in graph.columns, progress)
             notes = [*graph.notes, *_taken(graph.roles), *([UNTYPED] if typed else [])]
         Facts.write(work, facts | {"notes": notes})
@@ -144,20 +143,20 @@ def write_arcs(
         added = run(mirrored).fetchone() is not None
         arcs = f"select i, j, fsum(w)::float w from {both} group by i, j" if added else "select t i, s j, w from edges"
     run(f"create table arcs as {arcs} order by i, j")
-    (total,) = run("select count(*) from arcs").fetchone()
-    counts, files, step = np.zeros(n, np.int64), GrowingArrays(folder), 1 << 22
+    degrees = run("select i, count(*) n from arcs group by i").fetchnumpy()
+    indptr, files, step = np.zeros(n + 1, np.int64), GrowingArrays(folder), 1 << 22
+    indptr[degrees["i"] + 1] = degrees["n"]
+    total = int(indptr.sum())
     for at in range(0, max(total, 1), step):
         progress("writing edges", at / max(total, 1))
-        part = run(f"select * from arcs where rowid >= {at} and rowid < {at + step} order by rowid").fetchnumpy()
-        if total:
-            first, last = int(part["i"][0]), int(part["i"][-1])
-            counts[first : last + 1] += np.bincount(part["i"] - first)
+        part = run(
+            f"select * exclude i from arcs where rowid >= {at} and rowid < {at + step} order by rowid"
+        ).fetchnumpy()
         files.append("indices", np.asarray(part["j"], indices))
         if weighted:
             files.append("weights", np.asarray(part["w"], np.float32))
     files.close()
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    np.save(folder / "indptr.npy", indptr.astype(np.int32 if max(total, n) < 2**31 else np.int64))
+    np.save(folder / "indptr.npy", indptr.cumsum().astype(np.int32 if max(total, n) < 2**31 else np.int64))
     return {"self_loops": loops, "duplicates": repeated}
 
 
@@ -189,23 +188,22 @@ class GrowingArrays:
     are."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.rows = folder, Counter[str]()
-        self.files: dict[str, tuple[Any, np.dtype[Any], tuple[int, ...]]] = {}
+        self.folder, self.rows, self.files = folder, Counter[str](), dict[str, tuple[Any, np.ndarray]]()
 
     def append(self, name: str, values: np.ndarray, first: int | None = None) -> None:
         """Add rows; a new array begins with the value ``first``, if it is given."""
         if name not in self.files:
-            self.files[name] = (self.folder / f"{name}.npy").open("wb"), values.dtype, values.shape[1:]
+            self.files[name] = (self.folder / f"{name}.npy").open("wb"), values[:0].copy()
             self.files[name][0].write(bytes(128))  # the header of an array of any length is so long
-            values = values if first is None else np.concatenate([[first], values])
-        file, dtype, _ = self.files[name]
-        np.ascontiguousarray(values, dtype).tofile(file)
+            values = values if first is None else np.append(first, values)
+        file, like = self.files[name]
+        np.ascontiguousarray(values, like.dtype).tofile(file)
         self.rows[name] += len(values)
 
     def close(self) -> None:
-        for name, (file, dtype, width) in self.files.items():
+        for name, (file, like) in self.files.items():
             with file:
                 file.seek(0)
-                told = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (self.rows[name], *width)}
-                npy.write_array_header_1_0(file, told)
+                told = npy.header_data_from_array_1_0(like) | {"shape": (self.rows[name], *like.shape[1:])}
+                npy.write_array_header_1_0(file, told | {"fortran_order": False})
                 assert file.tell() == 128

@@ -63,13 +63,10 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[tuple[Table, str]
     samples = [other.sample(end) for other, end in ends]
     found = [name for name in unique if any(table.share(name, values) >= 0.5 for values in samples)]
     named = [name for name in found or unique or table.columns if names.is_id(name)]
-    if len(named) == 1:
-        return named[0], "its name"
-    if len(found) == 1:
-        return found[0], "the edges' ids"
-    short = [name for name in unique if kind_of(table, name) == "names"]
-    if len(short) == 1 and not ends:
-        return short[0], "all differ"
+    short = [name for name in unique if not ends and kind_of(table, name) == "names"]
+    for fitting, why in ((named, "its name"), (found, "the edges' ids"), (short, "all differ")):
+        if len(fitting) == 1:
+            return fitting[0], why
     if len(found or named) > 1:
         raise doubt(table, "id", found or named, f"the node ids may be in {listed(found or named)}")
     raise none_found(table, "'id' for the node ids", "id")
