@@ -109,7 +109,11 @@ class TableEncoder:
         uses = columns_by_use(roles)
         if "text" in uses and self.words is None:
             self._fit_words(table, uses["text"], sample)
-        self.categories = {n: self.categories.get(n) or _categories(table, n) for n in uses.get("category", ())}
+        for name in uses.get("category", ()):
+            if not self.categories.get(name):
+                cell = table.as_text(name)
+                found = table.run(f"select distinct {cell} from {table.sql} where not {is_missing(cell)}").fetchall()
+                self.categories[name] = tuple(sorted(value for (value,) in found))
         if "number" in uses and not self.fill:
             self._fit_numbers(table, uses["number"])
 
@@ -234,21 +238,14 @@ class TableEncoder:
 
 def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
     """The columns of each block, in the order of the blocks; dates are numbers."""
-    found: dict[str, list[str]] = {"text": [], "category": [], "number": [], "vectors": []}
-    for role in roles:
-        found.get("number" if role.use == "date" else role.use, []).append(role.column)
-    return {use: columns for use, columns in found.items() if columns}
+    kinds = {"text": ("text",), "category": ("category",), "number": ("number", "date"), "vectors": ("vectors",)}
+    found = {kind: [role.column for role in roles if role.use in uses] for kind, uses in kinds.items()}
+    return {kind: columns for kind, columns in found.items() if columns}
 
 
 def _texts(table: Table, columns: list[str], rows: slice | None) -> list[str]:
     parts = [table.text(name, rows=rows) for name in columns]
     return list(map(" ".join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
-
-
-def _categories(table: Table, name: str) -> tuple[str, ...]:
-    cell = table.as_text(name)
-    found = table.run(f"select distinct {cell} from {table.sql} where not {is_missing(cell)}").fetchall()
-    return tuple(sorted(value for (value,) in found))
 
 
 def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -109,14 +109,15 @@ def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress)
     np.save(work / "y.npy", np.full(len(table), -1) if graph.y is None else graph.y)
     for rows in table.batches(batch):
         progress("encoding nodes", rows.start / len(table))
+        later = int(rows.start > 0)  # where a batch ends, the next one begins
         for what, texts in graph.texts(rows).items():
             letters = name_arrays(texts, what)
-            files.append(f"{what}_ends", letters[f"{what}_ends"][1:] + files.rows[f"{what}_letters"], first=0)
+            files.append(f"{what}_ends", letters[f"{what}_ends"][later:] + files.rows[f"{what}_letters"])
             files.append(f"{what}_letters", letters[f"{what}_letters"])
         x, names, blocks = graph.encode(rows)
         if sp.issparse(x):
             width = x.shape[1]
-            files.append("x_indptr", files.rows["x_indices"] + x.indptr[1:].astype(np.int64), first=0)
+            files.append("x_indptr", files.rows["x_indices"] + x.indptr[later:].astype(np.int64))
             files.append("x_indices", x.indices.astype(np.int64))
             files.append("x_values", x.data.astype(np.float32))
         elif x is not None:
@@ -190,12 +191,10 @@ class GrowingArrays:
     def __init__(self, folder: Path) -> None:
         self.folder, self.rows, self.files = folder, Counter[str](), dict[str, tuple[Any, np.ndarray]]()
 
-    def append(self, name: str, values: np.ndarray, first: int | None = None) -> None:
-        """Add rows; a new array begins with the value ``first``, if it is given."""
+    def append(self, name: str, values: np.ndarray) -> None:
         if name not in self.files:
             self.files[name] = (self.folder / f"{name}.npy").open("wb"), values[:0].copy()
             self.files[name][0].write(bytes(128))  # the header of an array of any length is so long
-            values = values if first is None else np.append(first, values)
         file, like = self.files[name]
         np.ascontiguousarray(values, like.dtype).tofile(file)
         self.rows[name] += len(values)

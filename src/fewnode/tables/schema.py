@@ -172,18 +172,16 @@ def known_roles(table: Table, options: Mapping[str, Any]) -> list[Role]:
     uses: tuple[Use, ...] = ("label", "title", "text", "category", "number", "")
     given = {use: flagged(options, use or "ignore") for use in uses}
     given["id"] = (find_id(table, flagged(options, "id"), ())[0],)
+    vectors = [name for name, content in table.columns.items() if content == "vectors"]
     needed = [name for use in uses[2:5] for name in given[use]]
     known = {name for columns in given.values() for name in columns}
-    wrong = []
-    if lost := [name for name in needed if name not in table.columns]:
-        wrong.append(f"lacks {len(lost)} of them ({listed(lost[:8])})")
-    extra = [name for name, content in table.columns.items() if name not in known and content != "vectors"]
-    if extra := [name for name in extra if names.plain(name) != "label"]:
-        wrong.append(f"has {len(extra)} others ({listed(extra[:8])})")
-    if wrong:
+    lost = [name for name in needed if name not in table.columns]
+    extra = [name for name in table.columns if not (name in known or name in vectors or names.plain(name) == "label")]
+    both = (("lacks", "of them", lost), ("has", "others", extra))
+    if wrong := [f"{what} {len(some)} {of} ({listed(some[:8])})" for what, of, some in both if some]:
         told = f"{table.path} {' and '.join(wrong)}. Give the same columns or fit a model on these tables"
         raise InputError(f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {told}")
-    given["vectors"] = tuple(n for n, content in table.columns.items() if content == "vectors" and n not in known)
+    given["vectors"] = tuple(name for name in vectors if name not in known)
     found = [(name, use) for use, columns in given.items() for name in columns if name in table.columns]
     return [Role(table.path.name, name, use, "as before") for name, use in found]
 
@@ -344,10 +342,6 @@ def check_swapped(edges: Table, nodes: Table, options: Mapping[str, Any]) -> Non
         raise InputError(f"the two files seem to be swapped: {told}")
 
 
-def _unlike_label(name: str) -> bool:
-    return not names.words_of(name) & (names.LABELS | names.GROUPS)
-
-
 def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: str = "") -> tuple[Role, Role]:
     """The columns of ids and of labels in a table of labels; ``known`` are the ids of the nodes, ``remedy`` is what to
     do in doubt, where no option helps."""
@@ -362,9 +356,10 @@ def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: s
     given = [name for name in flagged(options, "id") if name in table.columns]
     by = given or [name for name in table.columns if names.plain(name) == "id"]
     by = by or [name for name in table.columns if known and known(table.sample(name)) >= 0.5]
-    for rule in (names.is_id, _unlike_label, lambda name: not table.repeated(name)):  # class names may be ids too
+    labels = {name for name in table.columns if names.words_of(name) & (names.LABELS | names.GROUPS)}
+    for rule in (names.is_id, lambda name: name not in labels, lambda name: not table.repeated(name)):
         narrower = [name for name in by or table.columns if rule(name)] if len(by) != 1 else []
-        by = narrower or by
+        by = narrower or by  # class names may be ids too
     node = only("id", by, "node ids")
     if known and known([node]) == 1 and names.plain(node) not in names.USUAL_NAMES:
         raise no_header(table, "id,label")

@@ -60,14 +60,12 @@ def writing_columns(path: PathLike, force: bool = False, raw: bool = False) -> I
     with atomic_write(file, "w") as out:
         cell: Callable[[Any], Any] = (lambda value: value) if raw else guarded
         delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
-        writer, started = csv.writer(out, delimiter=delimiter, lineterminator="\n"), False
+        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
 
         def write(columns: Mapping[str, Any]) -> None:
-            nonlocal started
             arrays = {name: np.asarray(part) for name, part in columns.items()}
-            if not started:
+            if not out.tell():
                 writer.writerow(map(cell, arrays))
-            started = True
             cells = (a.tolist() if a.dtype.kind in "biuf" else map(cell, a.tolist()) for a in arrays.values())
             writer.writerows(zip(*cells, strict=True))
 
