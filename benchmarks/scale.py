@@ -28,7 +28,7 @@ import torch
 from torch.nn import functional as F
 
 import fewnode
-from fewnode.classifier.commands import write_predictions
+from fewnode.classifier.commands import predict_tables
 from fewnode.graph.arrays import csr_tensor, leading_eigenvectors, to_scipy
 from fewnode.graph.edge_types import union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
@@ -125,7 +125,7 @@ def steps(graph: fewnode.Graph, out: Path, watch: Peak) -> dict[str, list[float]
     done("known classes")
     classifier.adapt(examples)
     done("adapt")
-    write_predictions(classifier, classifier.iter_proba(), out, force=True)
+    predict_tables(classifier, out, nodes=torch.arange(graph.num_nodes), force=True)
     done("predict all")
     return told
 

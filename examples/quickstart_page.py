@@ -268,7 +268,7 @@ def _map(found: Findings) -> Any:
     assert support is not None
     for i, name in enumerate(found.new):
         axis.scatter(*places[true[new] == i].T, s=9, color=COLOURS[i], label=name)
-        given = (x[support.nodes[support.y == i]] - rows.mean(0)) @ directions
+        given = (x[support[name]] - rows.mean(0)) @ directions
         axis.scatter(*given.T, s=110, facecolors="none", edgecolors="black")
         axis.scatter(*given.T, s=30, color=COLOURS[i])
     axis.legend(markerscale=2, loc="upper left", bbox_to_anchor=(1, 1))

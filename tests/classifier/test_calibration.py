@@ -5,7 +5,6 @@ import torch
 
 from fewnode.classifier import calibration
 from fewnode.classifier.calibration import Calibration
-from fewnode.classifier.inputs import Support
 from fewnode.tasks import ClassSplit, Tasks
 
 
@@ -74,7 +73,7 @@ def test_validation_tasks_shrink_to_what_the_classes_can_give():
 
 
 def test_left_out_tasks_ask_for_each_example_from_the_others():
-    support = Support(torch.tensor([5, 6, 7]), torch.tensor([0, 0, 1]), ("a", "b"), 2)
-    tasks = calibration.left_out_tasks(support)
+    nodes, y = torch.tensor([5, 6, 7]), torch.tensor([0, 0, 1])
+    tasks = calibration.left_out_tasks(nodes, y, 2)
     assert tasks.query.flatten().tolist() == [5, 6] and tasks.support.tolist() == [[6, 7], [5, 7]]
-    assert calibration.left_out_tasks(Support(support.nodes[1:], support.y[1:], ("a", "b"), 2)) is None
+    assert calibration.left_out_tasks(nodes[1:], y[1:], 2) is None

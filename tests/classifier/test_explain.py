@@ -52,7 +52,7 @@ def test_closed_set_influence_of_an_example_is_what_leaving_it_out_does(closed, 
     fewer = {name: [n for n in nodes if n != example.node] for name, nodes in own_graph.examples().items()}
     other = classifier.adapt(fewer, among="new")
     other.task = replace(other.task, calibration=closed.calibration)
-    p = dict(zip(other.support.classes, other.predict_proba(["n70"]).probabilities[0].tolist(), strict=True))
+    p = dict(zip(other.classes_, other.predict_proba(["n70"]).probabilities[0].tolist(), strict=True))
     runner_up = next(iter(found.margins))
     left = p[found.label] - p[runner_up]
     assert example.influence == pytest.approx(found.margins[runner_up] - left, abs=1e-5)
@@ -69,10 +69,10 @@ def test_closed_set_influence_of_a_neighbour_is_what_cutting_the_edge_does(close
     graph = own_graph.graph()
     cut = Graph.from_edges(edges[:, kept], x, graph.y, node_names=graph.node_names, class_names=graph.class_names)
     state = closed.model.embed(closed.schema.fit(cut))
-    prototypes = torch.stack([state[closed.support.nodes][closed.support.y == c].mean(0) for c in (0, 1)])
+    prototypes = torch.stack([state[nodes].mean(0) for nodes in closed.support.values()])
     scores = torch.nn.functional.cosine_similarity(state[70][None], prototypes)
     p = closed.calibration.probabilities(scores)
-    best = closed.support.classes.index(found.label)
+    best = closed.classes_.index(found.label)
     left = float(p[best] - p[1 - best])
     assert neighbour.influence == pytest.approx(next(iter(found.margins.values())) - left, abs=1e-4)
 
@@ -91,8 +91,8 @@ def test_labelled_neighbours_have_the_label_they_have(closed):
     found = closed.explain("n16")  # a baker: so are its friends, though only new classes are offered
     assert found.given == "baker" and found.degree > 0
     assert {(one.label, one.labelled) for one in found.neighbours} == {("baker", True)}
-    example = int(closed.support.nodes[0])
-    given = given_labels(graph, closed.support.examples(), torch.tensor([example, 16, 70]))
+    example = int(closed.support["mule"][0])
+    given = given_labels(graph, closed.support, torch.tensor([example, 16, 70]))
     assert given == {example: "mule", 16: "baker"}
 
 

@@ -153,7 +153,7 @@ def test_read_examples_other_forms():
         read_examples(["a"])
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     series = pandas.Series(["u", "v", "u"], index=[4, 5, 6])
-    assert read_examples(series) == {"u": [4, 6], "v": [5]}
+    assert read_examples(series) == {"u": ["4", "6"], "v": ["5"]}
     grouped = pandas.DataFrame({"kind": ["u", "v", "u"], "id": [4, 5, 6]}).groupby("kind")["id"].apply(list)
     assert read_examples(grouped) == {"u": [4, 6], "v": [5]}
 

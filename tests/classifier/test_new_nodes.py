@@ -9,8 +9,9 @@ import torch
 from scipy import sparse as sp
 
 import fewnode
+from fewnode.classifier.inputs import TableSource
 from fewnode.classifier.known_classes import HopFeatures
-from fewnode.classifier.new_nodes import Neighbourhood, NewEdges, NewNodes, new_nodes_of
+from fewnode.classifier.new_nodes import Neighbourhood, NewNodes
 from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
@@ -122,8 +123,7 @@ def test_a_node_without_edges_is_joined_to_those_most_like_it(fitted):
     model = classifier.open_set_model(inductive=True)
     pairs = [edge for edge in edges if edge[0] == "n360"]
     alone = new.with_arcs(torch.zeros(len(new.indices), dtype=bool))
-    found = new_nodes_of(classifier.graph, classifier.schema, None, alone, pairs)
-    given = NewNodes.of(classifier.graph, classifier.schema, model, *found)
+    given = NewNodes.of(classifier.graph, classifier.schema, model, None, alone, pairs)
     joined = given._with_nearest(classifier.graph, model)
     assert joined.arcs.shape[1] == given.arcs.shape[1] + 2 * 5 * (NEW - 1)
     more = joined.arcs[:, given.arcs.shape[1] :]
@@ -139,7 +139,7 @@ def test_a_saved_model_answers_the_same(fitted, tmp_path):
     old = classifier.given
     classifier.save(tmp_path / "m")
     loaded = fewnode.FewShotClassifier.load(tmp_path / "m").attach(old)
-    loaded.adapt({name: nodes.tolist() for name, nodes in classifier.support.examples().items()})
+    loaded.adapt({name: nodes.tolist() for name, nodes in classifier.task.examples.items()})
     torch.testing.assert_close(
         loaded.predict_proba(new_nodes=new, new_edges=edges).probabilities, expected, atol=2e-3, rtol=1e-2
     )
@@ -170,7 +170,7 @@ def test_what_cannot_be_appended_is_refused_by_name(fitted):
         (new, [("n360", "nobody")], "new edge 1: there is no node 'nobody' in the graph, nor among the new nodes"),
         (new, [("n0", "n1")], "joins two nodes that were there before"),
         (new.with_features(torch.ones(NEW, 3)), [], "feature columns"),
-        (new.with_features(None), [], "the new nodes have no features"),
+        (new.with_features(None), [], "this graph has no features"),
     ]
     for nodes, pairs, words in refused:
         with pytest.raises(InputError, match=words):
@@ -237,14 +237,16 @@ def test_tables_are_read_as_those_of_the_fitting(tmp_path):
         classifier.predict_proba(new_nodes=nodes.iloc[:1], new_edges=edges.iloc[:1])
 
 
-def later(graph: Graph) -> tuple[Graph, NewEdges]:
-    """The new nodes without edges, and all edges that name one of them."""
+def later(graph: Graph) -> tuple[TableSource, Graph, list[dict[str, str]]]:
+    """The new nodes without edges, all edges that name one of them, and how the columns of these are called."""
     arrays = graph.edge_arrays()
     touching = (arrays["edge_index"] >= N - NEW).any(0)
     source, target = ([graph.node_names[i] for i in part] for part in arrays["edge_index"][:, touching])
     types = [graph.edge_types.names[i] for i in arrays["edge_type"][touching]]
-    nodes = graph.subgraph(torch.arange(N) >= N - NEW)
-    return nodes.with_arcs(torch.zeros(len(nodes.indices), dtype=bool)), NewEdges(source, target, None, types, True)
+    nodes, columns = graph.subgraph(torch.arange(N) >= N - NEW), ("source", "target", "kind")
+    edges = [dict(zip(columns, row, strict=True)) for row in zip(source, target, types, strict=True)]
+    how = TableSource(columns={"edge_type_column": "kind"}, options={"directed": True})
+    return how, nodes.with_arcs(torch.zeros(len(nodes.indices), dtype=bool)), edges
 
 
 def test_weights_of_edge_types_count_in_new_edges_in_explanations_and_after_loading(tmp_path, monkeypatch):

@@ -5,13 +5,14 @@ import csv
 import json
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 import fewnode
 from fewnode import FewShotClassifier, InputError
-from fewnode.classifier import commands as streaming
+from fewnode.classifier.commands import predict_tables
 from fewnode.cli import main
 from fewnode.graph.stored import open_store, save_store
 from fewnode.labelling.layout import layout
@@ -73,11 +74,11 @@ def test_a_kept_world_answers_as_before(both, planted):
 
 
 def test_rows_written_as_they_come_are_those_of_the_whole_table(both, tmp_path):
-    one = both[1]
+    one = copy.copy(both[1])
     nodes, found = one.unlabelled(), one.predict_proba(one.unlabelled())
+    one.iter_proba = partial(one.iter_proba, batch_size=64)
     for name in ("p.csv", "p.parquet"):
-        parts = one.iter_proba(nodes, batch_size=64)
-        answered = streaming.write_predictions(one, parts, tmp_path / name, threshold=0.6, all_probabilities=True)
+        answered = predict_tables(one, tmp_path / name, nodes=nodes, threshold=0.6, all_probabilities=True)
         table = fewnode.tables.read_columns(tmp_path / name)
         whole = found.table(0.6, all_probabilities=True)
         assert list(table.columns) == list(whole) and table.text("label", "") == whole["label"]

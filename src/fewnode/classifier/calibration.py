@@ -16,7 +16,6 @@ from ..graph import Graph
 from ..methods.base import Method
 from ..tasks import ClassSplit, Tasks, TaskSampler
 from ..training import evaluate as inference
-from .inputs import Support
 
 
 @dataclass(frozen=True)
@@ -82,19 +81,20 @@ def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Task
     return Tasks(tasks.support[:, keep], tasks.support_y[:, keep], tasks.query, tasks.query_y, ways)
 
 
-def left_out_tasks(support: Support) -> Tasks | None:
-    """Each example of a class that has others, to be told from the remaining ones; None if no class has two."""
-    nodes, y, everyone = support.nodes, support.y, torch.arange(len(support.nodes), device=support.y.device)
+def left_out_tasks(nodes: Tensor, y: Tensor, n_way: int) -> Tasks | None:
+    """Each of the examples ``nodes [S]`` whose class ``y [S]`` has others, to be told from the remaining ones; None if
+    no class has two."""
+    everyone = torch.arange(len(nodes), device=y.device)
     out = everyone[torch.bincount(y)[y] > 1]
     if not len(out):
         return None
     rest = everyone.expand(len(out), -1)[everyone != out[:, None]].view(len(out), len(nodes) - 1)
-    return Tasks(nodes[rest], y[rest], nodes[out, None], y[out, None], len(support.classes))
+    return Tasks(nodes[rest], y[rest], nodes[out, None], y[out, None], n_way)
 
 
 @dataclass(frozen=True)
 class ClosedSetTask:
-    """New classes only, shown by a ``support``: a method scores the nodes, a calibration makes probabilities of that.
+    """New classes only, shown by ``examples``: a method scores the nodes, a calibration makes probabilities of that.
 
     ``state`` is what the method made of the graph in its one pass over it. ``kinds`` is None: all classes are new.
     """
@@ -102,15 +102,16 @@ class ClosedSetTask:
     model: Method
     graph: Graph
     state: Any
-    support: Support
+    examples: dict[str, Tensor]
     calibration: Calibration = Calibration()
     kinds: None = None
 
     def calibrated(self, split: ClassSplit) -> "ClosedSetTask":
         """Calibrated on validation tasks like the user's; else by the examples themselves, if any class has two."""
-        tasks, source = validation_tasks(self.graph.y, split, self.support.shots()), "validation"
+        shots = [len(nodes) for nodes in self.examples.values()]
+        tasks, source = validation_tasks(self.graph.y, split, shots), "validation"
         if tasks is None:
-            tasks, source = left_out_tasks(self.support), "examples"
+            tasks, source = left_out_tasks(*self.support), "examples"
         if tasks is None:
             return self
         scores = inference.score_tasks(self.model, self.graph, tasks, self.state)
@@ -118,19 +119,20 @@ class ClosedSetTask:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return self.support.classes
+        return tuple(self.examples)
 
     @property
-    def examples(self) -> dict[str, Tensor]:
-        return self.support.examples()
+    def support(self) -> tuple[Tensor, Tensor, int]:
+        """The examples ``[S]``, their classes ``[S]``, and the number of classes."""
+        parts = list(self.examples.values())
+        y = torch.tensor([c for c, part in enumerate(parts) for _ in part], device=parts[0].device)
+        return torch.cat(parts), y, len(parts)
 
     def with_examples(self, examples: Mapping[str, Tensor]) -> "ClosedSetTask":
         """The same classes with other examples."""
-        return replace(self, support=Support.of(examples, len(examples)))
+        return replace(self, examples=dict(examples))
 
     def probabilities(self, nodes: Tensor) -> Tensor:
         """Probabilities ``[B, classes]`` of ``nodes [B]``."""
-        support = self.support.nodes, self.support.y, len(self.support.classes)
-        return self.calibration.probabilities(
-            inference.score_nodes(self.model, self.graph, self.state, *support, nodes)
-        )
+        scores = inference.score_nodes(self.model, self.graph, self.state, *self.support, nodes)
+        return self.calibration.probabilities(scores)

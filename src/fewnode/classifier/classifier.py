@@ -41,10 +41,8 @@ from .features import FeatureSchema
 from .inputs import (
     Examples,
     KnownClasses,
-    Support,
     TableSource,
     changed_examples,
-    check_descriptions,
     choose_split,
     class_name,
     class_sizes,
@@ -58,12 +56,12 @@ from .inputs import (
 )
 from .known_classes import COPIES
 from .label_issues import LabelIssues, held_out_probabilities
-from .new_nodes import NewNodes, new_nodes_of
+from .new_nodes import NewNodes
 from .novelty import checked_priors
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Candidates, Predictions
 from .simulation import Expectation
-from .suggest import Suggester, Suggestions
+from .suggest import Suggestions, suggest
 
 FORMAT, DOCUMENT, NODES = 7, "classifier.json", "nodes.parquet"
 
@@ -151,7 +149,7 @@ class FewShotClassifier:
         self._taught: tuple[dict[int, str], OpenSetModel] | None = None  # with further labels of known classes
         self._same_labels = False  # as those the model was saved with
         # what adapt learns
-        self.support: Support | None = None
+        self.support: dict[str, Tensor] | None = None  # the examples of each class, new classes first
         self.task: OpenSetTask | ClosedSetTask | None = None
         self.include_unlisted = False
 
@@ -377,7 +375,6 @@ class FewShotClassifier:
         *,
         among: Literal["all", "new"] = "all",
         priors: Mapping[str, float] | None = None,
-        pool: Iterable[Any] | None = None,
         include_unlisted: bool = False,
         relearn: bool = True,
         descriptions: Mapping[str, str] | None = None,
@@ -397,7 +394,6 @@ class FewShotClassifier:
                 ("other"). "new" is the closed-set choice of the literature, which forces every node into one of two or
                 more new classes.
             priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
-            pool: the nodes on which other shares are estimated; all without a label, if not given.
             include_unlisted: predict also nodes that only the edges name, where there is a table of nodes.
             relearn: learn known classes again from examples of them that are new; else they stay as they are.
             descriptions: ``{class: sentence}``; a class that is described needs no example. It takes texts that were
@@ -420,26 +416,28 @@ class FewShotClassifier:
         else:
             model = self.open_set_model(progress)
             other = opening.other_name(model.classes)
-            new = [name for name in map(str, examples) if name not in self.known.names() and name != other]
-            texts = ({name: _spaced(name) for name in new} if use_class_names else {}) | descriptions
-            check_descriptions(texts, self.known, other)
-            support = resolve({**dict.fromkeys(texts, ()), **examples}, graph, self.known, other, texts)
+            named = self.known.new(examples, other) if use_class_names else []
+            texts = {name: _spaced(name) for name in named} | descriptions
+            if blank := [name for name, text in texts.items() if not isinstance(text, str) or not text.strip()]:
+                raise InputError(f"the description of class {blank[0]!r} is {texts[blank[0]]!r}; write a few words")
+            support = resolve(examples, graph, self.known, other, texts)
             vectors = self.encode_texts(list(texts.values())) if texts else None
             described = {} if vectors is None else dict(zip(texts, model.describe(graph, vectors), strict=True))
             model = self._with_labels(model, support, relearn, progress)
-            fixed = checked_priors(priors, support.classes[: support.n_new], other)
-            free = (model.y < 0) & self.predicted()
-            nodes = free.nonzero().flatten() if pool is None else find_nodes(graph, pool, "pool")
-            how: dict[str, Any] = {"others": support[other], "fixed": fixed, "other": other, "pool": nodes}
-            self.task = model.adapt(support.examples(), **how, descriptions=described)
+            new = self.known.new(support, other)
+            fixed = checked_priors(priors, tuple(new), other)
+            free = ((model.y < 0) & self.predicted()).nonzero().flatten()
+            how: dict[str, Any] = {"others": support.get(other), "fixed": fixed, "other": other, "pool": free}
+            self.task = model.adapt({name: support[name] for name in new}, **how, descriptions=described)
         self.support = support
         return self
 
-    def _with_labels(self, model: OpenSetModel, support: Support, relearn: bool, progress: Shown) -> OpenSetModel:
+    def _with_labels(
+        self, model: OpenSetModel, support: Mapping[str, Tensor], relearn: bool, progress: Shown
+    ) -> OpenSetModel:
         """The open-set model with the examples of known classes as further labels; that of the last call is kept. What
         is learned of a store stays in it, so there they change nothing."""
-        names = [name for name in support.classes[support.n_new :] if name in model.classes]
-        more = {node: name for name in names for node in support[name].tolist()}
+        more = {node: name for name, nodes in support.items() if name in model.classes for node in nodes.tolist()}
         if not more or self._graph().space.on_disk:
             return model
         if relearn and (self._taught is None or self._taught[0] != more):
@@ -470,12 +468,12 @@ class FewShotClassifier:
         task, graph = self._task(), self._graph()
         assert self.support is not None
         changes = ({} if given is None else self.read_examples(given) for given in (add, remove))
-        examples: Examples = changed_examples(self.support, graph, *changes)
+        examples = changed_examples(self.support, graph, *changes)
         if isinstance(task, ClosedSetTask):
             return self.adapt(examples, among="new", include_unlisted=self.include_unlisted)
-        examples = {**dict.fromkeys(task.descriptions, ()), **examples}
         self.support = resolve(examples, graph, self.known, task.other, task.descriptions)
-        self.task = task.with_examples(self.support.examples(), self.support[task.other])
+        new = {name: self.support[name] for name in self.known.new(self.support, task.other)}
+        self.task = task.with_examples(new, self.support.get(task.other, graph.y[:0]))
         return self
 
     def predict_proba(
@@ -500,13 +498,17 @@ class FewShotClassifier:
                 or pairs of names (and a weight).
             progress: called with the number of nodes that are done, and of all.
         """
-        if new_nodes is None and new_edges is not None:
-            raise InputError("new edges are those of new nodes: name their table with new_nodes=")
-        if new_nodes is not None:
-            if nodes is not None:
-                raise InputError("give either nodes of the graph or new_nodes=, not both")
-            return self._predict_new(new_nodes, new_edges)
-        return Predictions.concatenate(list(self.iter_proba(nodes, progress=progress)))
+        if new_nodes is None:
+            if new_edges is not None:
+                raise InputError("new edges are those of new nodes: name their table with new_nodes=")
+            return Predictions.concatenate(list(self.iter_proba(nodes, progress=progress)))
+        task, graph = self._task(), self._graph()
+        if nodes is not None:
+            raise InputError("give either nodes of the graph or new_nodes=, not both")
+        if not isinstance(task, OpenSetTask):
+            raise InputError("new nodes get open-set predictions: adapt(..., among='all') first")
+        (_, schema), model = self._fitted(), self.open_set_model(inductive=True)
+        return NewNodes.of(graph, schema, model, self.source, new_nodes, new_edges).predicted(graph, task, model)
 
     def iter_proba(
         self,
@@ -565,23 +567,14 @@ class FewShotClassifier:
             )
         return float(np.mean(predicted == np.array(wanted, dtype=object))) if wanted else 0.0
 
-    def _predict_new(self, nodes: Any, edges: Any) -> Predictions:
-        task, graph = self._task(), self._graph()
-        if not isinstance(task, OpenSetTask):
-            raise InputError("new nodes get open-set predictions: adapt(..., among='all') first")
-        (_, schema), model = self._fitted(), self.open_set_model(inductive=True)
-        new = NewNodes.of(graph, schema, model, *new_nodes_of(model.use.seen(graph), schema, self.source, nodes, edges))
-        return new.predicted(graph, task, model)
-
     def find(self, label: str | None = None, top: int = 100) -> Candidates:
         """The ``top`` nodes without a label that are likeliest of the class ``label``, by default the only new one."""
         if label is None:
             new = list(self._task().examples)
-            if not new:
-                raise InputError("there are no new classes to find: give examples of one, or name a class with label=")
             if len(new) != 1:
-                raise InputError(f"there are {len(new)} new classes ({', '.join(new)}): say which to find with label=")
-            (label,) = new
+                told = f" ({', '.join(new)})" if new else ""
+                raise InputError(f"there are {len(new)} new classes{told}: say which class to find with label=")
+            label = new[0]
         one_of("class", label, self.classes_)
         nodes = self.unlabelled()
         if not 1 <= top <= len(nodes):
@@ -638,8 +631,8 @@ class FewShotClassifier:
         nodes = self.unlabelled() if among is None else find_nodes(graph, among, "nodes to ask about")
         nodes = nodes[graph.listed[nodes]]  # there is nothing to look at in others
         found = None if support is None else self.predict_proba(nodes)
-        shots = {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
-        return Suggester(graph, self.coordinates(), nodes, found, shots).suggest(n, by, label, told)
+        shots = {name: len(given) for name, given in (support or {}).items()}
+        return suggest(graph, self.coordinates(), nodes, found, shots, n=n, by=by, label=label, told=told)
 
     def coordinates(self) -> Tensor:
         """Where the nodes lie, ``[N, d]``: those of the open-set model, or the method's embeddings side by side."""
@@ -656,8 +649,7 @@ class FewShotClassifier:
         if not isinstance(self.task, OpenSetTask) or found.kinds is None:
             raise InputError("expectations are for predictions among 'all'; closed-set ones have `calibration`")
         graph, rows = self._graph(), torch.ones(len(found), dtype=torch.bool)
-        free = (graph.y < 0).cpu()
-        free[[] if self.support is None else self.support.nodes.cpu()] = False
+        free = self._free().cpu()
         old = found.nodes < graph.num_nodes  # the others are new nodes
         rows[old] = free[found.nodes[old]]
         rows |= not bool(rows.any())
@@ -725,13 +717,17 @@ class FewShotClassifier:
     def unlabelled(self) -> Tensor:
         """All nodes that have no label, in the graph or as an example; those that only the edges name only if they are
         to be predicted."""
-        free = (self._graph().y < 0) & self.predicted()
-        if self.support is not None:
-            free[self.support.nodes] = False
-        nodes = free.nonzero().flatten()
+        nodes = (self._free() & self.predicted()).nonzero().flatten()
         if not len(nodes):
             raise InputError("every node has a label already; name the nodes to predict")
         return nodes
+
+    def _free(self) -> Tensor:
+        """Which nodes [N] have no label, in the graph or as an example."""
+        free = self._graph().y < 0
+        for nodes in (self.support or {}).values():
+            free[nodes] = False
+        return free
 
     def predicted(self) -> Tensor:
         """Which nodes [N] are predicted unless others are named."""
@@ -865,8 +861,8 @@ class FewShotClassifier:
         state = ["not fitted" if self.model is None else f"fitted, {self.model.card.method}"]
         if self.graph is not None:
             state.append(f"{self.graph.num_nodes:,} nodes, {len(self.known.names())} known classes")
-        if self.support is not None and self.support.n_new:
-            state.append(f"new: {', '.join(self.support.classes[: self.support.n_new])}")
+        if self.task is not None and self.task.examples:
+            state.append(f"new: {', '.join(self.task.examples)}")
         return f"{type(self).__name__}({', '.join(given)}) [{'; '.join(state)}]"
 
     # --- what must have been called before ------------------------------------------------------------------

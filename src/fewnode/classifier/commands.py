@@ -1,7 +1,7 @@
 """From the folder of a saved model to tables of predictions, and to its accuracy."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,44 +45,30 @@ def predict_tables(
     classifier: FewShotClassifier,
     out: PathLike,
     *,
-    nodes: Sequence[str] | None = None,
+    nodes: Any = None,
     new_nodes: PathLike | None = None,
     new_edges: PathLike | None = None,
-    progress: NodeProgress | None = None,
-    **writing: Any,
-) -> PredictedTables:
-    """Predict the nodes without a label, or ``nodes``, or the nodes of the table ``new_nodes``, and write the table
-    ``out``.
-
-    ``writing`` are further arguments of ``write_predictions``; ``progress`` is told how many nodes of how many are
-    done.
-    """
-    if new_nodes is not None or new_edges is not None:
-        parts: Iterable[Predictions] = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
-    else:
-        wanted: Any = nodes
-        if nodes is None:
-            wanted, graph = classifier.unlabelled(), classifier.graph
-            if graph is not None and not graph.space.on_disk:  # names on disk are not sorted
-                wanted = sorted_by_name(graph, wanted)
-        parts = classifier.iter_proba(wanted, progress=progress)
-    return write_predictions(classifier, parts, out, **writing)
-
-
-def write_predictions(
-    classifier: FewShotClassifier,
-    parts: Iterable[Predictions],
-    out: PathLike,
-    *,
     threshold: float = 0.0,
     thresholds: Mapping[str, float] | None = None,
     all_probabilities: bool = False,
     force: bool = False,
     raw_cells: bool = False,
+    progress: NodeProgress | None = None,
 ) -> PredictedTables:
-    """Write predictions to the table ``out`` as they come, and sum them up; those of a store are not held in memory."""
-    question, counts, kept, rows, closest = classifier.question, Counter[str](), list[Predictions](), 0, (2.0, "")
-    in_memory, expected = classifier.graph is not None and not classifier.graph.space.on_disk, list[Counts]()
+    """Predict the nodes without a label, or ``nodes``, or the nodes of the table ``new_nodes``, and write them to the
+    table ``out`` as they come: predictions on a store are not held in memory. ``progress`` is told how many nodes of
+    how many are done."""
+    in_memory = classifier.graph is not None and not classifier.graph.space.on_disk
+    if new_nodes is not None or new_edges is not None:
+        parts: Iterable[Predictions] = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
+    else:
+        if nodes is None:
+            nodes = classifier.unlabelled()
+            if in_memory and classifier.graph is not None:  # names on disk are not sorted
+                nodes = sorted_by_name(classifier.graph, nodes)
+        parts = classifier.iter_proba(nodes, progress=progress)
+    question, counts, rows, closest = classifier.question, Counter[str](), 0, (2.0, "")
+    kept, expected = list[Predictions](), list[Counts]()
     with writing_columns(out, force, raw_cells) as write:
         for part in parts:
             table = part.table(threshold, thresholds, all_probabilities=all_probabilities)
@@ -119,9 +105,9 @@ def evaluate_tables(
     from nor was selected on, if two of them have enough labels, else its validation classes; the last value says
     which, and what the simulations of open-set classification achieved."""
     classifier = load_attached(folder, say=say)
-    model, graph, known, shape = classifier.model, classifier.graph, classifier.known, classifier.shape
+    model, graph, known = classifier.model, classifier.graph, classifier.known
     assert model is not None and graph is not None
-    k_shot, n_query = k_shot or shape["k_shot"], n_query or shape["n_query"]
+    k_shot, n_query = k_shot or classifier.k_shot, n_query or classifier.n_query
     large = {int(c): class_name(graph, int(c)) for c in (class_sizes(graph) >= k_shot + n_query).nonzero()[0]}
     others = [c for c, name in large.items() if name not in known.names()]
     chosen = others if len(others) >= 2 else [c for c, name in large.items() if name in known.validation]
@@ -130,7 +116,7 @@ def evaluate_tables(
             f"tasks with {k_shot} examples and {n_query} queries of each class need two classes of {k_shot + n_query} "
             f"labelled nodes that the model did not learn from; there are {len(chosen)}. Ask for fewer with n_query="
         )
-    n_way = n_way or min(shape["n_way"], len(chosen))
+    n_way = n_way or min(classifier.n_way, len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)
     facts = {"classes": [large[c] for c in chosen], "kind": "unseen" if chosen is others else "validation"}
     return classifier, found, facts | {"open_set": classifier.simulated(k_shot)}

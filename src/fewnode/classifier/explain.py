@@ -458,17 +458,12 @@ class CutWalks:
         self.node, self.weighted, self.pattern = node, arcs_of(graph), adjacency(graph)
         pairs = torch.tensor([(i, u) for i, cut in enumerate(cuts) for u in cut], dtype=torch.long, device=graph.device)
         self.cut, self.other = pairs.view(-1, 2).T
-        start, end = graph.indptr[node : node + 2].tolist()
-        weight = torch.zeros(graph.num_nodes, device=graph.device)
-        weight[graph.indices[start:end].long()] = 1.0 if graph.weights is None else self._scaled(graph, start, end)
+        ends = torch.ones(graph.num_nodes, 2, device=graph.device)  # all nodes, and this one
+        ends[:, 1] = torch.arange(graph.num_nodes, device=graph.device) == node
+        mass, weight = (self.weighted @ ends).T
         self.gone, self.n_cuts = weight[self.other], len(cuts)
-        self.mass = self._less((self.weighted @ torch.ones_like(weight)[:, None])[:, 0], self.gone, self.gone)
+        self.mass = self._less(mass, self.gone, self.gone)
         self.rarity = torch.log((1 + graph.num_nodes) / (2 + graph.degree)) + 1  # a list has the node itself too
-
-    @staticmethod
-    def _scaled(graph: Graph, start: int, end: int) -> Tensor:
-        assert graph.weights is not None
-        return graph.weights[start:end] / graph.weights.mean()
 
     def _less(self, whole: Tensor, at_node: Tensor, at_other: Tensor) -> Tensor:
         """``whole [N]`` for each cut, less what is given for every edge that is gone, at both of its ends."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,8 +55,13 @@ class FeatureSchema:
     def fit(self, graph: Graph) -> Graph:
         """The graph with the columns the model knows, in its order and units; refused if it has others."""
         if self.structural or not graph.has_features:
-            self._check_structure(graph)
-            return graph
+            if graph.fingerprint == self.fingerprint:
+                return graph
+            has = f"{graph.num_features} feature columns" if graph.has_features else "no features"
+            raise InputError(
+                f"this graph has {has}, but the model was fitted on {self._columns()}; positions in one graph mean "
+                "nothing in another. Give the same columns or fit a model on this graph"
+            )
         graph = self._ordered(graph)
         if self.centre is None or graph.features is None:
             return graph
@@ -70,21 +74,9 @@ class FeatureSchema:
             own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again
         return own
 
-    def _check_structure(self, graph: Graph) -> None:
-        if graph.fingerprint == self.fingerprint:
-            return
-        if graph.has_features:
-            raise InputError(
-                f"this graph has {graph.num_features} feature columns, but the model was fitted on a graph without; "
-                "leave them out or fit a model on this graph"
-            )
-        what = "without features" if self.structural else f"with {self._columns()}"
-        raise InputError(
-            f"this graph has no features and is not the one the model was fitted on ({what}); positions in one graph "
-            "mean nothing in another. Fit a model on this graph"
-        )
-
     def _columns(self) -> str:
+        if self.structural:
+            return "a graph without features"
         return f"{self.width} feature columns" + (f" ({_some(self.names)})" if self.names else "")
 
     def _ordered(self, graph: Graph) -> Graph:
@@ -109,23 +101,14 @@ class FeatureSchema:
                 f"the model was fitted on {self._columns()}; this graph {' and '.join(wrong)}. "
                 "Give the same columns or fit a model on this graph"
             )
-        x = arranged(graph.features_scipy(), names, self.names)
-        return graph.with_features(to_tensor(x, graph.device), self.names, self.blocks)
-
-
-def arranged(x: Any, names: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> Any:
-    """Features whose columns are called ``names``, among the ``wanted`` ones and in their order."""
-    if names is None or wanted is None or names == wanted:
-        return x
-    x = x @ _order(names, wanted)
-    return x.sorted_indices() if sp.issparse(x) else np.ascontiguousarray(x)
-
-
-@lru_cache(maxsize=4)
-def _order(names: tuple[str, ...], wanted: tuple[str, ...]) -> sp.csr_matrix:
-    place = {name: i for i, name in enumerate(wanted)}
-    rows, columns = np.arange(len(names)), [place[name] for name in names]
-    return sp.csr_matrix((np.ones(len(names), np.float32), (rows, columns)), shape=(len(names), len(wanted)))
+        place = {name: i for i, name in enumerate(self.names)}
+        at = np.array([place[name] for name in names])
+        x: Any = graph.features_scipy()
+        if sp.issparse(x):
+            moved = sp.csr_matrix((x.data, at[x.indices], x.indptr), (x.shape[0], self.width)).sorted_indices()
+        else:
+            moved = np.ascontiguousarray(x[:, at.argsort()])
+        return graph.with_features(to_tensor(moved, graph.device), self.names, self.blocks)
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:

@@ -20,7 +20,7 @@ from ..graph.arrays import hash_ranks
 from ..graph.stored import open_store
 from ..store import Store, StoredNames, is_store
 from ..tables.cells import MISSING
-from ..tables.read import close_name, column_of, is_frame, is_series, read_columns
+from ..tables.read import close_name, is_frame, is_series, read_columns
 from ..tables.schema import pair_roles
 from ..tasks import ClassSplit
 from .predictions import UNKNOWN
@@ -67,11 +67,6 @@ class TableSource:
         columns = {name: options.pop(name) for name in list(options) if name.endswith("_column")}
         given = {"edges": edges, "nodes": nodes, "features": features, "labels": labels}
         return cls(**{what: _table(value, what) for what, value in given.items()}, columns=columns, options=options)
-
-    def elsewhere(self, edges: Any, nodes: Any = None, features: PathLike | None = None) -> "TableSource":
-        """The same columns in other tables; those not given are none."""
-        there = TableSource.of(edges, nodes, features)
-        return replace(self, edges=there.edges, nodes=there.nodes, features=there.features, labels=None)
 
     @property
     def stored(self) -> bool:
@@ -137,10 +132,8 @@ def graph_of(
     arrays, ``features``, and the memory for a store.
     """
     known = {name: value for name, value in more.items() if value is not None}
-    if given is None and edges is None and (nodes is not None or known):
-        raise InputError("another graph needs its edges: name them with edges=")
     if (given is None) == (edges is None):
-        raise InputError("give either a graph or edges=, not both or none")
+        raise InputError("a graph needs its edges: give either a graph or edges=, not both or none")
     given = edges if given is None else given
     if not (is_frame(given) or (_are_files(edges) and not known.keys() & {"x", "y"})):
         if named := [name for name in columns or {} if name.endswith("_column")]:
@@ -153,10 +146,10 @@ def graph_of(
         )
     if nodes is not None and not is_frame(nodes) and not _are_files(nodes):
         raise InputError(f"nodes is a {type(nodes).__name__}; beside a table of edges it is a file or a DataFrame")
-    features = known.pop("features", None)
-    if source is None:
-        return TableSource.of(given, nodes, features, **(columns or {})).infer(**known)
-    return source.elsewhere(given, nodes, features).infer(**known)
+    here = TableSource.of(given, nodes, known.pop("features", None), **(columns or {}))
+    if source is not None:
+        here = replace(source, edges=here.edges, nodes=here.nodes, features=here.features, labels=None)
+    return here.infer(**known)
 
 
 def _are_files(given: Any) -> bool:
@@ -243,6 +236,10 @@ class KnownClasses:
 
     def names(self) -> set[str]:
         return {*self.base, *self.validation}
+
+    def new(self, names: Iterable[Any], other: str) -> list[str]:
+        """Those of the names that are neither of a known class nor ``other``."""
+        return [name for name in map(str, names) if name not in self.names() and name != other]
 
     def split(self, graph: Graph) -> ClassSplit:
         """The same classes as ids of ``graph``; those it has no labelled node of are left out."""
@@ -351,39 +348,6 @@ def name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
 # --- examples ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Support:
-    """Example nodes ``nodes [S]`` with their classes ``y [S]``, named by ``classes``; the first ``n_new`` are new.
-
-    The others are known classes and "other", of which open-set classification may be given nodes too.
-    """
-
-    nodes: Tensor
-    y: Tensor
-    classes: tuple[str, ...]
-    n_new: int
-
-    @classmethod
-    def of(cls, nodes: Mapping[str, Tensor], n_new: int, device: Any = None) -> "Support":
-        """The nodes of each class, of which the first ``n_new`` are new."""
-        ids = torch.cat(list(nodes.values())) if nodes else torch.empty(0, dtype=torch.long, device=device)
-        y = torch.tensor([c for c, part in enumerate(nodes.values()) for _ in part], dtype=torch.long)
-        return cls(ids, y.to(ids.device), tuple(nodes), n_new)
-
-    def examples(self) -> dict[str, Tensor]:
-        """The nodes of each new class."""
-        return {name: self[name] for name in self.classes[: self.n_new]}
-
-    def __getitem__(self, name: str) -> Tensor:
-        """The examples of a class; none, if it has none."""
-        return self.nodes[self.y == (self.classes.index(name) if name in self.classes else -1)]
-
-    def shots(self) -> list[int]:
-        """How many examples each class has."""
-        counts: list[int] = torch.bincount(self.y, minlength=len(self.classes)).tolist()
-        return counts
-
-
 def read_examples(
     given: Any,
     *,
@@ -403,13 +367,10 @@ def read_examples(
     """
     if isinstance(given, Mapping):
         return given
-    found: dict[str, list[Any]] = {}
     if is_series(given) and hasattr(given, "index") and not callable(given.index):
         if any(isinstance(nodes, list | tuple | set | np.ndarray) for nodes in given):  # of grouped rows
             return dict(zip(map(str, given.index), given, strict=True))
-        for node, name in zip(given.index, column_of(given).tolist(), strict=True):
-            found.setdefault(str(name), []).append(node)
-        return found
+        given = given.rename("label").rename_axis("id").reset_index()
     if not is_frame(given) and not isinstance(given, str | os.PathLike):
         raise InputError(
             f"examples are {{class: [nodes]}}, or a table with the columns id and label; not {type(given).__name__}"
@@ -424,7 +385,7 @@ def read_examples(
     ids, labels = table.text(by.column, "example nodes"), table.text(label.column, "classes of the examples")
     described = said is not None and len(table.columns) == 3 and "description" in table.columns
     texts = table.text("description") if described else [""] * len(ids)
-    seen: dict[str, int] = {}
+    seen, found = dict[str, int](), dict[str, list[Any]]()
     for row, (node, name) in enumerate(zip(ids, labels, strict=True)):
         missing = name.casefold() in MISSING and name not in known
         if len(table.columns) > 2 and (missing or name in known):
@@ -439,12 +400,8 @@ def read_examples(
             what = f"{name!r} is a missing value" if node and name else "it is empty"
             raise InputError(f"{where}: {what}; every example needs an id and a label")
         if node in seen:
-            first = labels[seen[node]]
-            what = "repeats" if first == name else f"gives class {name!r} to"
-            raise InputError(
-                f"{table.place(row)}: {what} node {node!r}, which row {seen[node] + 1} has in class {first!r}. "
-                "Name each node once"
-            )
+            told = f"node {node!r} of class {name!r} is in row {seen[node] + 1} already, of {labels[seen[node]]!r}"
+            raise InputError(f"{table.place(row)}: {told}. Name each node once")
         seen[node] = row
         found.setdefault(name, []).append(node)
     if not found:
@@ -455,89 +412,64 @@ def read_examples(
     return found
 
 
-def check_descriptions(descriptions: Mapping[str, str], known: KnownClasses, other: str) -> None:
-    """Refuse descriptions of classes that are not new, and empty ones."""
-    for name, text in descriptions.items():
-        if name in known.names() or name == other:
-            raise InputError(
-                f"{name!r} is no new class, so it cannot be described; describe a class that is to be found"
-            )
-        if not isinstance(text, str) or not text.strip():
-            raise InputError(f"the description of class {name!r} is {text!r}; write a few words")
-
-
 def resolve(
     examples: Examples,
     graph: Graph,
     known: KnownClasses,
     other: str | None = None,
     described: Collection[str] = (),
-) -> Support:
-    """Check the examples and find their nodes. Classes that are ``described`` need none.
+) -> dict[str, Tensor]:
+    """The example nodes of every class, new classes first, after checks. Classes that are ``described`` need none.
 
     In open-set classification, where nodes of no class are called ``other``, some may also be given for a known class,
     or for none; in closed-set classification at least two new classes are needed, and known ones are refused.
     """
-    names = _checked_names(examples, known, closed=other is None)
+    old = known.names() | {other}
+    if wrong := [name for name in described if name in old]:
+        raise InputError(f"{wrong[0]!r} is no new class, so it cannot be described; describe a class to be found")
     class_of: dict[int, str] = {}
-    nodes: dict[str, Tensor] = {}
-    for name, given in zip(names, examples.values(), strict=True):
+    spelt: dict[str, str] = {}
+    found: dict[str, Tensor] = {}
+    for key, given in {**dict.fromkeys(described, ()), **examples}.items():
+        if (name := str(key).strip()) in ("", UNKNOWN):
+            raise InputError(f"a class is called {name!r}; name it otherwise ({UNKNOWN!r}: nodes below the threshold)")
+        if name in found or spelt.setdefault(name.casefold(), name) != name:
+            raise InputError(f"class {spelt[name.casefold()]!r} is named twice (as {name!r}); write it one way")
+        if other is None and name in old:
+            raise InputError(
+                f"{name!r} is no new class: the model learned it. Leave its examples out and offer the known classes "
+                "beside the new ones instead (among 'all')"
+            )
         ids = find_nodes(graph, given, f"class {name!r}")
         if not len(ids) and name not in described:
             raise InputError(f"class {name!r} has no examples; give it at least one node, or a description")
         for node, label in zip(ids.tolist(), graph.y[ids].tolist(), strict=True):
             what = f"node {node_name(graph, node)!r} is an example of {name!r}"
             if node in class_of:
-                again = "twice" if class_of[node] == name else f"and of {class_of[node]!r}"
-                raise InputError(f"{what} {again}; name it once")
+                raise InputError(f"{what} and of {class_of[node]!r}; name it once")
             if label >= 0 and (own := class_name(graph, label)) != name and own in known.names():
                 raise InputError(
                     f"{what}, but the graph labels it {own!r}, a class the model knows; choose another example or "
                     "correct the label"
                 )
             class_of[node] = name
-        nodes[name] = ids.sort().values  # the order in which they were given must not matter
-    new = [name for name in names if other is None or (name != other and name not in known.names())]
-    order = (*new, *(name for name in names if name not in new))
-    return Support.of({name: nodes[name] for name in order}, len(new), graph.device)
-
-
-def _checked_names(examples: Examples, known: KnownClasses, closed: bool) -> list[str]:
-    names = [str(name).strip() for name in examples]
-    folded: dict[str, str] = {}
-    for name in names:
-        if not name:
-            raise InputError("a class without a name; give every class one")
-        if name == UNKNOWN:
-            raise InputError(f"{UNKNOWN!r} is what nodes below the threshold are called; name the class otherwise")
-        if (same := folded.setdefault(name.casefold(), name)) != name or names.count(name) > 1:
-            raise InputError(f"class {same!r} is named twice (as {name!r}); write it one way")
-        if closed and name in known.names():
-            part = "trained" if name in known.base else "validated"
-            raise InputError(
-                f"{name!r} is no new class: the model was {part} on it. Leave its examples out and offer the "
-                "known classes beside the new ones instead (among 'all')"
-            )
-    if closed and len(names) < 2:
-        what = f"only {names[0]!r}" if names else "none"
+        found[name] = ids.sort().values  # the order in which they were given must not matter
+    if other is None and len(found) < 2:
         raise InputError(
-            f"closed-set classification needs at least two classes, the examples name {what}; add another one"
+            f"closed-set classification needs at least two classes, the examples name {len(found)}; add another one"
         )
-    return names
+    return {name: found[name] for name in sorted(found, key=old.__contains__)}
 
 
-def changed_examples(support: Support, graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
+def changed_examples(support: Mapping[str, Tensor], graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
     """The examples with some more, and without some."""
-    found = {name: support[name].tolist() for name in support.classes}
+    found, none = dict(support), graph.y.new_empty(0)
     for name, nodes in remove.items():
-        if name not in found:
-            raise InputError(f"there is no class {name!r} to take examples from; there are {', '.join(found)}")
-        for node in find_nodes(graph, nodes, f"class {name!r}").tolist():
-            if node not in found[name]:
-                raise InputError(
-                    f"node {node_name(graph, node)!r} is no example of {name!r}, so it cannot be taken back"
-                )
-            found[name].remove(node)
-    for name, nodes in add.items():
-        found.setdefault(str(name).strip(), []).extend(find_nodes(graph, nodes, f"class {name!r}").tolist())
-    return {name: torch.tensor(nodes) for name, nodes in found.items() if nodes}
+        ids, there = find_nodes(graph, nodes, f"class {name!r}"), found.get(name, none)
+        if len(wrong := ids[~torch.isin(ids, there)]):
+            told = f"node {node_name(graph, int(wrong[0]))!r} is no example of {name!r}"
+            raise InputError(f"{told}, so it cannot be taken back; there are examples of {', '.join(found)}")
+        found[name] = there[~torch.isin(there, ids)]
+    for name, nodes in ((str(name).strip(), nodes) for name, nodes in add.items()):
+        found[name] = torch.cat([found.get(name, none), find_nodes(graph, nodes, f"class {name!r}")])
+    return {name: nodes for name, nodes in found.items() if len(nodes)}

@@ -1,7 +1,7 @@
 """Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,41 +23,11 @@ from ..tables.cells import numbers
 from ..tables.graph_tables import check_given, check_once, class_numbers, type_sql
 from ..tables.read import is_frame
 from ..tables.schema import known_roles
-from .features import FeatureSchema, arranged
+from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, names_and_titles, node_name, unknown_node
 from .known_classes import PROPAGATION, HopFeatures, linear, one_hot
 from .open_set import OpenSetModel, OpenSetTask
 from .predictions import Predictions
-
-
-@dataclass(frozen=True)
-class NewEdges:
-    """Edges of new nodes: the names of both ends, weights and types where there are any, whether they have directions,
-    and where a row is, for messages."""
-
-    source: Sequence[str] = ()
-    target: Sequence[str] = ()
-    weights: Any = None
-    types: Any = None
-    directed: bool = False
-    place: Callable[[int], str] = lambda row: f"new edge {row + 1}"
-
-    @classmethod
-    def of_pairs(cls, pairs: Iterable[Any], columns: Sequence[str], weighted: bool) -> "NewEdges":
-        """From pairs of names, with a weight after them if there is one, or from records with such ``columns``."""
-        found = []
-        for row, edge in enumerate(pairs):
-            given = [edge.get(name) for name in columns] if isinstance(edge, Mapping) else [*edge, None][:3]
-            try:
-                source, target, weight = given
-                found.append((str(source), str(target), 1.0 if weight is None else float(weight)))
-            except (TypeError, ValueError):
-                source = None
-            if source is None or target is None:
-                what = f"new edge {row + 1} is {edge!r}"
-                raise InputError(f"{what}; write (node, node), (node, node, weight), or a record of {columns}")
-        sources, targets, weights = zip(*found, strict=True) if found else ((), (), ())
-        return cls(sources, targets, list(weights) if weighted else None)
 
 
 @dataclass(frozen=True)
@@ -73,34 +43,52 @@ class NewNodes:
     weights: Tensor
 
     @classmethod
-    def of(cls, graph: Graph, schema: FeatureSchema, model: OpenSetModel, new: Graph, edges: NewEdges) -> "NewNodes":
-        """The nodes of ``new``, joined to each other and to those of ``graph`` by the ``edges``, which count as they do
-        in the open-set ``model``."""
-        graph, n, names = model.use.seen(graph), new.num_nodes, new.node_names or ()
+    def of(
+        cls,
+        graph: Graph,
+        schema: FeatureSchema,
+        model: OpenSetModel,
+        source: TableSource | None,
+        nodes: Any,
+        edges: Any,
+    ) -> "NewNodes":
+        """New nodes in any form, joined to each other and to those of ``graph`` by ``edges`` in any form, which count
+        as they do in the open-set ``model``.
+
+        Nodes are a ``Graph`` or a table (a file, a DataFrame or a list of records). Edges are pairs of names and a
+        weight, or a table. Columns are called as those of the ``source``; labels may be left out.
+        """
+        graph = model.use.seen(graph)
+        if isinstance(nodes, Graph):
+            names = nodes.node_names or [str(i) for i in range(graph.num_nodes, graph.num_nodes + nodes.num_nodes)]
+            inside, new = nodes.edge_arrays(), replace(nodes, node_names=names)
+            each = inside.get("edge_weight", np.ones(inside["edge_index"].shape[1]))
+            among = ((names[a], names[b], weight) for a, b, weight in zip(*inside["edge_index"], each, strict=True))
+            edges = [*(edges or ()), *among]
+        else:
+            new = _read_nodes(source, nodes)
+        ends, given = _read_edges(source, edges, graph.weights is not None)
+        n, names = new.num_nodes, new.node_names or ()
         index = {name: i for i, name in enumerate(names)}
-        old = name_index(graph, [*names, *edges.source, *edges.target])
+        old = name_index(graph, [*names, *(name for pair in ends for name in pair)])
         if there := [name for name in names if name in old]:
             more = f" ({len(there):,} such nodes)" if len(there) > 1 else ""
             where = f"row {index[there[0]] + 1} of the new nodes"
             raise InputError(
                 f"{where}: node {there[0]!r} is in the graph already{more}; give it another id, or leave it out"
             )
-        for row, ends in enumerate(zip(edges.source, edges.target, strict=True)):
-            for name in ends:
+        for row, pair in enumerate(ends):
+            for name in pair:
                 if index.setdefault(name, len(index)) >= n and name not in old:
-                    raise InputError(
-                        f"{edges.place(row)}: {unknown_node(graph, name)}, nor among the new nodes. Add it to the new "
-                        "nodes or remove the edge"
-                    )
-            if min(index[name] for name in ends) >= n:
+                    told = f"{unknown_node(graph, name)}, nor among the new nodes"
+                    raise InputError(f"new edge {row + 1}: {told}. Add it to the new nodes or remove the edge")
+            if min(index[name] for name in pair) >= n:
                 raise InputError(
-                    f"{edges.place(row)}: {ends[0]} - {ends[1]} joins two nodes that were there before; only edges of "
+                    f"new edge {row + 1}: {pair[0]} - {pair[1]} joins two nodes that were there before; only edges of "
                     "new nodes are taken. Remove it, or fit on the tables with it"
                 )
-        ids = np.array([[index[name] for name in part] for part in (edges.source, edges.target)], dtype=np.int64)
-        given = {"edge_weight": edges.weights, "edge_type": edges.types, "directed": edges.directed}
+        ids = np.array([[index[name] for name in pair] for pair in ends], dtype=np.int64).reshape(-1, 2).T
         joined = model.use.seen(Graph.from_edges(ids, num_nodes=len(index), **given))
-        _check(graph, schema, new, joined)
         place = torch.tensor([*range(graph.num_nodes, graph.num_nodes + n), *(old[name] for name in [*index][n:])])
         arcs = place[torch.stack([rows_of(joined), joined.indices.long()])]
         weights = torch.ones(arcs.shape[1])
@@ -257,64 +245,43 @@ def _matrix(ends: Tensor, values: Tensor, n: int) -> Tensor:
     return to_tensor(made, values.device)
 
 
-def _check(graph: Graph, schema: FeatureSchema, new: Graph, joined: Graph) -> None:
-    if schema.structural:
-        raise InputError(
-            "this model was fitted on a graph without features, whose nodes are described by their position; new nodes "
-            "have none in it yet. Fit the model again on the graph with them"
-        )
-    if new.features is None:
-        raise InputError(f"the new nodes have no features; the model knows {schema.width} columns. Give them these")
-    if (graph.weights is None) != (joined.weights is None) and len(joined.indices):
-        has, lacks = ("the graph", "the new ones") if joined.weights is None else ("the new ones", "the graph")
-        raise InputError(f"edges of {has} have weights, but those of {lacks} have none; give both weights or neither")
-
-
 def _known_labels(new: Graph, classes: tuple[str, ...]) -> Tensor:
     """Labels of new nodes as positions in the known ``classes``."""
-    number = []
-    for c in range(new.num_classes):
-        name = class_name(new, c)
-        if name not in classes and bool((new.y == c).any()):
-            node = int((new.y == c).nonzero()[0])
-            raise InputError(
-                f"new node {node_name(new, node)!r} has the label {name!r}, which is no class of the fitted graph; "
-                "leave the label empty"
-            )
-        number.append(classes.index(name) if name in classes else -1)
-    return torch.tensor([*number, -1])[new.y.cpu()]
+    names = [class_name(new, c) for c in range(new.num_classes)]
+    y = torch.tensor([*(classes.index(name) if name in classes else -2 for name in names), -1])[new.y.cpu()]
+    if len(unknown := (y == -2).nonzero()):
+        told = f"the label {names[int(new.y[unknown[0]])]!r}, which is no class of the fitted graph"
+        raise InputError(f"new node {node_name(new, int(unknown[0]))!r} has {told}; leave the label empty")
+    return y
 
 
-def new_nodes_of(
-    graph: Graph, schema: FeatureSchema, source: TableSource | None, nodes: Any, edges: Any
-) -> tuple[Graph, NewEdges]:
-    """New nodes, and the edges that join them to old ones and to each other, if there are any, in any form.
-
-    Nodes are a ``Graph`` or a table (a file, a DataFrame or a list of records). Edges are pairs of names and a weight;
-    beside a table, a table as well. Columns are called as those of the ``source``; labels may be left out.
-    """
+def _read_edges(source: TableSource | None, edges: Any, weighted: bool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """The names of both ends of each edge, and further arguments of ``Graph.from_edges``."""
     columns, options = ({}, {}) if source is None else (source.columns, source.options)
     kind, by_file = columns.get("edge_type_column"), options.get("type_per_file", False)
-    given = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
-    if isinstance(nodes, Graph):
-        inside, first = nodes.edge_arrays(), graph.num_nodes
-        names = nodes.node_names or [str(i) for i in range(first, first + nodes.num_nodes)]
-        nodes = replace(nodes, node_names=names)
-        each = inside.get("edge_weight", np.ones(inside["edge_index"].shape[1]))
-        among = ((names[a], names[b], weight) for a, b, weight in zip(*inside["edge_index"], each, strict=True))
-        edges = [*(edges or ()), *among]
-    if edges is None or (isinstance(edges, list | tuple) and not (kind and _are_records(edges))):
-        joined = NewEdges.of_pairs(edges or (), given, graph.weights is not None)
-    else:
-        table = _table(edges, "new_edges")
-        ends = [table.text(name, "ends of each edge") for name in given[:2]]
-        weights = numbers(table, given[2]) if "weight_column" in columns else None
-        types = table.fetch(type_sql(table, kind, by_file)).tolist() if kind or by_file else None
-        joined = NewEdges(ends[0], ends[1], weights, types, options.get("directed", False), table.place)
-    return nodes if isinstance(nodes, Graph) else _read_nodes(source, schema, nodes), joined
+    names = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
+    if edges is not None and not (isinstance(edges, list | tuple) and not (kind and _are_records(edges))):
+        table, given = _table(edges, "new_edges"), {"directed": options.get("directed", False)}
+        ends = [table.text(name, "ends of each edge") for name in names[:2]]
+        given |= {"edge_weight": numbers(table, names[2])} if "weight_column" in columns else {}
+        given |= {"edge_type": table.fetch(type_sql(table, kind, by_file)).tolist()} if kind or by_file else {}
+        return list(zip(*ends, strict=True)), given
+    found, weights = list[tuple[str, str]](), list[float]()
+    for row, edge in enumerate(edges or ()):
+        cells = [edge.get(name) for name in names] if isinstance(edge, Mapping) else [*edge, None][:3]
+        try:
+            a, b, weight = cells
+            weights.append(1.0 if weight is None else float(weight))
+        except (TypeError, ValueError):
+            a = None
+        if a is None or b is None:
+            told = f"new edge {row + 1} is {edge!r}"
+            raise InputError(f"{told}; write (node, node), (node, node, weight), or a record of {names}")
+        found.append((str(a), str(b)))
+    return found, {"edge_weight": weights} if weighted else {}
 
 
-def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -> Graph:
+def _read_nodes(source: TableSource | None, nodes: Any) -> Graph:
     """The nodes in a table, without edges."""
     if source is None or source.encoder is None or source.features is not None:
         raise InputError(
@@ -327,15 +294,14 @@ def _read_nodes(source: TableSource | None, schema: FeatureSchema, nodes: Any) -
     named = {role.use: role.column for role in roles}
     check_given(table, named["id"])
     check_once(table, named["id"], "Give every new node an id of its own")
-    x, feature_names, blocks = deepcopy(source.encoder).encode(table, roles)
+    x, found["feature_names"], found["blocks"] = deepcopy(source.encoder).encode(table, roles)
     if "label" in named:
         how = source.options.get("multi_label"), len(table)
         numbered, found["class_names"] = class_numbers(table, named["label"], [], *how)
         found["y"] = table.codes(named["label"], numbered)
     if "title" in named:
         found["node_titles"] = table.text(named["title"])
-    x, none = arranged(x, feature_names, schema.names), np.empty((2, 0), dtype=np.int64)
-    return Graph.from_edges(none, x, node_names=table.text(named["id"]), blocks=blocks, **found)
+    return Graph.from_edges(np.empty((2, 0), dtype=np.int64), x, node_names=table.text(named["id"]), **found)
 
 
 def _are_records(given: Any) -> bool:

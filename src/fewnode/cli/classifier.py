@@ -177,8 +177,7 @@ def _where(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
-    support = classifier.support
-    return {} if support is None else dict(zip(support.classes, support.shots(), strict=True))
+    return {name: len(nodes) for name, nodes in (classifier.support or {}).items()}
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:

@@ -22,7 +22,7 @@ from ..classifier.explain import Explanation
 from ..classifier.inputs import find_nodes, name_index, natural_order, node_name, sorted_by_name
 from ..classifier.open_set import MEANING
 from ..classifier.predictions import OTHER, Predictions
-from ..classifier.suggest import SURE, Suggester, Suggestions
+from ..classifier.suggest import SURE, Suggestions, suggest
 from ..errors import InputError
 from ..files import PathLike, convert
 from ..graph import Graph
@@ -386,8 +386,8 @@ class LabelSession:
             done = self._unlabelled({*self.labels.answers, *told})
             shots = {name: len(nodes) for name, nodes in self.examples().items()}
             x = self.classifier.coordinates()
-            chooser = Suggester(self.graph, x, free.to(self.graph.device), found, shots)
-        return chooser.suggest(n, by, label, done, seed=self.version)
+        how: dict[str, Any] = {"n": n, "by": by, "label": label, "told": done, "seed": self.version}
+        return suggest(self.graph, x, free.to(self.graph.device), found, shots, **how)
 
     def questions(
         self, n: int = 10, by: str = "teach", label: str | None = None, who: str = "", among: Tensor | None = None

@@ -42,8 +42,7 @@ def write_predictions_page(
     choice = torch.full((graph.num_nodes,), -1)
     choice[found.nodes] = answers.choice
     about.tell(choice.numpy())
-    labelled = (graph.y.cpu() >= 0).index_fill(0, support.nodes.cpu(), True)
-    examples = support.examples().items()
+    labelled = (graph.y.cpu() >= 0).index_fill(0, torch.cat([graph.y[:0], *support.values()]).cpu(), True)
     page = render(
         "predictions_page.html",
         version=__version__,
@@ -56,7 +55,8 @@ def write_predictions_page(
         expected=None if found.kinds is None else classifier.expect(found, threshold, thresholds),
         calibration=classifier.calibration,
         examples={
-            name: [(node_name(graph, i), node_title(graph, i)) for i in nodes.tolist()] for name, nodes in examples
+            name: [(node_name(graph, i), node_title(graph, i)) for i in support[name].tolist()]
+            for name in [found.classes[c] for c in answers.new]
         },
         sizes=class_sizes(classifier, answers),
         map=draw_map(classifier, answers),
@@ -102,7 +102,7 @@ def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[st
         model = classifier.question.model
         sizes = torch.bincount(model.y[model.y >= 0], minlength=len(model.classes)).tolist()
         labelled = dict(zip(model.classes, sizes, strict=True))
-    labelled |= dict(zip(classifier.support.classes, classifier.support.shots(), strict=True))
+    labelled |= {name: len(nodes) for name, nodes in classifier.support.items()}
     kinds = {**dict(zip(answers.found.classes, answers.kinds, strict=True)), UNKNOWN: UNKNOWN}
     rows = [
         {"name": name, "kind": kinds[name], "labelled": labelled.get(name, 0), "predicted": count}
@@ -161,7 +161,8 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
     """
     graph, support = classifier.graph, classifier.support
     assert graph is not None and support is not None
-    new, examples = answers.new, support.nodes.cpu()
+    new, examples = answers.new, torch.cat([graph.y[:0], *support.values()]).cpu()
+    places = torch.tensor([place for place, nodes in enumerate(support.values()) for _ in nodes], dtype=torch.long)
     number = [4 + new.index(c) if c in new else {"known": 1, "other": 2}[kind] for c, kind in enumerate(answers.kinds)]
     layer = torch.where(graph.y.cpu() >= 0, 0, -1)
     layer[answers.found.nodes] = torch.where(answers.accepted, torch.tensor(number)[answers.choice], 3)
@@ -171,7 +172,7 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
     nodes = nodes[(layer[nodes] < 4).long().argsort(stable=True)][: max(size - len(examples), 0)]
     x = classifier.coordinates()
     x = x[torch.cat([examples, nodes]).to(x.device)].double().cpu()
-    points = _layout(x, torch.cat([4 + support.y.cpu(), layer[nodes]]))
+    points = _layout(x, torch.cat([4 + places, layer[nodes]]))
     shown = layer[nodes]
     layers = [
         {
@@ -187,10 +188,10 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
             "x": x,
             "y": y,
             "name": node_title(graph, node) or node_name(graph, node),
-            "label": support.classes[c],
+            "label": [*support][c],
             "place": c,
         }
-        for (x, y), node, c in zip(points.tolist(), examples.tolist(), support.y.tolist(), strict=False)
+        for (x, y), node, c in zip(points.tolist(), examples.tolist(), places.tolist(), strict=False)
     ]
     total = int((layer >= 0).sum()) + len(marks)
     return {"layers": layers, "examples": marks, "shown": len(points), "total": total}
