@@ -1,7 +1,7 @@
 """Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,7 +67,7 @@ class NewNodes:
             edges = [*(edges or ()), *among]
         else:
             new = _read_nodes(source, nodes)
-        ends, given = _read_edges(source, edges, graph.weights is not None)
+        ends, given, place_of = _read_edges(source, edges, graph.weights is not None)
         n, names = new.num_nodes, new.node_names or ()
         index = {name: i for i, name in enumerate(names)}
         old = name_index(graph, [*names, *(name for pair in ends for name in pair)])
@@ -81,10 +81,10 @@ class NewNodes:
             for name in pair:
                 if index.setdefault(name, len(index)) >= n and name not in old:
                     told = f"{unknown_node(graph, name)}, nor among the new nodes"
-                    raise InputError(f"new edge {row + 1}: {told}. Add it to the new nodes or remove the edge")
+                    raise InputError(f"{place_of(row)}: {told}. Add it to the new nodes or remove the edge")
             if min(index[name] for name in pair) >= n:
                 raise InputError(
-                    f"new edge {row + 1}: {pair[0]} - {pair[1]} joins two nodes that were there before; only edges of "
+                    f"{place_of(row)}: {pair[0]} - {pair[1]} joins two nodes that were there before; only edges of "
                     "new nodes are taken. Remove it, or fit on the tables with it"
                 )
         ids = np.array([[index[name] for name in pair] for pair in ends], dtype=np.int64).reshape(-1, 2).T
@@ -255,8 +255,10 @@ def _known_labels(new: Graph, classes: tuple[str, ...]) -> Tensor:
     return y
 
 
-def _read_edges(source: TableSource | None, edges: Any, weighted: bool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """The names of both ends of each edge, and further arguments of ``Graph.from_edges``."""
+def _read_edges(
+    source: TableSource | None, edges: Any, weighted: bool
+) -> tuple[list[tuple[str, str]], dict[str, Any], Callable[[int], str]]:
+    """The names of both ends of each edge, further arguments of ``Graph.from_edges``, and where a row is."""
     columns, options = ({}, {}) if source is None else (source.columns, source.options)
     kind, by_file = columns.get("edge_type_column"), options.get("type_per_file", False)
     names = [columns.get(f"{name}_column", name) for name in ("source", "target", "weight")]
@@ -265,7 +267,7 @@ def _read_edges(source: TableSource | None, edges: Any, weighted: bool) -> tuple
         ends = [table.text(name, "ends of each edge") for name in names[:2]]
         given |= {"edge_weight": numbers(table, names[2])} if "weight_column" in columns else {}
         given |= {"edge_type": table.fetch(type_sql(table, kind, by_file)).tolist()} if kind or by_file else {}
-        return list(zip(*ends, strict=True)), given
+        return list(zip(*ends, strict=True)), given, table.place
     found, weights = list[tuple[str, str]](), list[float]()
     for row, edge in enumerate(edges or ()):
         cells = [edge.get(name) for name in names] if isinstance(edge, Mapping) else [*edge, None][:3]
@@ -278,7 +280,7 @@ def _read_edges(source: TableSource | None, edges: Any, weighted: bool) -> tuple
             told = f"new edge {row + 1} is {edge!r}"
             raise InputError(f"{told}; write (node, node), (node, node, weight), or a record of {names}")
         found.append((str(a), str(b)))
-    return found, {"edge_weight": weights} if weighted else {}
+    return found, {"edge_weight": weights} if weighted else {}, lambda row: f"new edge {row + 1}"
 
 
 def _read_nodes(source: TableSource | None, nodes: Any) -> Graph:
