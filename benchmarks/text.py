@@ -346,6 +346,19 @@ def useless_table() -> str:
     return "\n".join(lines)
 
 
+def static_table() -> str:
+    """Static encoders that need no model hub, on validation classes."""
+    encoders = ("potion-base-8M", "wordllama")
+    lines = [f"| graph | shots | {' | '.join(encoders)} |", "|---|---:|---:|---:|"]
+    rows = read(what="accuracy", classes="validation")
+    found = {(row["graph"], row["shots"], row["text encoder"]): row for row in rows}
+    for graph, shots in [key[:2] for key in found if key[2] == encoders[1]]:
+        cells = [found[graph, shots, encoder] for encoder in encoders]
+        texts = (f"{100 * row['accuracy']:.1f} ± {100 * row['interval']:.1f}" for row in cells)
+        lines.append(f"| {graph} | {shots} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
 def open_set_table() -> str:
     """Open-set classification and descriptions by encoder; figures of one cell are draws of the hidden labels."""
     names = ("known", "average precision", "names", "one example", "both")

@@ -1,5 +1,7 @@
 """One rule for devices: a model and what it is given are brought to the device of the model."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -49,7 +51,16 @@ def test_a_classifier_on_another_device(method, tmp_path):
         clf = fewnode.FewShotClassifier(method, k_shot=3, device=device, **options).fit(own_graph.graph())
         found = [clf.adapt(own_graph.examples(), among=among).predict_proba() for among in ("new", "all")]
         clf.find("mule", top=3), clf.explain("n0"), clf.expect(found[-1]), clf.suggest(2), clf.find_label_issues()
+        clf.partial_adapt(remove={"mule": ["n6"]}).score(["n2", "n3"], ["baker", "baker"])
+        whole = own_graph.graph()
+        new = whole.subgraph(torch.arange(whole.num_nodes) < 3)
+        new = replace(new, node_names=("q0", "q1", "q2"), y=torch.full((3,), -1))
+        found.append(clf.predict_proba(new_nodes=new, new_edges=[("q0", "n5"), ("q1", "q0")]))
         clf.save(tmp_path / device.partition(":")[0])
+        again = clf.load(tmp_path / device.partition(":")[0])
+        found.append(again.adapt(own_graph.examples()).predict_proba())
+        clf.grow({"baker": ["n230", "n238"]})
+        found.append(clf.adapt(own_graph.examples()).predict_proba())
         return [one.probabilities.cpu() for one in found]
 
     with StandIn() as device:

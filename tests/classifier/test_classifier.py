@@ -183,7 +183,7 @@ def test_priors_are_checked_and_belong_to_the_open_question(classifier):
     for priors, message in (({"mule": 2}, "is 2; it is a share"), ({"baker": 0.1}, "a prior for 'baker'")):
         with pytest.raises(InputError, match=message):
             classifier.adapt(examples, priors=priors)
-    with pytest.raises(InputError, match="the closed set has none"):
+    with pytest.raises(InputError, match="closed-set classification has none"):
         classifier.adapt(examples, among="new", priors={"mule": 0.1})
 
 

@@ -410,7 +410,7 @@ class FewShotClassifier:
             support = resolve(examples, graph, self.known)
             for what, given in (("priors", priors), ("descriptions", descriptions or use_class_names)):
                 if given:
-                    raise InputError(f"{what} belong to open-set classification (among 'all'); the closed set has none")
+                    raise InputError(f"{what} belong to open-set classification; closed-set classification has none")
             task = ClosedSetTask(self._fitted()[0], graph, self.embedding(), support)
             self.task = task.calibrated(self.known.split(graph))
         else:
