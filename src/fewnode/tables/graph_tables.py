@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -96,8 +97,7 @@ class GraphTables:
             label_table = read_columns(labels, database, folder, name="labels")
             label_roles = [*pair_roles(label_table, columns, partial(everyone.share, self.nodes.by))]
             by, label = (role.column for role in label_roles)
-            rows = self.nodes.look_up(label_table, by)
-            check_once(label_table, by, "A node has one label; give each node one row")
+            rows = self.nodes.look_up(label_table, by, "A node has one label; give each node one row")
         self.y, self.class_names = None, None
         if label is not None:  # nodes without a row have none
             number, self.class_names = class_numbers(label_table, label, self.notes, multi_label, max_classes)
@@ -323,10 +323,12 @@ class Nodes(NamedTuple):
         """The ids of nodes."""
         return self.table.text(self.by, rows=rows)
 
-    def look_up(self, table: Table, name: str) -> np.ndarray:
-        """The number of the node in each row ``[rows]`` of another table; one that is not there is refused."""
+    def look_up(self, table: Table, name: str, remedy: str) -> np.ndarray:
+        """The number of the node in each row ``[rows]`` of another table; one that is not there, or is there twice
+        (which has a ``remedy``), is refused."""
         check_given(table, name)
         self.check_known(table, name)
+        check_once(table, name, remedy)
         rows = f"(select rowid r, {table.as_text(name)} v from {table.sql})"
         found = table.run(f"select node from {rows} join {self.sql} on id = v order by r").fetchnumpy()["node"]
         return np.asarray(found, np.int64)
@@ -393,7 +395,7 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
     """Edges ``[2, N k]`` from each node to the ``k`` nodes of the highest cosine in at most ``rank`` dimensions."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
-    from sklearn.neighbors import NearestNeighbors
+    from sklearn.neighbors import kneighbors_graph
     from sklearn.preprocessing import StandardScaler
 
     if x is None or k is None:
@@ -407,9 +409,7 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
         whole = StandardScaler().fit_transform(x)
     if x.shape[1] > rank:
         whole = TruncatedSVD(rank, random_state=0).fit_transform(whole)
-    search = NearestNeighbors(n_neighbors=k, metric="cosine", algorithm="brute").fit(whole)
-    source, target = search.kneighbors_graph().nonzero()  # the node itself is none of its neighbours
-    return np.stack([source, target]).astype(np.int64)
+    return np.stack(kneighbors_graph(whole, k, metric="cosine").nonzero()).astype(np.int64)
 
 
 def class_numbers(
@@ -486,10 +486,9 @@ class FeatureFile(NamedTuple):
         parts = {name: _matrix(table, name) for name in table.columns if name != by}
         if not parts:
             raise InputError(f"{table.path} has no column beside {by!r}; it should hold the features")
-        names: list[str] = []
-        for name, part in parts.items():
-            names += [f"{name} {i}" for i in range(part.shape[1])] if table.columns[name] == "vectors" else [name]
-        return cls(file, np.concatenate(list(parts.values()), axis=1), tuple(names), table, by)
+        wide = {name: part.shape[1] for name, part in parts.items() if table.columns[name] == "vectors"}
+        names = [[f"{name} {i}" for i in range(wide[name])] if name in wide else [name] for name in parts]
+        return cls(file, np.concatenate(list(parts.values()), axis=1), tuple(chain(*names)), table, by)
 
     def block(self, nodes: Nodes, listed: int, rows: slice | None = None) -> Block:
         """The features of all nodes. The first ``listed`` must have a row; the others get the mean of dense features
@@ -501,8 +500,7 @@ class FeatureFile(NamedTuple):
             return Block("vectors", finite_rows(self.path, self.x[rows], rows.start), self.names)
         n, x, place = len(nodes.table), finite_rows(self.path, self.x), np.arange(listed)
         if self.table is not None:
-            place = nodes.look_up(self.table, self.by)
-            check_once(self.table, self.by, "Give each node one row")
+            place = nodes.look_up(self.table, self.by, "Give each node one row")
             if len(lost := np.setdiff1d(np.arange(listed), place)):
                 (name,) = nodes.names(slice(lost[0], lost[0] + 1))
                 raise InputError(f"{self.path}: node {name!r} has no row; every node needs one")

@@ -63,8 +63,4 @@ def is_id(name: str) -> bool:
 
 def end_name(name: str) -> str:
     """The name of an end of an edge without what says that it is a node: ``source_id``, ``FromNodeId``."""
-    found = plain(name)
-    for word in ("nodeid", "id", "node", "name", "paper", "key"):
-        if found.endswith(word) and len(found) > len(word):
-            return found.removesuffix(word)
-    return found
+    return re.sub("(?<=.)(nodeid|id|node|name|paper|key)$", "", plain(name))

@@ -197,13 +197,11 @@ class TransformerEncoder(Encoder):
             self.dim = self._run([self.tokenizer.encode("a").ids]).shape[1]
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
-        out = np.empty((len(texts), self.dim), np.float32)
         tokens = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)]
         order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))  # so that little is padding
-        for start in range(0, len(order), TEXTS_PER_RUN):
-            part = order[start : start + TEXTS_PER_RUN]
-            out[part] = self._run([tokens[i] for i in part])
-        return out
+        parts = [order[start : start + TEXTS_PER_RUN] for start in range(0, len(order), TEXTS_PER_RUN)]
+        rows = np.concatenate([self._run([tokens[i] for i in part]) for part in parts])
+        return rows[np.argsort(order)]
 
     def _run(self, tokens: list[list[int]]) -> np.ndarray:
         lengths = np.array([len(one) for one in tokens])
@@ -391,10 +389,9 @@ def told() -> Progress:
 
     def tell(done: int, of: int) -> None:
         nonlocal last
-        now = time.monotonic()
-        if now - last > 5 or (done == of and last > started):
+        if (now := time.monotonic()) - last > 5:
             rate, last = done / (now - started), now
-            left = f"{(of - done) / max(rate, 1e-9):,.0f} s left"
+            left = f"{(of - done) / rate:,.0f} s left"
             sys.stderr.write(f"encoding texts: {done:,} of {of:,}, {rate:,.0f} texts/s, {left}\n")
 
     return tell
