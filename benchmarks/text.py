@@ -40,7 +40,7 @@ from fewnode import ClassSplit, FewShotClassifier, Graph
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph.arrays import to_tensor
 from fewnode.tables.encode import Block, TableEncoder
-from fewnode.tables.text import encode_cached, load_encoder, told
+from fewnode.tables.text import encode_cached, load_encoder
 from fewnode.training.evaluate import accuracies, score_tasks
 
 ROWS = Path(__file__).parent / "rows" / "text.jsonl"
@@ -144,7 +144,7 @@ def graph_of(name: str, encoder: str = "words") -> Graph:
         if encoder == "words":
             return graph
         counts = Block("counts", sp.csr_array(graph.features_scipy()), graph.feature_names)
-        vectors = encode_cached(load_encoder(encoder), texts_of(name)[1], progress=told())
+        vectors = encode_cached(load_encoder(encoder), texts_of(name)[1])
         joined, _, blocks = TableEncoder().combine([counts, Block("meaning", vectors, None)])
         return graph.with_features(to_tensor(sp.csr_matrix(joined)), None, blocks)
     return Graph.from_files(*files_of(name), text_encoder=encoder, **options_of(name))

@@ -22,7 +22,7 @@ from .cells import is_missing, numbers
 from .names import option
 from .read import Table
 from .schema import Role
-from .text import Encoder, encode_cached, find_encoder, told
+from .text import Encoder, encode_cached, find_encoder
 
 HINT = (
     "texts are read as words only; a pretrained text encoder is worth 2 points of accuracy or more: pip install "
@@ -95,9 +95,8 @@ class TableEncoder:
         warning = found.language_warning(sample)
         if warning is not None and wanted == "auto":
             return [f"{warning}. Words alone are used"]
-        filled = [text for text in sample if text.strip()]
-        if filled and not encode_cached(found, filled).any():
-            told = f"knows no word of the first {len(filled):,} texts; give text_encoder= another one, or 'words'"
+        if any(map(str.strip, sample)) and not encode_cached(found, sample).any():
+            told = f"knows no word of the first {len(sample):,} texts; give text_encoder= another one, or 'words'"
             raise InputError(f"the encoder {found.name} {told}")
         self.text_encoder = found.name if found.folder is None else str(found.folder), found.sha256
         told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
@@ -162,7 +161,7 @@ class TableEncoder:
                     counts = _vectorizer(self.words).transform(_texts(table, columns, rows))
                 blocks.append(Block("text", counts, self.words))
                 if (found := self.load_text_encoder()) is not None:
-                    vectors = encode_cached(found, _texts(table, columns, rows), progress=told())
+                    vectors = encode_cached(found, _texts(table, columns, rows))
                     blocks.append(Block("meaning", vectors, tuple(f"meaning {i:04}" for i in range(found.dim))))
             elif use == "category":
                 blocks.append(self._category_block(table, columns, rows))

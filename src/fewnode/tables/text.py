@@ -12,7 +12,7 @@ import sys
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import cache, partial
 from importlib import import_module
@@ -28,7 +28,6 @@ from scipy import sparse as sp
 from ..errors import InputError
 from ..files import PathLike, cache_dir, parse_json, readable, reading, sha256
 
-Progress = Callable[[int, int], None]  # told how many texts are done, and of how many
 REMEDY = "fetch the encoder again"
 DEFAULT = "potion-base-8M"  # what ``auto`` looks for first
 BATCH = 1024  # texts encoded together, and lost if the work is killed
@@ -340,10 +339,9 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return made
 
 
-def encode_cached(
-    encoder: Encoder, texts: Sequence[str], folder: PathLike | None = None, *, progress: Progress | None = None
-) -> np.ndarray:
-    """Vectors ``[n, dim]`` of the texts, of which only those are made that are not on disk yet.
+def encode_cached(encoder: Encoder, texts: Sequence[str], folder: PathLike | None = None) -> np.ndarray:
+    """Vectors ``[n, dim]`` of the texts, of which only those are made that are not on disk yet. Every few seconds,
+    standard error shows how far the work is.
 
     Each encoder has a database of its own, which grows by whole batches: what a killed run has made is there for the
     next one. A vector that was damaged on disk is made again.
@@ -352,11 +350,11 @@ def encode_cached(
         encoder: makes the vectors.
         texts: any number; equal ones are encoded once.
         folder: of the database; by default in fewnode's cache.
-        progress: told how many texts have a vector, and of how many.
     """
     place = cache_dir() / "vectors" if folder is None else Path(folder)
     path = place / f"{encoder.sha256}-{encoder.max_tokens}.sqlite"
     out = np.zeros((len(texts), encoder.dim), np.float32)
+    started = last = time.monotonic()
     try:
         place.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=60)) as kept:
@@ -364,34 +362,23 @@ def encode_cached(
             for start in range(0, len(texts), BATCH):
                 batch = texts[start : start + BATCH]
                 keys = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in batch]
-                left = dict(zip(keys, batch, strict=True))
-                wanted = f"select key, vector, crc from vectors where key in ({', '.join('?' * len(left))})"
-                rows = kept.execute(wanted, tuple(left))
+                new = dict(zip(keys, batch, strict=True))
+                wanted = f"select key, vector, crc from vectors where key in ({', '.join('?' * len(new))})"
+                rows = kept.execute(wanted, tuple(new))
                 found = {key: np.frombuffer(vector, "<f4") for key, vector, crc in rows if zlib.crc32(vector) == crc}
-                left = {key: text for key, text in left.items() if key not in found}
-                made = dict(zip(left, encoder.encode(list(left.values())).astype("<f4"), strict=True))
+                new = {key: text for key, text in new.items() if key not in found}
+                made = dict(zip(new, encoder.encode(list(new.values())).astype("<f4"), strict=True))
                 found |= made
-                new = [(key, vector.tobytes(), zlib.crc32(vector)) for key, vector in made.items()]
-                kept.executemany("insert or replace into vectors values (?, ?, ?)", new)
+                fresh = ((key, vector.tobytes(), zlib.crc32(vector)) for key, vector in made.items())
+                kept.executemany("insert or replace into vectors values (?, ?, ?)", fresh)
                 kept.commit()
                 out[start : start + BATCH] = [found[key] for key in keys]
-                if progress is not None:
-                    progress(start + len(keys), len(texts))
+                if (now := time.monotonic()) - last > 5:
+                    done, last = start + len(keys), now
+                    rate = done / (now - started)
+                    left = f"{rate:,.0f} texts/s, {(len(texts) - done) / rate:,.0f} s left"
+                    sys.stderr.write(f"encoding texts: {done:,} of {len(texts):,}, {left}\n")
     except (OSError, sqlite3.Error) as error:
         told = f"{path} cannot be used ({error}); remove it, or set FEWNODE_CACHE to another folder"
         raise InputError(told) from error
     return out
-
-
-def told() -> Progress:
-    """Prints how far an encoding is, on standard error, if it takes longer than a few seconds."""
-    started = last = time.monotonic()
-
-    def tell(done: int, of: int) -> None:
-        nonlocal last
-        if (now := time.monotonic()) - last > 5:
-            rate, last = done / (now - started), now
-            left = f"{(of - done) / rate:,.0f} s left"
-            sys.stderr.write(f"encoding texts: {done:,} of {of:,}, {rate:,.0f} texts/s, {left}\n")
-
-    return tell
