@@ -139,9 +139,9 @@ def test_the_head_takes_one_gradient_step_from_zero(graph):
     """Scores and gradients of a batch of tasks against the step written out with autograd."""
     model = model_on(graph, inner_rate=0.7)
     tasks, state = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 2, 0), model.embed(graph)
-    target, there = one_hot(tasks.support_y, 3, torch.float64), model.reach(graph, tasks.support)
+    target, there = one_hot(tasks.support_y, 3, torch.float64), reach(graph, tasks.support, 4, 3)
     z = model.locate(*state, tasks.support, there, there, target)
-    q = model.locate(*state, tasks.query, model.reach(graph, tasks.query), there, target)
+    q = model.locate(*state, tasks.query, reach(graph, tasks.query, 4, 3), there, target)
     theirs = []
     for task in range(2):
         head = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, z.shape[-1]), (3,))]

@@ -43,9 +43,7 @@ def test_a_view_is_the_propagation_over_the_edges_kept(directed):
 def test_nothing_dropped_is_the_graph_itself():
     graph, model = gcn.small_graph(), make().eval()
     chosen = torch.tensor([5, 0, 17])
-    seen = model.encoder.around(
-        *random_view(model.inputs, graph, graph, None, chosen, (0.0, 0.0), model.encoder.weight)
-    )
+    seen = model.encoder.around(*random_view(model.inputs.unit(graph), graph, chosen, 0.0, 0.0))
     torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[chosen])
 
 
@@ -63,7 +61,7 @@ def test_what_is_read_around_nodes_is_what_the_whole_view_has_there():
     h = encoder.middle(smooth @ x @ encoder.weight + encoder.bias)
     expected = encoder.end(smooth @ h @ encoder.outer.weight.t() + encoder.outer.bias)[chosen]
     torch.manual_seed(2)
-    seen = encoder.around(*random_view(model.inputs, graph, graph, None, chosen, (0.4, 0.3), encoder.weight))
+    seen = encoder.around(*random_view(model.inputs.unit(graph), graph, chosen, 0.4, 0.3))
     torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-6)
     gradients = [torch.autograd.grad(out.square().sum(), list(encoder.parameters())) for out in (seen, expected)]
     for one, two in zip(*gradients, strict=True):
@@ -89,11 +87,9 @@ def test_a_cut_around_a_whole_component_is_embedded_as_in_the_graph():
     model.prepare(graph)
     part, nodes = cut_around(graph, torch.tensor([1, 13, 14]))
     assert len(nodes) == 8
-    whole, like = model.encoder(model.inputs, graph), model.encoder.weight
-    seen = model.encoder.around(
-        *random_view(model.inputs, graph, part, nodes, torch.arange(len(nodes)), (0.0, 0.0), like)
-    )
-    torch.testing.assert_close(seen, whole[nodes])
+    x = model.inputs.unit(graph)[nodes]
+    seen = model.encoder.around(*random_view(x, part, torch.arange(len(nodes)), 0.0, 0.0))
+    torch.testing.assert_close(seen, model.encoder(model.inputs, graph)[nodes])
 
 
 @pytest.mark.parametrize("objective", ["bgrl", "grace"])

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch.func import vmap
 from torch.nn import functional as F
 
-from fewnode.nn.inner_loop import adapt, for_each_task
+from fewnode.nn.inner_loop import adapt
 
 
 def loss(weights, x, y):
@@ -38,7 +39,7 @@ def by_hand(start, x, y, q, z, steps, rate):
 def test_the_gradient_of_the_query_loss_is_that_of_loops(steps):
     start, x, y, q, z = case()
     weights = adapt(loss, start, (x, y), steps=steps, rate=0.5)
-    ours = for_each_task(loss, weights, q, z).mean()
+    ours = vmap(loss)(weights, q, z).mean()
     theirs = by_hand(start, x, y, q, z, steps, 0.5)
     torch.testing.assert_close(ours, theirs)
     for a, b in zip(*(torch.autograd.grad(value, list(start.values())) for value in (ours, theirs)), strict=True):
@@ -53,7 +54,7 @@ def test_one_step_of_a_parabola():
     ends = adapt(square, start, (s,), steps=1, rate=a)
     expected = theta - a * 2 * (theta - s)
     torch.testing.assert_close(ends["theta"], expected)
-    for_each_task(square, ends, q).sum().backward()
+    vmap(square)(ends, q).sum().backward()
     torch.testing.assert_close(start["theta"].grad, 2 * (expected - q).sum())
 
 

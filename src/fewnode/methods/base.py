@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 import msgspec
 import torch
 from torch import Tensor, nn
+from torch.func import vmap
 from torch.nn import functional as F
 
 from ..errors import InputError, one_of
@@ -21,7 +22,7 @@ from ..graph import Graph
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import GraphEncoder, Inputs, renumbered, rows_at
 from ..nn.heads import class_means, euclidean_scores, one_hot
-from ..nn.inner_loop import Weights, adapt, for_each_task
+from ..nn.inner_loop import Weights, adapt
 from ..tasks import Tasks
 
 
@@ -71,10 +72,8 @@ class ModelCard:
         return {key: value for key, value in vars(self).items() if key not in told}
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON document; without training, the fields about it are left out."""
-        absent = {key for key in ("training", "dataset") if getattr(self, key) is None}
-        absent |= set(self._results) if self.training is None else set()
-        return {key: value for key, value in vars(self).items() if key not in absent}
+        """A JSON document."""
+        return dict(vars(self))
 
     @classmethod
     def from_json(cls, data: bytes, where: str) -> "ModelCard":
@@ -191,7 +190,11 @@ class Method(nn.Module):
         return next((part.device for part in self.state_dict().values()), torch.device("cpu"))
 
     def prepare(self, graph: Graph) -> None:
-        """Learn what needs no gradient, such as a basis of the features, from the training view; called once."""
+        """Learn what needs no gradient from the training view; called once. By default the parts that reduce the
+        features do."""
+        for part in self.children():
+            if isinstance(part, Inputs | ReducedFeatures):
+                part.fit(graph)
 
     def embed(self, graph: Graph) -> Any:
         raise NotImplementedError
@@ -234,7 +237,6 @@ class EncoderMethod(Method):
 
     local: ClassVar[bool] = True
     reads_edges: ClassVar[tuple[str, ...]] = ("weights",)
-    norm: ClassVar[bool] = False  # True: both layers of the encoder end in batch normalisation and PReLU
 
     def __init__(
         self,
@@ -249,10 +251,7 @@ class EncoderMethod(Method):
         super().__init__()
         self.inputs = Inputs(in_channels, rank=rank)
         widths = (self.inputs.width, hidden_channels, out_channels)
-        self.encoder: nn.Module = GraphEncoder(*widths, dropout=dropout, norm=self.norm, radius=radius)
-
-    def prepare(self, graph: Graph) -> None:
-        self.inputs.fit(graph)
+        self.encoder: nn.Module = GraphEncoder(*widths, dropout=dropout, radius=radius)
 
     def embed(self, graph: Graph, nodes: Tensor | None = None) -> Any:
         """Embeddings [P, d] of ``nodes [P]``, by default of all."""
@@ -288,10 +287,6 @@ class InnerLoopMethod(Method):
         self.inner_steps, self.inner_rate = inner_steps, inner_rate
         self.features = features
 
-    def prepare(self, graph: Graph) -> None:
-        if self.features is not None:
-            self.features.fit(graph)
-
     def start(self, n_way: int) -> Weights:
         """The weights before the first step, by name."""
         raise NotImplementedError
@@ -309,16 +304,14 @@ class InnerLoopMethod(Method):
         sizes = state.sizes(tasks.support) + state.sizes(tasks.query[:, : self.queries_at_a_time])
         order = torch.argsort(sizes, stable=True)
         batch = sizes[order].cumsum(0) // self.rows_at_a_time
-        parts = order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist())
-        return torch.cat([self._score(state, start, tasks, part) for part in parts])[torch.argsort(order)]
-
-    def _score(self, state: Any, start: Weights, tasks: Tasks, part: Tensor) -> Tensor:
-        """Scores of the tasks whose numbers are in ``part``."""
-        inputs, pool = state.rows(tasks.support[part])
-        known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
-        weights = adapt(self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate)
-        groups = tasks.query[part].split(self.queries_at_a_time, dim=1)
-        return torch.cat([for_each_task(self.task_scores, weights, *known, *state.rows(q)) for q in groups], 1)
+        each_task, scores = vmap(self.task_scores, randomness="different"), []
+        for part in order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist()):
+            inputs, pool = state.rows(tasks.support[part])
+            known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
+            weights = adapt(self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate)
+            groups = tasks.query[part].split(self.queries_at_a_time, dim=1)
+            scores.append(torch.cat([each_task(weights, *known, *state.rows(group)) for group in groups], 1))
+        return torch.cat(scores)[torch.argsort(order)]
 
 
 # --- The options of a method, read from its signature: declared once, used by the command line and by grids.

@@ -13,7 +13,7 @@ from ..graph.arrays import csr_tensor
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import Neighbourhoods, Weights, unit, unit_features, weights_of
+from ..nn.inner_loop import Neighbourhoods, Weights, unit, unit_features
 from .base import InnerLoopMethod, Training
 
 
@@ -60,7 +60,7 @@ class GMeta(InnerLoopMethod):
         return Neighbourhoods(start, weight, lambda pair: take_rows(smooth, pair).to(x.dtype) @ x, x.shape[1])
 
     def start(self, n_way: int) -> Weights:
-        return weights_of(self.encoder)
+        return dict(self.encoder.named_parameters())
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         inputs, pool, target = data

@@ -13,7 +13,7 @@ from ..graph.arrays import csr_parts
 from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import Neighbourhoods, Weights, unit_features, weights_of
+from ..nn.inner_loop import Neighbourhoods, Weights, unit_features
 from .base import InnerLoopMethod, Training
 
 HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
@@ -66,7 +66,7 @@ class MAML(InnerLoopMethod):
         return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
 
     def start(self, n_way: int) -> Weights:
-        weights = weights_of(self.encoder)
+        weights = dict(self.encoder.named_parameters())
         like = next(iter(weights.values()))
         return {**weights, HEAD[0]: like.new_zeros(n_way, self.width), HEAD[1]: like.new_zeros(n_way)}
 

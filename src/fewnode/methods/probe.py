@@ -43,9 +43,6 @@ class Probe(Method):
         self.smooth, self.head, self.steps, self.restart, self.penalty = smooth, head, steps, restart, penalty
         self.features = ReducedFeatures(in_channels, rank)
 
-    def prepare(self, graph: Graph) -> None:
-        self.features.fit(graph)
-
     def embed(self, graph: Graph) -> Tensor:
         h = self.features(graph)
         if self.smooth:

@@ -4,6 +4,8 @@ Liu, Fang, Liu, Hoi: Relative and Absolute Location Embedding for Few-Shot Node 
 """
 
 import math
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -74,9 +76,6 @@ class RALE(Method):
         self.path = PathAttention(channels, heads, 2 * walk_steps + 1)
         self.relative, self.absolute = Choice(channels), Choice(channels)
 
-    def prepare(self, graph: Graph) -> None:
-        self.features.fit(graph)
-
     def embed(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """Features of each node beside their neighbours' mean, ``[N, 2 * rank]``, and which nodes are hubs, ``[N]``."""
         x, share = unit_features(self.features, graph, self), self.hub_share
@@ -84,23 +83,19 @@ class RALE(Method):
         return beside, graph.cache.get(("hubs", share), lambda: hubs(graph, share))
 
     def score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
+        reached = partial(reach, graph, n_walks=self.n_walks, steps=self.walk_steps)
         supports, queries = tasks.support.shape[1], min(tasks.query.shape[1], QUERIES)
-        size = max(1, PATHS // (supports * (supports + queries) * self.n_paths))
-        return torch.cat([self._score(graph, state, tasks[at : at + size]) for at in range(0, len(tasks), size)])
-
-    def _score(self, graph: Graph, state: tuple[Tensor, Tensor], tasks: Tasks) -> Tensor:
-        target = one_hot(tasks.support_y, tasks.n_way, state[0].dtype)
-        there = self.reach(graph, tasks.support)
-        z = self.locate(*state, tasks.support, there, there, target)
-        # The head starts at zero, where the gradient of its cross-entropy is known: one step on the supports.
-        step = self.inner_rate * (target - 1 / tasks.n_way).mT / target.shape[1]
-        weight, bias = step @ z, step.sum(-1)[:, None]
-        groups = tasks.query.split(QUERIES, dim=1)
-        q = torch.cat([self.locate(*state, group, self.reach(graph, group), there, target) for group in groups], 1)
-        return F.elu(q @ weight.mT + bias)
-
-    def reach(self, graph: Graph, nodes: Tensor) -> "Reach":
-        return reach(graph, nodes, self.n_walks, self.walk_steps)
+        size, scores = max(1, PATHS // (supports * (supports + queries) * self.n_paths)), []
+        for part in (tasks[at : at + size] for at in range(0, len(tasks), size)):
+            target, there = one_hot(part.support_y, part.n_way, state[0].dtype), reached(part.support)
+            z = self.locate(*state, part.support, there, there, target)
+            # The head starts at zero, where the gradient of its cross-entropy is known: one step on the supports.
+            step = self.inner_rate * (target - 1 / part.n_way).mT / supports
+            weight, bias = step @ z, step.sum(-1)[:, None]
+            groups = part.query.split(QUERIES, dim=1)
+            q = torch.cat([self.locate(*state, group, reached(group), there, target) for group in groups], 1)
+            scores.append(F.elu(q @ weight.mT + bias))
+        return torch.cat(scores)
 
     def locate(self, x: Tensor, is_hub: Tensor, nodes: Tensor, here: "Reach", there: "Reach", target: Tensor) -> Tensor:
         """Embeddings [T, M, 3 * channels] of ``nodes [T, M]`` and their reach, by the reach of the supports and their
@@ -144,18 +139,14 @@ class PathAttention(nn.Module):
         size, channels = z.shape[-2:]
         z = z * math.sqrt(channels) + self.positions[:size].to(z.dtype)
         open_ = torch.arange(size, device=z.device) < length[..., None]
-        z = unit(z + self._attend(z, open_))
-        z = unit(z + self.outer(torch.relu(self.inner(z))))
-        return torch.where(open_[..., None], z, -torch.inf).amax(-2)
-
-    def _attend(self, z: Tensor, open_: Tensor) -> Tensor:
         # Products and sums over [L, L, d] instead of matrix products: those of [L, d / heads] matrices are many times
         # slower. Head h owns every channel with number h modulo heads, which makes the sums run over whole vectors.
         q, k, v = (linear(z).unflatten(-1, (-1, self.heads)) for linear in (self.query, self.key, self.value))
         logits = (q.unsqueeze(-4) * k.unsqueeze(-3)).sum(-2) / math.sqrt(q.shape[-2])  # [..., key, query, heads]
         weights = torch.where(open_[..., None, None], logits, -torch.inf).softmax(-3)
-        read: Tensor = (weights.unsqueeze(-2) * v.unsqueeze(-3)).sum(-4)
-        return read.flatten(-2)
+        z = unit(z + (weights.unsqueeze(-2) * v.unsqueeze(-3)).sum(-4).flatten(-2))
+        z = unit(z + self.outer(torch.relu(self.inner(z))))
+        return torch.where(open_[..., None], z, -torch.inf).amax(-2)
 
 
 class Choice(nn.Module):
@@ -203,10 +194,10 @@ class Paths(NamedTuple):
     length: Tensor
 
 
-def random_walks(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Tensor:
+def random_walks(graph: Graph, nodes: Tensor, n_walks: int, steps: int) -> Tensor:
     """Uniform walks from every node of ``nodes [B]``: node ids ``[B, n_walks, steps + 1]``, the start first.
 
-    A walker without a way on stays where it is. The choices are a hash of seed, start, walk and step, so a
+    A walker without a way on stays where it is. The choices are a hash of start, walk and step, so a
     node's walks are the same whichever other nodes are asked for, and none need to be kept.
     """
     walk = torch.arange(n_walks, device=nodes.device)
@@ -217,31 +208,13 @@ def random_walks(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: in
     for step in range(steps):
         first = graph.indptr[here].long()
         degree = graph.indptr[here + 1].long() - first
-        ahead = indices[first + hashed(number + step, seed) % degree.clamp(min=1)].long()
+        ahead = indices[first + hashed(number + step, seed=0) % degree.clamp(min=1)].long()
         here = torch.where(degree > 0, ahead, here)
         path.append(here)
     return torch.stack(path, -1)
 
 
-def pagerank(graph: Graph, damping: float = 0.85, tolerance: float = 1e-10, max_steps: int = 200) -> Tensor:
-    """How often an endless walker with restarts is at each node, float64 [N], sums to one.
-
-    From a node without a way on, the walker restarts. Power iteration until the change is below ``tolerance``.
-
-    Page, Brin, Motwani, Winograd: The PageRank Citation Ranking. Stanford, 1999.
-    """
-    arcs, n = adjacency(graph), graph.num_nodes
-    out = arcs.T.totals()[:, None]
-    p = torch.full((n, 1), 1 / n, dtype=torch.float64, device=graph.device)
-    for _ in range(max_steps):
-        new = damping * (arcs @ (p / out.clamp(min=1)) + p[out == 0].sum() / n) + (1 - damping) / n
-        change, p = float((new - p).abs().sum()), new
-        if change < tolerance:
-            break
-    return p[:, 0]
-
-
-def hubs(graph: Graph, share: float = 0.05) -> Tensor:
+def hubs(graph: Graph, share: float) -> Tensor:
     """Which nodes are among the given share of the highest PageRanks (at least one), bool [N]."""
     count = max(1, round(share * graph.num_nodes))
     chosen = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
@@ -249,9 +222,20 @@ def hubs(graph: Graph, share: float = 0.05) -> Tensor:
     return chosen
 
 
-def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int, seed: int = 0) -> Reach:
+def pagerank(graph: Graph, damping: float = 0.85, steps: int = 140) -> Tensor:
+    """How often an endless walker with restarts is at each node, up to a factor, float64 [N].
+
+    Page, Brin, Motwani, Winograd: The PageRank Citation Ranking. Stanford, 1999.
+    """
+    arcs = adjacency(graph)
+    walk = replace(arcs, right=1 / arcs.T.totals().double().clamp(min=1))
+    # Walkers without a way on restart anywhere, as all do now and then: that multiplies every rank by the same factor.
+    return walk.smooth(walk.right.new_ones(graph.num_nodes, 1), steps, 1 - damping)[:, 0]
+
+
+def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int) -> Reach:
     """The reach of ``nodes``, of any shape, by ``n_walks`` walks of ``steps`` steps each; the same in any company."""
-    walks = random_walks(graph, nodes.flatten(), n_walks, steps, seed)
+    walks = random_walks(graph, nodes.flatten(), n_walks, steps)
     early_first = walks.transpose(1, 2).flatten(1)
     width, absent = early_first.shape[1], graph.num_nodes
     place = torch.arange(width, device=nodes.device)

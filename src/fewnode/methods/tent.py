@@ -121,9 +121,6 @@ class TENT(Method):
             linear_start(first[0], second[0])
         return phi, gnn
 
-    def prepare(self, graph: Graph) -> None:
-        self.inputs.fit(graph)
-
     def first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """First-step embeddings of ``nodes [P]``, by default of all: [P, d_h]."""
         # H = GNN_phi(V, E, X)

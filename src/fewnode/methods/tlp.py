@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from ..errors import one_of
 from ..graph import Graph, operators
-from ..graph.arrays import csr_parts, csr_tensor, gather_rows
-from ..nn.graph_layers import GraphEncoder, Inputs, rows_of, take_rows
+from ..graph.arrays import csr_parts
+from ..nn.graph_layers import GraphEncoder, rows_of, take_rows
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import EncoderMethod, Training
@@ -39,7 +39,6 @@ class TLP(EncoderMethod):
     """
 
     uses_labels: ClassVar[bool] = False
-    norm: ClassVar[bool] = True
     encoder: GraphEncoder
     training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 
@@ -60,6 +59,7 @@ class TLP(EncoderMethod):
     ) -> None:
         widths = {"hidden_channels": hidden_channels, "out_channels": out_channels, "rank": rank}
         super().__init__(in_channels, **widths, dropout=0.0, radius=None)
+        normalize_layers(self.encoder)
         self.objective = one_of("objective", objective, ("bgrl", "grace"))
         self.drops = list(zip(edge_drop, feature_drop, strict=True))
         self.momentum, self.temperature, self.sample = momentum, temperature, sample
@@ -68,7 +68,8 @@ class TLP(EncoderMethod):
             nn.Linear(out_channels, hidden_channels), nn.PReLU(), nn.Linear(hidden_channels, out_channels)
         )
         if objective == "bgrl":
-            self.target = GraphEncoder(self.inputs.width, hidden_channels, out_channels, norm=True)
+            self.target = GraphEncoder(self.inputs.width, hidden_channels, out_channels)
+            normalize_layers(self.target)
             self.target.requires_grad_(False)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
@@ -78,10 +79,11 @@ class TLP(EncoderMethod):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The self-supervised loss of two random views; the tasks are ignored."""
         chosen = torch.randperm(graph.num_nodes, device=graph.device)[: self.sample]
-        part, nodes = (graph, None) if graph.num_nodes <= WHOLE else cut_around(graph, chosen)
-        chosen = chosen if nodes is None else torch.searchsorted(nodes, chosen)
-        like = self.encoder.weight
-        one, two = (random_view(self.inputs, graph, part, nodes, chosen, drop, like) for drop in self.drops)
+        x = self.inputs.unit(graph)
+        if graph.num_nodes > WHOLE:
+            graph, nodes = cut_around(graph, chosen)
+            x, chosen = x[nodes], torch.searchsorted(nodes, chosen)
+        one, two = (random_view(x, graph, chosen, *drops) for drops in self.drops)
         first, second = (self.predictor(self.encoder.around(*view)) for view in (one, two))
         if self.objective == "grace":
             return contrast(first, second, self.temperature)
@@ -96,6 +98,12 @@ class TLP(EncoderMethod):
         """Move the target network a little towards the encoder; called before each step, so it lags by one."""
         for old, new in zip(self.target.parameters(), self.encoder.parameters(), strict=True):
             old.lerp_(new, 1 - self.momentum)
+
+
+def normalize_layers(encoder: GraphEncoder) -> None:
+    """End both layers in batch normalisation and PReLU, as self-supervised training wants it."""
+    out, hidden = encoder.outer.weight.shape
+    encoder.middle, encoder.end = (nn.Sequential(nn.BatchNorm1d(n), nn.PReLU()) for n in (hidden, out))
 
 
 def disagreement(guess: Tensor, goal: Tensor) -> Tensor:
@@ -121,34 +129,23 @@ def cut_around(graph: Graph, chosen: Tensor) -> tuple[Graph, Tensor]:
     near = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
     near[chosen] = True
     for _ in range(2):
-        near[graph.indices[gather_rows(graph.indptr, near.nonzero()[:, 0])[1]].long()] = True
-    bare = replace(graph.with_features(None), node_names=None)
-    return bare.subgraph(near), near.nonzero()[:, 0]
+        near[operators.gather_neighbours(graph, near.nonzero()[:, 0])[1]] = True
+    return replace(graph.with_features(None), node_names=None).subgraph(near), near.nonzero()[:, 0]
 
 
 def random_view(
-    inputs: Inputs,
-    graph: Graph,
-    part: Graph,
-    nodes: Tensor | None,
-    chosen: Tensor,
-    drop: tuple[float, float],
-    like: Tensor,
+    x: Tensor, graph: Graph, chosen: Tensor, edge_drop: float, feature_drop: float
 ) -> tuple[Tensor, operators.Operator]:
-    """What an encoder reads around the nodes ``chosen [P]`` of a view of ``part``, in which edges and input columns are
-    left out with the probabilities ``drop``.
+    """What an encoder reads around the nodes ``chosen [P]`` of a view, in which edges and columns of the inputs ``x [N,
+    d]`` are left out with these probabilities: inputs after one propagation, and the rows that collect them.
 
-    ``nodes`` says which nodes of the whole graph the part has, if it is one. Inputs are propagated here, once for
-    all encoders and without a gradient. Drawn from torch's global random state, which
-    the training loop seeds.
+    Inputs are propagated here, once for all encoders and without a gradient. Drawn from torch's global random state,
+    which the training loop seeds.
     """
-    columns = (torch.rand(inputs.width, device=graph.device) >= drop[1]).to(like.dtype)
-    smooth = dropped_adjacency(part, torch.rand(len(part.indices), device=graph.device) >= drop[0])
+    columns = torch.rand(x.shape[1], device=graph.device) >= feature_drop
+    smooth = dropped_adjacency(graph, torch.rand(len(graph.indices), device=graph.device) >= edge_drop)
     near, rows = rows_of(smooth, chosen)
-    ends, read, values = csr_parts(take_rows(smooth.matrix, torch.as_tensor(near)))
-    read = read if nodes is None else nodes[read.long()]
-    first = csr_tensor(ends, read, values, (len(ends) - 1, graph.num_nodes))
-    return first @ inputs.unit(graph) * columns, rows
+    return take_rows(smooth.matrix, torch.as_tensor(near)) @ x * columns, rows
 
 
 def dropped_adjacency(graph: Graph, keep: Tensor) -> operators.Operator:

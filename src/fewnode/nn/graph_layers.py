@@ -78,8 +78,6 @@ class Inputs(nn.Module):
 class GraphEncoder(nn.Module):
     """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, nothing at the end.
 
-    With ``norm`` both layers end in batch normalisation and PReLU instead, as self-supervised training wants it.
-
     Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks. ICLR 2017.
 
     Args:
@@ -95,25 +93,24 @@ class GraphEncoder(nn.Module):
         out_channels: int,
         *,
         dropout: float = 0.0,
-        norm: bool = False,
         radius: float | None = None,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, hidden_channels)))
         self.bias = nn.Parameter(torch.zeros(hidden_channels))
         self.outer = xavier(nn.Linear(hidden_channels, out_channels))
-        self.middle: nn.Module = _normed(hidden_channels) if norm else nn.ReLU()
-        self.end: nn.Module = _normed(out_channels) if norm else nn.Identity()
+        self.middle: nn.Module = nn.ReLU()
+        self.end: nn.Module = nn.Identity()
         self.dropout, self.radius = dropout, radius
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
         near, rows = rows_of(operators.normalized_adjacency(graph), nodes)
-        return self.around(inputs.smoothed(graph).to(self.weight.dtype)[near], rows)
+        return self.around(inputs.smoothed(graph)[near], rows)
 
     def around(self, x: Tensor, rows: operators.Operator) -> Tensor:
         """Embed the P nodes that ``rows`` collects for, from smoothed inputs ``x`` next to them: [P, out_channels]."""
-        h = F.dropout(self.middle(x @ self.weight + self.bias), self.dropout, self.training)
+        h = F.dropout(self.middle(x.to(self.weight.dtype) @ self.weight + self.bias), self.dropout, self.training)
         out: Tensor = self.end(rows @ (h @ self.outer.weight.t()) + self.outer.bias)
         if self.radius is None:
             return out
@@ -167,7 +164,3 @@ def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor 
     ends, columns, values = csr_parts(take_rows(operator.matrix, nodes))
     near, position = torch.unique(columns, return_inverse=True)
     return near, operators.Operator.of(csr_tensor(ends, position, values, (len(nodes), len(near))))
-
-
-def _normed(channels: int) -> nn.Module:
-    return nn.Sequential(nn.BatchNorm1d(channels), nn.PReLU())

@@ -13,12 +13,6 @@ from ..graph.arrays import gather_rows
 from .features import ReducedFeatures
 
 Weights = dict[str, Tensor]
-TINY = 1e-12
-
-
-def weights_of(module: nn.Module) -> Weights:
-    """The trainable weights of a module by name, as ``torch.func.functional_call`` takes them."""
-    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
 def adapt(loss: Callable[..., Tensor], start: Weights, data: tuple[Tensor, ...], *, steps: int, rate: float) -> Weights:
@@ -43,15 +37,9 @@ def adapt(loss: Callable[..., Tensor], start: Weights, data: tuple[Tensor, ...],
     return weights
 
 
-def for_each_task(function: Callable[..., Tensor], weights: Weights, *data: Tensor) -> Tensor:
-    """``function(weights, *data)`` of every task with that task's own weights ``[T, ...]``, in one batch."""
-    result: Tensor = vmap(function, randomness="different")(weights, *data)
-    return result
-
-
 def unit(z: Tensor) -> Tensor:
     """``z`` at length one; a zero vector stays zero, and its second derivatives finite."""
-    return z * (z.square().sum(-1, keepdim=True) + TINY).rsqrt()
+    return z * (z.square().sum(-1, keepdim=True) + 1e-12).rsqrt()
 
 
 def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> Tensor:

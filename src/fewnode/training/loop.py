@@ -8,7 +8,7 @@ import socket
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from .. import methods
 from ..errors import InputError
-from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading, sweep
+from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading
 from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, unread_edges, versions
 from ..nn.optimizers import Adam
@@ -37,26 +37,23 @@ class Episodes:
     """The tasks of one training. If the classes are too small for the requested sizes, these are reduced, and ``notes``
     say so."""
 
-    validation_seed = 10**6  # another stream than any training seed's
-
     def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
         self.graph, self.seed, self.n_way = graph, card.seed, card.n_way
         self.notes: list[str] = []
         self.base, validation = TaskSampler(view.y, split.base), TaskSampler(graph.y, split.validation)
-        tested = (card.n_way, card.k_shot, card.n_query)
-        trained = (settings.train_way, settings.train_shot, settings.train_query)
-        asked = tuple(given or usual for given, usual in zip(trained, tested, strict=True))
-        shape = self._feasible("training", "base", self.base, *asked)
-        if shape is None:
-            raise InputError(f"training needs two base classes with at least {asked[1] + 1} labelled nodes")
+        tested = card.n_way, card.k_shot, card.n_query
+        trained = settings.train_way, settings.train_shot, settings.train_query
+        way, shot, query = (given or usual for given, usual in zip(trained, tested, strict=True))
+        if (shape := self._feasible("training", self.base, way, shot, query)) is None:
+            raise InputError(f"training needs two base classes with at least {shot + 1} labelled nodes")
         self.shape = shape
-        shape = self._feasible("validation", "validation", validation, *tested)
-        self.pool = None if shape is None else validation.draw(*shape, 100, self.validation_seed)
-        if shape is None:
-            self.notes.append(
+        self.pool: Tasks | None = None
+        if shape := self._feasible("validation", validation, *tested):
+            self.pool = validation.draw(*shape, 100, seed=10**6)  # another stream than any training seed's
+        else:
+            self._note(
                 "there are no two validation classes large enough: nothing is selected, the last weights are kept"
             )
-            warnings.warn(self.notes[-1], stacklevel=2)
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
         return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
@@ -66,15 +63,13 @@ class Episodes:
         step even where their arithmetic differs a little."""
         if self.pool is None:
             return None
-        accuracy = float(accuracies(score_tasks(model, self.graph, self.pool), self.pool).mean())
-        if world() > 1:
-            held = torch.tensor([accuracy], dtype=torch.float64)
-            dist.broadcast(held, src=0)
-            accuracy = float(held)
-        return accuracy
+        accuracy = accuracies(score_tasks(model, self.graph, self.pool), self.pool).mean()
+        if place()[1] > 1:
+            dist.broadcast(accuracy, src=0)
+        return float(accuracy)
 
     def _feasible(
-        self, what: str, kind: str, sampler: TaskSampler, way: int, shot: int, query: int
+        self, what: str, sampler: TaskSampler, way: int, shot: int, query: int
     ) -> tuple[int, int, int] | None:
         """The shape asked for, or the nearest the classes can give: fewer queries first, then fewer ways. A note says
         if it is another."""
@@ -84,13 +79,17 @@ class Episodes:
             return None
         queries = min(query, sizes[ways - 1] - shot)
         if (ways, queries) != (way, query):
-            self.notes.append(
+            self._note(
                 f"{what} tasks are {ways}-way with {queries} queries per class instead of {way}-way with {query}: "
-                f"that is what the {len(sizes)} {kind} classes can give (sizes {sizes[-1]} to {sizes[0]})"
+                f"that is what the {len(sizes)} classes can give (sizes {sizes[-1]} to {sizes[0]})",
+                quiet=what == "training" and ways >= self.n_way,  # more ways than are tested are optional
             )
-            if what == "validation" or ways < self.n_way:  # training with more ways than are tested is optional
-                warnings.warn(self.notes[-1], stacklevel=2)
         return ways, shot, queries
+
+    def _note(self, text: str, quiet: bool = False) -> None:
+        self.notes.append(text)
+        if not quiet:
+            warnings.warn(text, stacklevel=2)
 
 
 def mix(seed: int, block: int) -> int:
@@ -114,35 +113,28 @@ def ranks(backend: str = "gloo") -> Iterator[int]:
         dist.destroy_process_group()
 
 
-def world() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def is_first() -> bool:
-    """Whether this process is the one that writes."""
-    return world() == 1 or dist.get_rank() == 0
+def place() -> tuple[int, int]:
+    """The number of this process, and how many train together."""
+    joined = dist.is_available() and dist.is_initialized()
+    return (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
 
 
 def share(tasks: Tasks) -> Tasks:
     """This process's part of a step's tasks: all of them if it is alone."""
-    n = world()
-    if n == 1:
-        return tasks
-    if len(tasks) % n:
+    rank, n = place()
+    if n > 1 and len(tasks) % n:
         raise InputError(
             f"tasks_per_step is {len(tasks)}: {n} processes cannot share that evenly; make it {n} or {2 * n}"
         )
-    return tasks[dist.get_rank() :: n]
+    return tasks if n == 1 else tasks[rank::n]
 
 
-def average_gradients(model: nn.Module) -> None:
-    """Make every process's gradients the mean of all: equal shares of tasks give the gradient of them together."""
-    n = world()
-    for weight in model.parameters() if n > 1 else ():
-        if weight.requires_grad:
-            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
-            dist.all_reduce(weight.grad)
-            weight.grad /= n
+def average_gradients(weights: Iterable[nn.Parameter], n: int) -> None:
+    """Make every process's gradients the mean of all ``n``."""
+    for weight in weights:
+        weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        dist.all_reduce(weight.grad)
+        weight.grad /= n
 
 
 @dataclass(frozen=True)
@@ -196,15 +188,35 @@ class TrainingState:
     """Weights, optimiser, the best weights so far and how long since; written at every check if there is a folder."""
 
     def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
-        self.model, self.optimizer = model, optimizer(model, settings)
+        self.model, self.weights = model, [weight for weight in model.parameters() if weight.requires_grad]
+        self.optimizer = Adam(
+            self.weights,
+            settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            foreach=not settings.fused,  # all weights in one call: the same as one after the other, to the bit
+            fused=settings.fused,
+        )
         self.now = Progress(4, json.loads(json.dumps(model.card.identity())))
         self.best_weights: dict[str, Tensor] = {}
         self.file = None if folder is None else Path(folder) / "training.safetensors"
-        if self.file is not None and self.file.parent.is_dir() and is_first():
-            sweep(self.file)
         if self.file is not None and self.file.exists():
             with reading(self.file, "delete it to start anew"):
                 self._read(self.file)
+
+    def take_step(self, loss: Tensor, clip: float | None) -> float:
+        """One step of the optimiser. Gradients are the mean of all processes: equal shares of tasks give the gradient
+        of them together."""
+        if not math.isfinite(value := float(loss.detach())):
+            raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if (n := place()[1]) > 1:
+            average_gradients(self.weights, n)
+        if clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.weights, clip)
+        self.optimizer.step()
+        self.now.step += 1
+        return value
 
     def check(self, accuracy: float | None) -> None:
         """Take note of a validation accuracy (None: there is nothing to select on) and write the state."""
@@ -216,7 +228,7 @@ class TrainingState:
             self.best_weights = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
         else:
             now.waited += 1
-        if self.file is not None and is_first():
+        if self.file is not None and place()[0] == 0:
             with atomic_write(self.file) as out:
                 out.write(self._packed())
 
@@ -258,14 +270,6 @@ def _restore(model: Method, weights: dict[str, Tensor]) -> None:
     for key, value in model.state_dict().items():
         if not torch.equal(value, weights[key].to(value.device)):
             value.copy_(weights[key])
-
-
-def optimizer(model: Method, settings: Training) -> torch.optim.Optimizer:
-    """Adam over what a method learns."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    each = not settings.fused  # all weights in one call: the same as one after the other, to the bit
-    rate, decay = settings.learning_rate, settings.weight_decay
-    return Adam(weights, rate, weight_decay=decay, foreach=each, fused=settings.fused)
 
 
 @one_thread
@@ -373,7 +377,7 @@ def _train(
     now, started, notes = state.now, time.perf_counter(), [*model.card.notes, *episodes.notes]
     first, per_step = now.step, settings.tasks_per_step
     try:
-        with shown("auto" if callback is None and is_first() else None) as tell:
+        with shown("auto" if callback is None and place()[0] == 0 else None) as tell:
             if not now.curve:  # what training has to beat is where it starts
                 state.check(episodes.validate(model))
             while now.step < settings.steps and now.waited < settings.patience:
@@ -384,8 +388,8 @@ def _train(
                 torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
                 model.train()
                 for at in range(0, len(tasks), per_step):
-                    loss, accuracy = _step(model, view, tasks[at : at + per_step], state.optimizer, settings.clip), None
-                    now.step += 1
+                    loss = state.take_step(model.loss(view, share(tasks[at : at + per_step])), settings.clip)
+                    accuracy = None
                     if at + per_step == len(tasks):
                         accuracy = episodes.validate(model)
                         state.check(accuracy)
@@ -406,20 +410,6 @@ def _train(
         stopped_at=now.step,
         training_seconds=round(time.perf_counter() - started, 3),
     )
-
-
-def _step(model: Method, view: Graph, tasks: Tasks, optimizer: torch.optim.Optimizer, clip: float | None) -> float:
-    loss = model.loss(view, share(tasks))
-    value = float(loss.detach())
-    if not math.isfinite(value):
-        raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    average_gradients(model)
-    if clip is not None:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
-    return value
 
 
 def _device(name: str) -> torch.device:
