@@ -136,7 +136,7 @@ def read_state(folder: Path) -> Any:
     state = TrainingState(model, Training(steps=2), folder)
     moments = [value for part in state.optimizer.state_dict()["state"].values() for value in part.values()]
     kept = tensors([*model.state_dict().values(), *state.best_weights.values(), *moments])
-    return kept, state.now.step, state.now.waited, state.now.best, state.now.curve
+    return kept, state.waited, model.card.stopped_at, model.card.best, model.card.curve
 
 
 @cache

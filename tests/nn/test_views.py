@@ -91,16 +91,20 @@ def test_a_graph_that_nobody_holds_is_gone_with_its_views():
         gc.enable()
 
 
+def views_of(graph: Graph) -> Views:
+    return Views(graph.num_features, 32, blocks=tuple(graph.blocks.values()))
+
+
 def test_each_block_of_features_has_the_views_it_would_have_alone():
     graph = planted(300, 6, seed=0)[0]
     words = graph.x.to_dense()
     vectors = torch.randn(300, 70, generator=torch.Generator().manual_seed(0)) + words[:, :70]
     vectors[:40] = 0  # nodes without a text
     both = graph.with_features(torch.cat([words, vectors], 1), None, {"words": words.shape[1], "vectors": 70})
-    split = Views.of(both, 32).fit(both).split(both)
+    split = views_of(both).fit(both).split(both)
     for block, part in enumerate((words, vectors)):
         alone = graph.with_features(part)
-        for made, expected in zip(split[4 * block :], Views.of(alone, 32).fit(alone)(alone)[:4], strict=False):
+        for made, expected in zip(split[4 * block :], views_of(alone).fit(alone)(alone)[:4], strict=False):
             torch.testing.assert_close(made @ made.T, expected @ expected.T, atol=2e-4, rtol=0)
     assert len(split) == 10 and split[8].shape == (300, 32)
 

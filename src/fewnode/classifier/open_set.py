@@ -528,8 +528,8 @@ def other_name(classes: Sequence[str]) -> str:
 
 def views_of(model: Method, graph: Graph) -> Views:
     """The views of the method, if it has any, else fresh ones."""
-    own = getattr(model, "views", None)
-    return own if isinstance(own, Views) else Views.of(graph).to(graph.device).fit(graph)
+    own, blocks = getattr(model, "views", None), tuple(graph.blocks.values())
+    return own if isinstance(own, Views) else Views(graph.num_features, blocks=blocks).to(graph.device).fit(graph)
 
 
 def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...]) -> Space:

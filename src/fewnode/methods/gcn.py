@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
+from ..nn.graph_layers import GraphEncoder
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import EncoderMethod, Training
@@ -25,12 +26,12 @@ class GCN(EncoderMethod):
         base_classes: the classes it is trained on.
         batch_size: nodes of base classes a step learns from; None is all of them, as the source does.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
-        out_channels, dropout: of the encoder, and before the head.
-        radius, encoder: further options of ``EncoderMethod``.
+        radius, encoder: options of ``EncoderMethod``; the dropout is also that before the head.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, steps=500)
     classes: Tensor
+    encoder: GraphEncoder
 
     def __init__(
         self,
@@ -39,15 +40,12 @@ class GCN(EncoderMethod):
         base_classes: tuple[int, ...],
         batch_size: int | None = 512,
         inverse_penalty: float = 10.0,
-        out_channels: int = 128,
-        dropout: float = 0.5,
         radius: float | None = None,
         **encoder: Any,
     ) -> None:
-        super().__init__(in_channels, out_channels=out_channels, dropout=dropout, radius=radius, **encoder)
-        self.head = nn.Linear(out_channels, len(base_classes))
-        self.inverse_penalty = inverse_penalty
-        self.dropout, self.batch_size = dropout, batch_size
+        super().__init__(in_channels, radius=radius, **encoder)
+        self.head = nn.Linear(self.encoder.outer.out_features, len(base_classes))
+        self.inverse_penalty, self.batch_size = inverse_penalty, batch_size
         self.register_buffer("classes", torch.tensor(base_classes), persistent=False)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
@@ -61,4 +59,4 @@ class GCN(EncoderMethod):
             drawn = torch.randperm(len(node), device=node.device)[: self.batch_size]
             node, target = node[drawn], target[drawn]
         h = torch.relu(self.encoder(self.inputs, graph, node))
-        return F.cross_entropy(self.head(F.dropout(h, self.dropout, self.training)), target)
+        return F.cross_entropy(self.head(F.dropout(h, self.encoder.dropout, self.training)), target)

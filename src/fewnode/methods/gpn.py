@@ -22,25 +22,19 @@ class GPN(EncoderMethod):
     Sees the labels of base classes; edges and features of all nodes.
 
     Args:
-        hidden_channels, out_channels, dropout: of the encoder and of the valuator alike.
-        encoder: further options of ``EncoderMethod``; ``radius=None`` is the source's.
+        encoder: options of ``EncoderMethod``, the widths and the dropout also of the valuator; ``radius=None`` is the
+            source's.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
-    def __init__(
-        self,
-        in_channels: int,
-        *,
-        hidden_channels: int = 256,
-        out_channels: int = 128,
-        dropout: float = 0.5,
-        **encoder: Any,
-    ) -> None:
-        encoder |= {"hidden_channels": hidden_channels, "out_channels": out_channels, "dropout": dropout}
+    encoder: GraphEncoder
+
+    def __init__(self, in_channels: int, **encoder: Any) -> None:
         super().__init__(in_channels, **encoder)
-        self.valuator = GraphEncoder(self.inputs.width, hidden_channels, out_channels, dropout=dropout)
-        self.value = nn.Linear(out_channels, 1)
+        widths = self.encoder.outer.in_features, self.encoder.outer.out_features
+        self.valuator = GraphEncoder(self.inputs.width, *widths, dropout=self.encoder.dropout)
+        self.value = nn.Linear(self.encoder.outer.out_features, 1)
 
     def embed(self, graph: Graph, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Embeddings [P, d] of ``nodes [P]``, by default of all, and their importance ``log(degree) * value``, [P]."""

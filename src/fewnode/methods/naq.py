@@ -35,14 +35,7 @@ class NaQ(EncoderMethod):
     uses_labels: ClassVar[bool] = False
     training_settings = Training(learning_rate=0.001, weight_decay=0.0, steps=500, tasks_per_step=4)
 
-    def __init__(
-        self,
-        in_channels: int,
-        *,
-        neighbours: int = 10,
-        ways: int = 20,
-        **encoder: Any,
-    ) -> None:
+    def __init__(self, in_channels: int, *, neighbours: int = 10, ways: int = 20, **encoder: Any) -> None:
         super().__init__(in_channels, **encoder)
         self.neighbours, self.ways = neighbours, ways
 
@@ -62,18 +55,19 @@ class NaQ(EncoderMethod):
 
     def neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """The nodes that may be supports, [B], and the queries of each, [B, neighbours]; found once per graph."""
-        return graph.cache.get(("label-free neighbourhoods", self.neighbours), lambda: self._neighbourhoods(graph))
 
-    def _neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0)).to(graph.device)
-        nodes = order[:ANCHORS]
-        ids, likeness = nearest_by_features(graph, nodes, self.neighbours)
-        found = (likeness > 0).sum(1)
-        if int((found > 0).sum()) < 2:
-            raise InputError("naq finds no nodes with features in common; try tlp, which needs no label either")
-        # A node with too few of its like sees them again; one with none (no edge, no feature) is no support.
-        column = torch.arange(ids.shape[1], device=ids.device) % found.clamp(min=1)[:, None]
-        return nodes[found > 0], ids.gather(1, column)[found > 0]
+        def found() -> tuple[Tensor, Tensor]:
+            order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0)).to(graph.device)
+            nodes = order[:ANCHORS]
+            ids, likeness = nearest_by_features(graph, nodes, self.neighbours)
+            like = (likeness > 0).sum(1)
+            if int((like > 0).sum()) < 2:
+                raise InputError("naq finds no nodes with features in common; try tlp, which needs no label either")
+            # A node with too few of its like sees them again; one with none (no edge, no feature) is no support.
+            column = torch.arange(ids.shape[1], device=ids.device) % like.clamp(min=1)[:, None]
+            return nodes[like > 0], ids.gather(1, column)[like > 0]
+
+        return graph.cache.get(("label-free neighbourhoods", self.neighbours), found)
 
 
 CELLS = 8_000_000  # numbers of one piece: 32 MB

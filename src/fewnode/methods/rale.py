@@ -230,7 +230,8 @@ def pagerank(graph: Graph, damping: float = 0.85, steps: int = 140) -> Tensor:
     arcs = adjacency(graph)
     walk = replace(arcs, right=1 / arcs.T.totals().double().clamp(min=1))
     # Walkers without a way on restart anywhere, as all do now and then: that multiplies every rank by the same factor.
-    return walk.smooth(walk.right.new_ones(graph.num_nodes, 1), steps, 1 - damping)[:, 0]
+    everywhere = torch.ones(graph.num_nodes, 1, dtype=torch.float64, device=graph.device)
+    return walk.smooth(everywhere, steps, 1 - damping)[:, 0]
 
 
 def reach(graph: Graph, nodes: Tensor, n_walks: int, steps: int) -> Reach:

@@ -185,10 +185,7 @@ class TENT(Method):
         if not self.task_adaptation:
             return euclidean_scores(embedded.q, embedded.s)
         # q_i . s_j / tau_j, both of length one
-        if not divide:
-            return cosine_scores(embedded.q, embedded.s)
-        # tau_i = N sum_k |s_i^k - s_i| / sum_j sum_k |s_j^k - s_j|
-        spread = tau(embedded.s, embedded.s_k, tasks.support_y)[:, None]
+        spread = tau(embedded.s, embedded.s_k, tasks.support_y)[:, None] if divide else 1
         return cosine_scores(embedded.q, embedded.s) / spread
 
     def score(self, graph: Graph, state: EmbeddedGraph, tasks: Tasks) -> Tensor:
@@ -217,7 +214,8 @@ def mlp(in_channels: int, hidden_channels: int, out_channels: int, zero: bool) -
 
 
 def tau(s: Tensor, s_k: Tensor, y: Tensor) -> Tensor:
-    """How scattered each class is around its prototype, relative to the mean over classes: [T, N].
+    """``tau_i = N sum_k |s_i^k - s_i| / sum_j sum_k |s_j^k - s_j|``: how scattered each class is around its prototype,
+    relative to the mean over classes: [T, N].
 
     Means over the supports instead of sums: the same at equal shots, and at unequal shots still a spread, where
     a sum would count shots. Distances within rounding are zero; if all spreads are, every tau is 1. No tau is below

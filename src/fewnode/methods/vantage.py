@@ -155,21 +155,19 @@ class Vantage(Method):
         return state
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        scores = []
-        for at in range(0, len(tasks), 64):  # at a time: a node is eleven views wide
-            scores.append(self._score(graph, state, tasks[at : at + 64]))
+        lengths, scores = self._lengths(), []
+        for some in (tasks[at : at + 64] for at in range(0, len(tasks), 64)):  # at a time: a node is eleven views wide
+            parts = zip(lengths, self._parts(state, some.support), strict=True)
+            supports = F.normalize(torch.cat([length * part for length, part in parts], -1), dim=-1)
+            means = class_means(supports, some.support_y, some.n_way)
+            if self.task_adaptation:
+                pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
+                shots, pseudo = some.shots()[..., None], pool.pseudo_supports(means, lengths)
+                means = (shots * means + 2 * pseudo) / (shots + 2)
+            products = self._inner(self._parts(state, some.query), means, lengths)
+            scores.append(self._matched(products, means.norm(dim=-1)))
             graph.space.release()
         return torch.cat(scores)
-
-    def _score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        parts = zip(self._lengths(), self._parts(state, tasks.support), strict=True)
-        supports = F.normalize(torch.cat([length * part for length, part in parts], -1), dim=-1)
-        means = class_means(supports, tasks.support_y, tasks.n_way)
-        if self.task_adaptation:
-            pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
-            shots, pseudo = tasks.shots()[..., None], pool.pseudo_supports(means, self._lengths())
-            means = (shots * means + 2 * pseudo) / (shots + 2)
-        return self._matched(self._inner(self._parts(state, tasks.query), means), means.norm(dim=-1))
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
@@ -204,11 +202,11 @@ class Vantage(Method):
             shares = torch.cat([0.5 * shares, shares.new_tensor([0.5])])
         return shares.sqrt()
 
-    def _inner(self, parts: Iterable[Tensor], means: Tensor) -> Tensor:
+    def _inner(self, parts: Iterable[Tensor], means: Tensor, lengths: Tensor) -> Tensor:
         """Products of all ``parts`` with the means, one part at a time: many queries with their parts side by side
         would take ten times the memory."""
         total, at = means.new_zeros(()), 0
-        for length, part in zip(self._lengths(), parts, strict=True):
+        for length, part in zip(lengths, parts, strict=True):
             total = total + length * (part @ means[..., at : at + part.shape[-1]].mT)
             at += part.shape[-1]
         return total

@@ -86,11 +86,6 @@ class Views(nn.Module):
         self.rank = min(rank, max(in_channels, 64))
         self.features = ReducedFeatures(in_channels, self.rank, blocks)
 
-    @classmethod
-    def of(cls, graph: Graph, rank: int = 256, use: EdgeUse | None = None) -> "Views":
-        """With the columns and blocks of a graph."""
-        return cls(graph.num_features, rank, use, tuple(graph.blocks.values()))
-
     def fit(self, graph: Graph) -> "Views":
         self.features.fit(self.use.seen(graph))
         return self

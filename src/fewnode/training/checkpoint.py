@@ -70,7 +70,11 @@ def load(folder: PathLike, method: type[Method] | None = None) -> Method:
 
 def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -> Method:
     """The model among the files of a manifest."""
-    card = read_card(source, manifest)
+    data, where = manifest.read_bytes(source, CARD), str(source / CARD)
+    stated = parse_json(data, dict[str, Any], where).get("format")
+    if type(stated) is int and stated > FORMAT:
+        raise InputError(f"{where} has format {stated}; this version reads up to {FORMAT}: update fewnode")
+    card = ModelCard.from_json(data, where)
     kind = method or methods.find(card.method)
     with manifest.checking(source, WEIGHTS) as file:
         weights = load_file(file)
@@ -94,12 +98,3 @@ def read_manifest(folder: PathLike) -> Manifest:
             f"`fewnode train METHOD DATASET --out {source}` one of a data set"
         )
     return Manifest.read(source)
-
-
-def read_card(source: Path, manifest: Manifest) -> ModelCard:
-    """What a saved model says of itself, checked to be one of ours and not from the future."""
-    data, where = manifest.read_bytes(source, CARD), str(source / CARD)
-    stated = parse_json(data, dict[str, Any], where).get("format")
-    if type(stated) is int and stated > FORMAT:
-        raise InputError(f"{where} has format {stated}; this version reads up to {FORMAT}: update fewnode")
-    return ModelCard.from_json(data, where)

@@ -3,12 +3,12 @@
 A check takes a ``Subject`` and asserts; one that does not apply to the method raises ``NotApplicable``.
 """
 
-import inspect
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import isfunction, signature
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,7 @@ def renumbering_nodes_changes_nothing(subject: Subject) -> None:
 
 
 def reordering_classes_reorders_columns(subject: Subject) -> None:
-    if "n_way" in inspect.signature(subject.kind).parameters:
+    if "n_way" in signature(subject.kind).parameters:
         raise NotApplicable("has a head with one place per class, so that the order of classes is part of its input")
     tasks, order = subject.tasks(), torch.tensor([2, 0, 1])
     turned = Tasks(tasks.support, order[tasks.support_y], tasks.query, None, N_WAY)
@@ -190,21 +190,9 @@ def beats_chance_after_a_few_steps(subject: Subject) -> None:
 
 
 CHECKS: dict[str, Callable[[Subject], None]] = {
-    check.__name__: check
-    for check in (
-        scores_are_finite_and_shaped,
-        unequal_shots_isolated_and_featureless_nodes_are_fine,
-        scores_do_not_depend_on_the_classes_of_queries,
-        a_query_alone_scores_as_among_others,
-        a_batch_scores_as_its_tasks_one_by_one,
-        renumbering_nodes_changes_nothing,
-        reordering_classes_reorders_columns,
-        every_trainable_parameter_gets_a_gradient,
-        held_out_labels_never_reach_training,
-        the_seed_decides_and_the_callers_randomness_is_untouched,
-        save_and_load_give_the_same_scores,
-        beats_chance_after_a_few_steps,
-    )
+    name: value
+    for name, value in list(vars().items())
+    if isfunction(value) and [*signature(value).parameters] == ["subject"]
 }
 
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import torch
 import torch.distributed as dist
 from safetensors import safe_open
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from .. import methods
 from ..errors import InputError
-from ..files import Count, PathLike, Share, atomic_write, check_finite, parse_json, readable, reading
+from ..files import PathLike, atomic_write, check_finite, readable, reading
 from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, unread_edges, versions
 from ..nn.optimizers import Adam
@@ -173,19 +172,9 @@ class TensorBoardLog:
             self.writer.flush()  # a check is what should survive a kill
 
 
-class Progress(msgspec.Struct):
-    """How far a training is, and which training it is."""
-
-    format: Literal[4]
-    identity: dict[str, Any]
-    step: Count = 0
-    waited: Count = 0
-    best: Share | None = None
-    curve: list[tuple[Count, Share]] = []
-
-
 class TrainingState:
-    """Weights, optimiser, the best weights so far and how long since; written at every check if there is a folder."""
+    """The model with its card, its optimiser and its best weights so far; written at every check if there is a
+    folder."""
 
     def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
         self.model, self.weights = model, [weight for weight in model.parameters() if weight.requires_grad]
@@ -196,7 +185,6 @@ class TrainingState:
             foreach=not settings.fused,  # all weights in one call: the same as one after the other, to the bit
             fused=settings.fused,
         )
-        self.now = Progress(4, json.loads(json.dumps(model.card.identity())))
         self.best_weights: dict[str, Tensor] = {}
         self.file = None if folder is None else Path(folder) / "training.safetensors"
         if self.file is not None and self.file.exists():
@@ -215,19 +203,22 @@ class TrainingState:
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(self.weights, clip)
         self.optimizer.step()
-        self.now.step += 1
         return value
 
-    def check(self, accuracy: float | None) -> None:
+    @property
+    def waited(self) -> int:
+        """How many checks there were since the best."""
+        found = [accuracy for _, accuracy in self.model.card.curve]
+        return len(found) - 1 - found.index(max(found)) if found else 0
+
+    def check(self, step: int, accuracy: float | None) -> None:
         """Take note of a validation accuracy (None: there is nothing to select on) and write the state."""
-        now = self.now
-        if accuracy is not None:
-            now.curve.append((now.step, accuracy))
-        if accuracy is None or now.best is None or accuracy > now.best:
-            now.best, now.waited = accuracy, 0
+        card = self.model.card
+        if accuracy is None or card.best is None or accuracy > card.best:
+            card = replace(card, best=accuracy)
             self.best_weights = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
-        else:
-            now.waited += 1
+        curve = card.curve if accuracy is None else (*card.curve, (step, accuracy))
+        self.model.card = replace(card, curve=curve, stopped_at=step)
         if self.file is not None and place()[0] == 0:
             with atomic_write(self.file) as out:
                 out.write(self._packed())
@@ -238,7 +229,8 @@ class TrainingState:
         parts |= {f"optimizer/{number}": moments for number, moments in self.optimizer.state_dict()["state"].items()}
         values = ((f"{part}/{key}", value) for part, entries in parts.items() for key, value in entries.items())
         tensors = {key: torch.as_tensor(value).detach().cpu().contiguous() for key, value in values}
-        tensors["progress"] = torch.frombuffer(bytearray(msgspec.json.encode(self.now)), dtype=torch.uint8)
+        card = json.dumps(self.model.card.to_json()).encode()
+        tensors["card"] = torch.frombuffer(bytearray(card), dtype=torch.uint8)
         return to_bytes(tensors, {"sha256": hashlib.sha256(to_bytes(tensors)).hexdigest()})
 
     def _read(self, file: Path) -> None:
@@ -246,12 +238,13 @@ class TrainingState:
             tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - not a dict
             if (stored.metadata() or {}).get("sha256") != hashlib.sha256(to_bytes(tensors)).hexdigest():
                 raise InputError(f"{file} is damaged: its SHA-256 is not the one that was written")
-        found = parse_json(tensors.pop("progress").numpy().tobytes(), Progress, "its progress")
-        for key, value in self.now.identity.items():
-            if found.identity.get(key) != value:
+        found = ModelCard.from_json(tensors.pop("card").numpy().tobytes(), "its card")
+        theirs, ours = (json.loads(json.dumps(card.identity())) for card in (found, self.model.card))
+        for key, value in ours.items():
+            if theirs[key] != value:
                 raise InputError(
-                    f"{file} belongs to another training: its {key} is {found.identity.get(key)!r}, this one's "
-                    f"is {value!r}. Use another folder, or delete it to start anew"
+                    f"{file} belongs to another training: its {key} is {theirs[key]!r}, this one's is {value!r}. "
+                    f"Use another folder, or delete it to start anew"
                 )
         check_finite(tensors)
         parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
@@ -259,7 +252,8 @@ class TrainingState:
             part, _, key = path.rpartition("/")
             parts[part][key] = value
         _restore(self.model, parts.pop("weights"))
-        self.now, self.best_weights = found, parts.pop("best")
+        self.model.card = replace(self.model.card, curve=found.curve, best=found.best, stopped_at=found.stopped_at)
+        self.best_weights = parts.pop("best")
         moments = {int(part.partition("/")[2]): entries for part, entries in parts.items()}
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
 
@@ -374,42 +368,38 @@ def _train(
 ) -> None:
     """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
     at a check does what an undisturbed one does. Without a callback a person at a terminal sees a bar."""
-    now, started, notes = state.now, time.perf_counter(), [*model.card.notes, *episodes.notes]
-    first, per_step = now.step, settings.tasks_per_step
+    started, notes = time.perf_counter(), [*model.card.notes, *episodes.notes]
+    first = step = model.card.stopped_at
+    per_step = settings.tasks_per_step
     try:
         with shown("auto" if callback is None and place()[0] == 0 else None) as tell:
-            if not now.curve:  # what training has to beat is where it starts
-                state.check(episodes.validate(model))
-            while now.step < settings.steps and now.waited < settings.patience:
-                number = now.step // settings.check_every
-                steps = min(settings.check_every, settings.steps - now.step)
+            if not model.card.curve:  # what training has to beat is where it starts
+                state.check(step, episodes.validate(model))
+            while step < settings.steps and state.waited < settings.patience:
+                number = step // settings.check_every
+                steps = min(settings.check_every, settings.steps - step)
                 tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
                 # dropout and what else is drawn
                 torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
                 model.train()
                 for at in range(0, len(tasks), per_step):
                     loss = state.take_step(model.loss(view, share(tasks[at : at + per_step])), settings.clip)
-                    accuracy = None
+                    step, accuracy = step + 1, None
                     if at + per_step == len(tasks):
                         accuracy = episodes.validate(model)
-                        state.check(accuracy)
-                    best = "" if now.best is None else f", validation {100 * now.best:.1f} %"
-                    tell(f"training, loss {loss:.3f}{best}", now.step / settings.steps)
+                        state.check(step, accuracy)
+                    best = model.card.best
+                    told = "" if best is None else f", validation {100 * best:.1f} %"
+                    tell(f"training, loss {loss:.3f}{told}", step / settings.steps)
                     if callback is not None:
-                        speed = (now.step - first) / (time.perf_counter() - started)
-                        callback(TrainingProgress(now.step, settings.steps, loss, accuracy, now.best, speed))
+                        speed = (step - first) / (time.perf_counter() - started)
+                        callback(TrainingProgress(step, settings.steps, loss, accuracy, best, speed))
     except KeyboardInterrupt:
-        notes.append(f"interrupted at step {now.step} of {settings.steps}; the best weights so far are kept")
+        notes.append(f"interrupted at step {step} of {settings.steps}; the best weights so far are kept")
     if state.best_weights:
         _restore(model, state.best_weights)
-    model.card = replace(
-        model.card,
-        notes=tuple(notes),
-        curve=tuple(now.curve),
-        best=now.best,
-        stopped_at=now.step,
-        training_seconds=round(time.perf_counter() - started, 3),
-    )
+    seconds = round(time.perf_counter() - started, 3)
+    model.card = replace(model.card, notes=tuple(notes), stopped_at=step, training_seconds=seconds)
 
 
 def _device(name: str) -> torch.device:
