@@ -257,6 +257,9 @@ def test_a_full_disk_half_way_leaves_the_old_file(run, home, monkeypatch):
                 raise OSError(errno.ENOSPC, "No space left on device")
             return self.file.write(text)
 
+        def tell(self) -> int:
+            return self.file.tell()
+
         def __enter__(self):
             self.file.__enter__()
             return self

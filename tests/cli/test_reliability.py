@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def test_a_complaint_holds_no_escape_sequences(capsys):
 @pytest.mark.parametrize("command", ["train", "fit", "predict"])
 def test_a_place_that_cannot_be_written_is_told_before_the_work(command, tmp_path, capsys, monkeypatch):
     own_graph.write_tables(tmp_path)
-    monkeypatch.setattr(folders.os, "access", lambda *_: False)  # as for a read-only folder; root may write anywhere
+    # as for a read-only folder; root may write anywhere
+    monkeypatch.setattr(folders.os, "access", lambda _, mode: mode == os.F_OK)
     tables = ["--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv")]
     words = {
         "train": ["train", "probe", "wordnet", "--out", str(tmp_path / "new" / "m")],
