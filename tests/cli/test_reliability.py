@@ -40,7 +40,7 @@ def test_a_complaint_holds_no_escape_sequences(capsys):
 def test_a_place_that_cannot_be_written_is_told_before_the_work(command, tmp_path, capsys, monkeypatch):
     own_graph.write_tables(tmp_path)
     # as for a read-only folder; root may write anywhere
-    monkeypatch.setattr(folders.os, "access", lambda _, mode: mode == os.F_OK)
+    monkeypatch.setattr(folders.os, "access", lambda path, mode: mode == os.F_OK and Path(path).exists())
     tables = ["--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv")]
     words = {
         "train": ["train", "probe", "wordnet", "--out", str(tmp_path / "new" / "m")],
