@@ -205,8 +205,8 @@ def speed(nodes: int) -> None:
         for node in np.flatnonzero(y == c)[:3].tolist():
             body = json.dumps({"do": "label", "ids": [node], "class": f"new {c}"}).encode()
             started, clock = time.process_time(), time.perf_counter()
-            page.step(body)
-            page.scores()
+            page.step({"who": "", "body": body})
+            page.scores({})
             times["change"].append(time.process_time() - started)
             times["wall"].append(time.perf_counter() - clock)
             started = time.process_time()

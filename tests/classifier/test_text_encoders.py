@@ -11,7 +11,7 @@ import text_graph
 from fewnode import FewShotClassifier
 from fewnode.classifier.inputs import TableSource
 from fewnode.errors import InputError
-from fewnode.labelling.search import Browser
+from fewnode.report.nodes import NodeRows
 from fewnode.tables import text
 from fewnode.tables.encode import HINT
 from fewnode.tables.importing import import_tables
@@ -230,7 +230,7 @@ def test_descriptions_that_mean_nothing_are_refused(place, model):
 
 
 def test_search_finds_texts_by_meaning(model):
-    page = Browser(model).search("weaving weaving2", 20)
+    page = NodeRows(model).search("weaving weaving2", 20)
     assert sum(text_graph.truth()[int(model.graph.node_names[node][1:])] == "weaving" for node in page) > 15
     found = model.search("weaving weaving2", top=20)
     assert sum(text_graph.truth()[node] == "weaving" for node in (int(name[1:]) for name in found.names)) > 15

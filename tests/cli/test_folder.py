@@ -48,11 +48,11 @@ def test_commands_work_on_a_copy(copied, words):
 
 
 def test_the_page_shows_the_rows_of_the_table(copied):
-    from fewnode.labelling.search import Browser
     from fewnode.labelling.server import open_session
+    from fewnode.report.nodes import NodeRows
 
     session = open_session(copied / "copy")
-    browser = Browser(session.classifier)
+    browser = NodeRows(session.classifier)
     assert dict(browser.row(browser.search("n14")[0])).keys() == {*own_graph.COLUMNS}
     session.journal.close()
 

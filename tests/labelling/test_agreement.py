@@ -2,8 +2,7 @@
 
 import pytest
 
-from fewnode.labelling.agreement import agreement, cohen_kappa, fleiss_kappa
-from fewnode.labelling.labels import SETTLED, Answer
+from fewnode.labelling.labels import SETTLED, Answer, agreement, cohen_kappa, fleiss_kappa
 
 # Table of the article on Fleiss' kappa that is usually quoted: 10 subjects, 14 raters, 5 categories; kappa 0.210.
 COUNTS = [

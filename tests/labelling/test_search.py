@@ -7,7 +7,6 @@ from scipy import sparse as sp
 from fewnode.classifier.classifier import FewShotClassifier
 from fewnode.classifier.inputs import TableSource
 from fewnode.graph import Graph
-from fewnode.labelling.search import Browser
 from fewnode.report.nodes import NodeRows
 
 
@@ -19,7 +18,7 @@ def browser(tmp_path):
     source = TableSource.of(tmp_path / "edges.csv", tmp_path / "nodes.csv", text_column="what")
     classifier = FewShotClassifier("probe")
     classifier.graph, classifier.source = source.infer()
-    return Browser(classifier)
+    return NodeRows(classifier)
 
 
 def found(browser, words):
@@ -49,9 +48,9 @@ def test_without_a_table_the_features_are_shown():
     classifier.graph = Graph.from_edges(
         edges, np.array([[1.5, 0.0], [0.0, 2.0]], np.float32), feature_names=("tall", "old")
     )
-    assert Browser(classifier).row(0) == [("tall", "1.5"), ("old", "0")]
+    assert NodeRows(classifier).row(0) == [("tall", "1.5"), ("old", "0")]
     classifier.graph = Graph.from_edges(edges, np.ones((2, 1), np.float32))
-    assert Browser(classifier).row(0) == [] and Browser(classifier).search("1") == [1]
+    assert NodeRows(classifier).row(0) == [] and NodeRows(classifier).search("1") == [1]
 
 
 def test_a_long_text_is_cut_at_the_words_that_tell_its_class():

@@ -245,12 +245,11 @@ def test_only_pictures_of_the_users_data_are_allowed(opened, guard, monkeypatch)
         "photo": ["https://pics.example/a.png", "http://127.0.0.1:81/b.JPG?x=1", "", "https://a b/c.png"],
         "text": ["see https://other.example/x.png", "javascript:alert(1).png", "https://evil;script-src/*.png", "x"],
     }
-    monkeypatch.setattr(server_module.Browser, "values", lambda self: {})
+    monkeypatch.setattr(server_module.NodeRows, "values", lambda self: {})
     session = opened()
     served = LabelServer(session, layout(session.classifier.coordinates()), guard)
     served.browser.columns = columns
     assert served.browser.image_hosts() == ("http://127.0.0.1:81", "https://pics.example")
-    guard.images = served.browser.image_hosts()
     client = TestClient(served.app(), base_url=ORIGIN)
     policy = client.get("/").headers["content-security-policy"]
     assert policy.endswith("img-src 'self' http://127.0.0.1:81 https://pics.example")

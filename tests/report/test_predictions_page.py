@@ -17,7 +17,6 @@ from fewnode.graph import Graph
 from fewnode.report.nodes import NodeRows
 from fewnode.report.predictions_page import (
     Answers,
-    check_page,
     class_sizes,
     confidence_bins,
     draw_map,
@@ -314,16 +313,16 @@ def test_new_classes_beyond_the_styles_share_one():
     assert len(set(looks)) == 13 and looks[12] == looks[13]
 
 
-def test_wrong_places_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"must end in \.html"):
-        check_page(tmp_path / "page.txt")
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [("page.txt", "must end in .html"), ("folder.html", "is a folder"), ("old.html", "exists already")],
+)
+def test_wrong_places_are_refused_before_the_model_is_loaded(tmp_path, capsys, page, told):
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
-        check_page(tmp_path / "folder.html", force=True)
     (tmp_path / "old.html").write_text("old")
-    with pytest.raises(InputError, match="exists already"):
-        check_page(tmp_path / "old.html")
-    assert check_page(tmp_path / "old.html", force=True) == tmp_path / "old.html"
+    force = ["--force"] if page == "folder.html" else []
+    words = ["predict", "no model", "--out", str(tmp_path / "p.csv"), "--report", str(tmp_path / page), *force]
+    assert cli.main(words) == 2 and told in capsys.readouterr().err
 
 
 def test_nothing_predicted_and_nothing_asked_are_refused(asked, tmp_path):

@@ -100,9 +100,9 @@ def evaluate_tables(
     n_tasks: int = 500,
     seed: int = 0,
     say: Say = lambda _: None,
-) -> tuple[FewShotClassifier, Evaluation, dict[str, Any]]:
-    """A user's model and its accuracy on tasks of its own graph. The classes of the tasks are those it neither learned
-    from nor was selected on, if two of them have enough labels, else its validation classes; the last value says
+) -> tuple[Evaluation, dict[str, Any]]:
+    """The accuracy of a user's model on tasks of its own graph. The classes of the tasks are those it neither learned
+    from nor was selected on, if two of them have enough labels, else its validation classes; the second value says
     which, and what the simulations of open-set classification achieved."""
     classifier = load_attached(folder, say=say)
     model, graph, known = classifier.model, classifier.graph, classifier.known
@@ -119,4 +119,4 @@ def evaluate_tables(
     n_way = n_way or min(classifier.n_way, len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)
     facts = {"classes": [large[c] for c in chosen], "kind": "unseen" if chosen is others else "validation"}
-    return classifier, found, facts | {"open_set": classifier.simulated(k_shot)}
+    return found, facts | {"open_set": classifier.simulated(k_shot)}

@@ -1,4 +1,4 @@
-"""A classifier of a user's own graph: ``fewnode fit`` and all that works with its folder."""
+"""A user's own graph: ``fewnode fit`` and all that works with its folder, ``import`` and ``plan``."""
 
 import argparse
 import shlex
@@ -97,11 +97,11 @@ def predict_nodes(args: argparse.Namespace) -> None:
     from ..tables import check_writable, find_id, read_columns
 
     if args.report is not None:
-        from ..report.predictions_page import check_page, write_predictions_page
+        from ..report.predictions_page import write_predictions_page
 
         if args.new_nodes is not None:
             raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
-        check_page(args.report, args.force)
+        check_writable(args.report, args.force, "page", (".html", ".htm"))
     check_writable(args.out, args.force)
     started, nodes = time.perf_counter(), None
     if args.nodes_file is not None:
@@ -291,3 +291,43 @@ def show_drift(args: argparse.Namespace) -> int:
         args, {"drift": bool(found.reasons), "verdict": found.verdict, **asdict(found), "figure": args.figure}, "drift"
     )
     return 3 if found.reasons else 0
+
+
+def import_graph(args: argparse.Namespace) -> None:
+    import numpy as np
+
+    from ..store import Store
+    from ..tables.importing import import_tables
+
+    started = time.perf_counter()
+    columns = options.given_columns(args)
+    typed = columns.pop("edge_type_column", None) is not None or args.directed
+    wanted = options.picked(args, "features", "decimal", "multi_label", "max_classes", "text_encoder")
+    columns |= {"text_encoder": "auto"} | {name: value for name, value in wanted.items() if value}
+    with Bar() as bar:
+        memory = options.given_memory(args)
+        out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar.stage, **columns)
+    store = Store(out)
+    document = {
+        "out": str(out),
+        "nodes": len(store.arrays["y"]),
+        "labelled": int((store.arrays["y"] >= 0).sum()),
+        "isolated": int((np.diff(store.arrays["indptr"]) == 0).sum()),
+        "edges": len(store.arrays["indices"]) // 2,
+        "self_loops": store.facts.self_loops,
+        "duplicates": store.facts.duplicates,
+        "columns": store.facts.width or (store.arrays["features"].shape[1] if "features" in store.arrays else 0),
+        "notes": [options.with_flags(note, args) for note in store.facts.notes],
+        "classes": len(store.facts.class_names or ()),
+        "bytes": sum(path.stat().st_size for path in out.iterdir()),
+        "seconds": round(time.perf_counter() - started, 3),
+        "next": shlex.join(["fewnode", "fit", "--edges", str(out), "--out", "runs/model"]),
+    }
+    emit(args, document, "import")
+
+
+def plan_work(args: argparse.Namespace) -> None:
+    from ..classifier.planning import plan
+
+    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=options.given_memory(args))
+    emit(args, found, "plan")

@@ -14,15 +14,20 @@ from .output import Bar, emit, fill, percent, say
 if TYPE_CHECKING:
     from ..experiments.grid import Run
     from ..experiments.rows import Row
-    from ..experiments.runners import Cluster, Plan, Workers
+    from ..experiments.runners import Plan
 
 
 def run_grid(args: argparse.Namespace) -> int:
+    from ..datasets import catalog
     from ..experiments.grid import load_grid
 
     grid = load_grid(args.grid)
     path = Path(args.results or f"results/{grid.name}.jsonl")
-    _check(args)
+    for name in args.datasets or ():
+        if not name.endswith(".npz"):
+            catalog.entry(name)
+    if args.engine != "ray" and (args.address or args.per_run):
+        raise InputError("--address and --per-run are for --engine ray")
     say(f"Looking for finished runs of {grid.name} in {path} ...")
     from ..experiments.rows import read
     from ..experiments.runners import Sizes, make_plan
@@ -38,24 +43,18 @@ def run_grid(args: argparse.Namespace) -> int:
     return _perform(args, plan, document)
 
 
-def _check(args: argparse.Namespace) -> None:
-    from ..datasets import catalog
-
-    for name in args.datasets or ():
-        if not name.endswith(".npz"):
-            catalog.entry(name)
-    if args.engine != "ray" and (args.address or args.per_run):
-        raise InputError("--address and --per-run are for --engine ray")
-
-
 def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -> int:
-    from ..experiments.runners import Session
+    from ..experiments.runners import Cluster, Session, Workers
 
     path = document["results"]
     session = Session(Path(path), plan.todo)
+    if args.engine == "ray":
+        engine: Cluster | Workers = Cluster(args.address, args.data_dir, args.per_run)
+    else:
+        engine = Workers(min(args.jobs, 4 * (os.cpu_count() or 1)), args.data_dir)
     try:
         with RunBar(len(plan.todo)) as bar:
-            for run, row in session.conduct(_engine(args)):
+            for run, row in session.conduct(engine):
                 bar(run, row)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -70,14 +69,6 @@ def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -
     return 1 if session.failed else 0
 
 
-def _engine(args: argparse.Namespace) -> "Workers | Cluster":
-    from ..experiments.runners import Cluster, Workers
-
-    if args.engine == "ray":
-        return Cluster(args.address, args.data_dir, args.per_run)
-    return Workers(min(args.jobs, 4 * (os.cpu_count() or 1)), args.data_dir)
-
-
 class RunBar(Bar):
     """Called with every run that begins or ends: a line for each finished one; in a terminal also bars."""
 
@@ -90,17 +81,15 @@ class RunBar(Bar):
         if row is not None:
             self.done += 1
             self.remove(name)
-            say(f"[{self.done}/{self.total}] {name}: {_outcome(row)}")
+            if row["status"] == "ok":
+                told = f"{percent(row['accuracy'])} ± {100 * row['interval']:.1f} in {row['seconds']['total']:.1f} s"
+            else:
+                told = f"failed: {row['reason']}"
+            say(f"[{self.done}/{self.total}] {name}: {told}")
         if self.live:
             self.show("all runs", self.done, self.total, f"{self.done}/{self.total}")
             if row is None:
                 self.show(name, 0, None, "")
-
-
-def _outcome(row: "Row") -> str:
-    if row["status"] != "ok":
-        return f"failed: {row['reason']}"
-    return f"{percent(row['accuracy'])} ± {100 * row['interval']:.1f} in {row['seconds']['total']:.1f} s"
 
 
 def _document(plan: "Plan", path: Path) -> dict[str, Any]:

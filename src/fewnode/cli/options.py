@@ -22,15 +22,12 @@ def add_commands(commands: Any) -> None:
         parser = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
         parser.set_defaults(run=facts["run"], command=parser, first=first)
         _add_arguments(parser, facts["arguments"], declared)
+        parser.usage = f"fewnode {name} [options]"
         for one in parser._actions:
             first.setdefault(one.dest, parser.prog)
-        needed = (one for one in parser._actions if one.required)  # the rest is listed below the usage
-        parser.usage = " ".join(["fewnode", name, "[options]", *map(_usage, needed)])
-
-
-def _usage(needed: argparse.Action) -> str:
-    value = needed.metavar or (f"{{{','.join(needed.choices)}}}" if needed.choices else needed.dest)
-    return " ".join([*needed.option_strings, str(value)])
+            if one.required:  # the rest is listed below the usage
+                value = one.metavar or (f"{{{','.join(one.choices)}}}" if one.choices else one.dest)
+                parser.usage = " ".join([parser.usage, *one.option_strings, str(value)])
 
 
 def _add_arguments(parser: Any, arguments: list[Any], declared: dict[str, Any]) -> None:

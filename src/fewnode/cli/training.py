@@ -12,8 +12,6 @@ from . import options
 from .output import Bar, emit, load_with_bar, percent, say
 
 if TYPE_CHECKING:
-    from ..methods.base import ModelCard
-    from ..training.evaluate import Evaluation
     from ..training.loop import TrainingProgress
 
 
@@ -57,7 +55,16 @@ def train_method(args: argparse.Namespace) -> int:
         return 0  # all processes have the same model: the first one saves it
     model.card = replace(model.card, dataset=dataset)
     save(model, folder)
-    emit(args, {"folder": str(folder), **_facts(model.card)}, "train", quoted=shlex.quote(str(folder)))
+    keys = ("method", "title", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "interrupted")
+    document = {
+        "folder": str(folder),
+        **options.picked(model.card, *keys),
+        "notes": list(model.card.notes),
+        "steps": model.card.stopped_at,
+        "validation_accuracy": model.card.best,
+        "seconds": model.card.training_seconds,
+    }
+    emit(args, document, "train", quoted=shlex.quote(str(folder)))
     return 130 if model.card.interrupted else 0
 
 
@@ -77,17 +84,6 @@ def _usable(folder: Path, resume: bool) -> Path:
     return folder
 
 
-def _facts(card: "ModelCard") -> dict[str, Any]:
-    keys = ("method", "title", "dataset", "options", "n_way", "k_shot", "n_query", "seed", "interrupted")
-    return {
-        **options.picked(card, *keys),
-        "notes": list(card.notes),
-        "steps": card.stopped_at,
-        "validation_accuracy": card.best,
-        "seconds": card.training_seconds,
-    }
-
-
 def evaluate_model(args: argparse.Namespace) -> None:
     say(f"Loading the model in {args.folder} ...")
     from ..tasks import ClassSplit, Tasks
@@ -97,38 +93,28 @@ def evaluate_model(args: argparse.Namespace) -> None:
     model = load(args.folder)
     card = model.card
     if card.dataset is None:
-        return _evaluate_classifier(args)
-    tasks = None if args.pool is None else Tasks.load(args.pool)
-    graph, split = load_with_bar(card.dataset, args.data_dir)
-    if graph.fingerprint != card.graph and not card.inductive:
-        say(f"note: {card.dataset} is not the graph this model was trained on (other edges or features)")
-    split = split if card.split is None else ClassSplit(**card.split)
-    drawn: dict[str, Any] = {"balanced": not args.unbalanced, "allow_seen": args.allow_seen}
-    if tasks is None:
-        drawn |= {name: getattr(args, name) or getattr(card, name) for name in options.SHAPE}
-        drawn |= {"n_tasks": args.tasks, "seed": args.seed}
-    found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
-    more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
-    document = _evaluated(card.method, card.dataset, found, **more)
-    emit(args, document, "evaluate", title=card.title, found=found)
+        from ..classifier.commands import evaluate_tables
 
-
-def _evaluate_classifier(args: argparse.Namespace) -> None:
-    from ..classifier.commands import evaluate_tables
-
-    if args.pool is not None:
-        raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
-    shape = options.picked(args, *options.SHAPE)
-    classifier, found, facts = evaluate_tables(args.folder, **shape, n_tasks=args.tasks, seed=args.seed, say=say)
-    assert classifier.model is not None
-    card = classifier.model.card
-    document = _evaluated(card.method, None, found, seed=args.seed, **facts)
-    emit(args, document, "evaluate", title=card.title, found=found)
-
-
-def _evaluated(method: str, dataset: str | None, found: "Evaluation", **more: Any) -> dict[str, Any]:
+        if args.pool is not None:
+            raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
+        shape = options.picked(args, *options.SHAPE)
+        found, facts = evaluate_tables(args.folder, **shape, n_tasks=args.tasks, seed=args.seed, say=say)
+        more = {"seed": args.seed, **facts}
+    else:
+        tasks = None if args.pool is None else Tasks.load(args.pool)
+        graph, split = load_with_bar(card.dataset, args.data_dir)
+        if graph.fingerprint != card.graph and not card.inductive:
+            say(f"note: {card.dataset} is not the graph this model was trained on (other edges or features)")
+        split = split if card.split is None else ClassSplit(**card.split)
+        drawn: dict[str, Any] = {"balanced": not args.unbalanced, "allow_seen": args.allow_seen}
+        if tasks is None:
+            drawn |= {name: getattr(args, name) or getattr(card, name) for name in options.SHAPE}
+            drawn |= {"n_tasks": args.tasks, "seed": args.seed}
+        found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
+        more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
     measured = options.picked(found, "accuracy", "interval", "metrics", "per_class", "n_way", "k_shot", "n_tasks")
-    return {"method": method, "dataset": dataset, **measured, **more, "per_task": found.per_task.tolist()}
+    document = {"method": card.method, "dataset": card.dataset, **measured, **more, "per_task": found.per_task.tolist()}
+    emit(args, document, "evaluate", title=card.title, found=found)
 
 
 def check_contract(args: argparse.Namespace) -> int:

@@ -16,14 +16,15 @@ FORMATS = ("label-studio.json", "doccano.jsonl", "argilla.jsonl")
 
 
 def write(form: str, answers: Mapping[str, Mapping[str, Answer]], about: Mapping[str, Mapping[str, str]]) -> bytes:
-    """The answers of people by node in one of the ``FORMATS``; ``about`` holds title, text and columns of each node.
+    """The answers of people by node in one of the ``FORMATS``; ``about`` holds title, text and columns of the nodes to
+    write.
 
     doccano gets the class that people agree on, the others what everybody said.
     """
     records: list[dict[str, Any]] = []
-    for node, people in answers.items():
+    for node, shown in about.items():
+        people, data = answers[node], {**shown, "node": node}
         said = {"" if who == SETTLED else who: one for who, one in people.items() if one.label}
-        data = {**about[node], "node": node}
         if form == "doccano.jsonl" and (label := agreed(people)):
             records.append({**data, "label": [label]})
         elif form == "argilla.jsonl" and said:

@@ -28,19 +28,23 @@ def kept_layout(x: Tensor, folder: Path | None, say: Callable[[str], None] = lam
     return places
 
 
-def layout(x: Tensor, seed: int = 0, landmarks: int = 3000) -> np.ndarray:
+def layout(x: Tensor, landmarks: int = 3000) -> np.ndarray:
     """Places ``[N, 2]`` from 0 to 1 of nodes with the coordinates ``x [N, d]``; the same for the same input."""
-    leading = _leading(x)
-    if len(x) < 30:
-        return _within(np.pad(leading[:, :2], ((0, 0), (0, max(0, 2 - leading.shape[1])))))
-    from sklearn.manifold import TSNE  # a second that a saved map does not need
+    from sklearn.decomposition import PCA  # these take a second to import, which a saved map does not need
+    from sklearn.manifold import TSNE
     from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 
-    random = np.random.default_rng(seed)
+    pca = PCA(min(50, *x.shape), svd_solver="covariance_eigh")
+    pca.fit(x[:: max(len(x) // 20_000, 1)].double().cpu().numpy())
+    parts = (pca.transform(part.double().cpu().numpy()).astype(np.float32) for part in x.split(4096))
+    leading = np.concatenate([*parts])  # components
+    if len(x) < 30:
+        return _within(np.pad(leading[:, :2], ((0, 0), (0, max(0, 2 - leading.shape[1])))))
+    random = np.random.default_rng(0)
     chosen = random.permutation(len(x))[:landmarks]
     start = 1e-4 * leading[chosen, :2] / max(leading[chosen, 0].std(), 1e-9)
     perplexity = min(30.0, (len(chosen) - 1) / 4)
-    tsne = TSNE(2, init=start, perplexity=perplexity, random_state=seed, max_iter=500, metric="cosine")
+    tsne = TSNE(2, init=start, perplexity=perplexity, random_state=0, max_iter=500, metric="cosine")
     places = tsne.fit_transform(leading[chosen])
     spacing = NearestNeighbors(n_neighbors=5).fit(places).kneighbors(places)[0][:, -1:]
     unit = leading / np.linalg.norm(leading, axis=1, keepdims=True).clip(1e-9)
@@ -50,16 +54,6 @@ def layout(x: Tensor, seed: int = 0, landmarks: int = 3000) -> np.ndarray:
     spread = found[:, :2] + 0.35 * found[:, 2:] * random.standard_normal((len(x), 2))
     spread[chosen] = places
     return _within(spread)
-
-
-def _leading(x: Tensor) -> np.ndarray:
-    """The first 50 principal components."""
-    from sklearn.decomposition import PCA
-
-    pca = PCA(min(50, *x.shape), svd_solver="covariance_eigh").fit(
-        x[:: max(len(x) // 20_000, 1)].double().cpu().numpy()
-    )
-    return np.concatenate([pca.transform(part.double().cpu().numpy()).astype(np.float32) for part in x.split(4096)])
 
 
 def _within(places: np.ndarray) -> np.ndarray:

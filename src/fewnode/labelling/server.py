@@ -5,7 +5,7 @@ import secrets
 import socket
 import tempfile
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,11 @@ from ..classifier.commands import Say
 from ..classifier.inputs import find_nodes, name_index
 from ..errors import InputError, one_of
 from ..files import PathLike, parse_json
+from ..report.nodes import NodeRows
 from ..tables import write_columns
 from . import exchange
-from .agreement import agreement
-from .labels import Step
+from .labels import Step, agreement
 from .layout import kept_layout
-from .search import Browser
 from .session import LabelSession, open_session
 from .web import HEADERS, failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
 
@@ -40,7 +39,7 @@ try:
 except ImportError as error:
     raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
 
-Query = Mapping[str, str]
+Query = Mapping[str, Any]  # of an address, who asks, and the body
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'none'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; img-src 'self'"
@@ -52,13 +51,12 @@ class Guard:
     """Who may ask, and under which names of the server.
 
     A person is let in by a link with a token that works once, and from then on has a cookie of their own. ``people``
-    are their names; ``images`` are the hosts of pictures in the user's data.
+    are their names.
     """
 
     host: str
     port: int
     people: tuple[str, ...] = ("",)
-    images: tuple[str, ...] = ()
     tokens: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, str] = field(default_factory=dict)
 
@@ -98,49 +96,42 @@ class Guard:
 
 TABLES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 PAGE = Path(__file__).parent / "page"
-FAILURES = (InputError, OSError, HTTPException)
 
 
 class LabelServer:
     """What the page shows of one session, and the addresses it asks; ``places [N, 2]`` is the map.
 
-    The methods that answer an address take its query and return plain values or bytes.
+    The methods that answer an address take its query, with ``who`` asks and the ``body``, and return plain values or
+    bytes.
     """
 
     def __init__(
         self, session: LabelSession, places: np.ndarray, guard: Guard, title: str = "", most_points: int = 200_000
     ) -> None:
         self.session, self.places, self.guard, self.title = session, places, guard, title
-        self.browser = Browser(session.classifier)
+        self.browser = NodeRows(session.classifier)
         self._told = -1  # the version whose classes the browser knows words of
-        guard.images = self.browser.image_hosts()
-        self.shown = self._sample(most_points)
-
-    def _sample(self, most: int) -> np.ndarray:
-        """The nodes on the map: all, or examples, then labelled nodes, then others at random, at most ``most``.
-
-        In random order, so that the first ones are representative: a slow machine draws only those while the map moves.
-        """
+        # The nodes on the map: all, or examples, then labelled nodes, then others at random, at most so many. In random
+        # order, so that the first ones are representative: a slow machine draws only those while the map moves.
         random = np.random.default_rng(0)
-        order = random.permutation(self.session.graph.num_nodes)
-        if len(order) > most:
-            label = self.session.scores()[2][order].astype(np.int8)
-            order = random.permutation(order[np.argsort(-label, kind="stable")][:most])
-        return order.astype(np.uint32)
+        order = random.permutation(session.graph.num_nodes)
+        if len(order) > most_points:
+            label = session.scores()[2][order].astype(np.int8)
+            order = random.permutation(order[np.argsort(-label, kind="stable")][:most_points])
+        self.shown = order.astype("<u4")
 
     def app(self) -> ASGIApp:
         asked = "state map scores search rows node why suggest more answers columns link"
         routes = [
             *(Route(f"/api/{name}", _answering(getattr(self, name))) for name in asked.split()),
             Route("/api/events", lambda _: StreamingResponse(self._versions(), media_type="text/event-stream")),
-            Route("/api/step", self._step, methods=["POST"]),
-            Route("/api/grow", _answering(self.grow), methods=["POST"]),
+            *(Route(f"/api/{name}", _answering(getattr(self, name)), methods=["POST"]) for name in ("step", "grow")),
             Route("/api/files/{name}", self._file),
             Route("/", lambda _: FileResponse(PAGE / "index.html")),
             Mount("/page", StaticFiles(directory=PAGE)),
         ]
-        headers = {**HEADERS, "Content-Security-Policy": " ".join([POLICY, *self.guard.images])}
-        app = Starlette(routes=routes, exception_handlers=dict.fromkeys(FAILURES, failed))
+        headers = {**HEADERS, "Content-Security-Policy": " ".join([POLICY, *self.browser.image_hosts()])}
+        app = Starlette(routes=routes, exception_handlers=dict.fromkeys((InputError, OSError, HTTPException), failed))
         return guarded(app, self.guard.answer, headers)
 
     # --- the whole --------------------------------------------------------------------------------------
@@ -194,7 +185,7 @@ class LabelServer:
     def map(self, query: Query) -> bytes:
         """Little-endian: how many points, their nodes (uint32), then their places (two float32 each)."""
         places = self.places[self.shown].astype("<f4")
-        parts = [np.array([len(self.shown)], "<u4"), self.shown.astype("<u4"), places]
+        parts = [np.array([len(self.shown)], "<u4"), self.shown, places]
         return b"".join(part.tobytes() for part in parts)
 
     def scores(self, query: Query) -> bytes:
@@ -212,17 +203,12 @@ class LabelServer:
                 yield f"data: {told}\n\n"
             await asyncio.sleep(0.1)
 
-    async def _step(self, request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise InputError("a step is sent as JSON")
-        return json_response(await run_in_threadpool(self.step, await request.body(), request.scope["who"]))
-
-    def step(self, body: bytes, who: str) -> dict[str, Any]:
+    def step(self, query: Query) -> dict[str, Any]:
         """Do the step of a person in a JSON text; the state after it."""
-        step = parse_json(body, Step, "the step")
+        step = parse_json(query["body"], Step, "the step")
         nodes = [self.browser.name(i) for i in self._checked(step.ids)]  # a lasso: points by number
-        self.session.do(msgspec.structs.replace(step, ids=[], nodes=[*step.nodes, *nodes], who=who))
-        return self.state({"who": who})
+        self.session.do(msgspec.structs.replace(step, ids=[], nodes=[*step.nodes, *nodes], who=query["who"]))
+        return self.state(query)
 
     def grow(self, query: Query) -> dict[str, Any]:
         """Learn the answers for good; what that did, and the state after it."""
@@ -234,9 +220,8 @@ class LabelServer:
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         if name in exchange.FORMATS:
             with session.lock:
-                place = name_index(session.graph, list(session.labels.answers))
-                answers = {node: people for node, people in session.labels.answers.items() if node in place}
-                data = exchange.write(name, answers, {node: self.browser.about(place[node]) for node in answers})
+                about = {node: self.browser.about(i) for node, i in session.answered_nodes().items()}
+                data = exchange.write(name, session.labels.answers, about)
             return Response(data, media_type="application/json", headers=headers)
         what, _, kind = name.partition(".")
         if what not in ("support", "predictions", "labels") or kind not in TABLES:
@@ -305,10 +290,8 @@ class LabelServer:
     def answers(self, query: Query) -> dict[str, Any]:
         """The latest 2,000 nodes that somebody answered about, and how far people agree."""
         with self.session.lock:
-            answers = self.session.labels.answers
-            place = name_index(self.session.graph, list(answers))
-            nodes = [place[node] for node in answers if node in place]
-            return {"rows": self._rows(nodes[:-2001:-1]), "agreement": agreement(answers.values())}
+            nodes = list(self.session.answered_nodes().values())
+            return {"rows": self._rows(nodes[:-2001:-1]), "agreement": agreement(self.session.labels.answers.values())}
 
     def link(self, query: Query) -> dict[str, str]:
         """A link that lets the person in with another browser, once."""
@@ -354,14 +337,17 @@ class LabelServer:
         return self._rows(find_nodes(self.session.graph, names, "nodes").tolist())
 
 
-def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Response]:
-    """An endpoint that answers with what a method returns; Starlette calls it in a thread."""
+def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that answers with what a method returns, which works in a thread."""
 
-    def endpoint(request: Request) -> Response:
-        found = method({**request.query_params, "who": request.scope["who"]})
-        return (
-            Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else json_response(found)
-        )
+    async def endpoint(request: Request) -> Response:
+        body = await request.body()
+        if body and request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            raise InputError("a step is sent as JSON")
+        query = {**request.query_params, "who": request.scope["who"], "body": body}
+        found = await run_in_threadpool(method, query)
+        binary = isinstance(found, bytes)
+        return Response(found, media_type="application/octet-stream") if binary else json_response(found)
 
     return endpoint
 

@@ -121,8 +121,8 @@ class LabelSession:
                 self.notes.append(f"a step of the journal no longer fits and is left out ({error})")
                 self.labels = replace(self.labels, done=(*self.labels.done, MISSING))
         self._know(known)
-        place = name_index(self.graph, list(self.labels.answers))
-        if gone := [node for node in self.labels.answers if node not in place]:
+        there = self.answered_nodes()
+        if gone := [node for node in self.labels.answers if node not in there]:
             self.notes.append(
                 f"{len(gone)} nodes that were labelled by hand are no longer in the graph "
                 f"({', '.join(gone[:3])}{', ...' if gone[3:] else ''}): they stay in the journal but are not used"
@@ -192,6 +192,11 @@ class LabelSession:
 
     # --- what was said ----------------------------------------------------------------------------------
 
+    def answered_nodes(self) -> dict[str, int]:
+        """The nodes of the graph that somebody answered about, by name."""
+        place = name_index(self.graph, list(self.labels.answers))
+        return {node: place[node] for node in self.labels.answers if node in place}
+
     def examples(self) -> dict[str, list[str]]:
         """The nodes of every class that has some, as ``adapt`` and a support table take them."""
         with self.lock:
@@ -219,9 +224,9 @@ class LabelSession:
     def labels_table(self) -> dict[str, list[str]]:
         """The columns id and label of all labels: those of the graph, corrected and added to by the answers."""
         with self.lock:
-            y, known, answers = self.known_y, self.labels.known, self.labels.examples().items()
+            y, known = self.known_y, self.labels.known
             found = {node_name(self.graph, i): known[int(y[i])] for i in (y >= 0).nonzero().flatten().tolist()}
-            found |= {node: name for name, nodes in answers if name != self.labels.other for node in nodes}
+            found |= {node: name for name, nodes in self.answered().items() for node in nodes}
             ids = list(found)
             ids = [ids[i] for i in natural_order(ids)]
             return {"id": ids, "label": [found[node] for node in ids]}
@@ -239,10 +244,9 @@ class LabelSession:
 
     def answered(self) -> dict[str, list[str]]:
         """The nodes of every class that people agree on, also of those that have another label in the graph."""
-        place = name_index(self.graph, list(self.labels.answers))
-        found = self.labels.examples()
+        there, found = self.answered_nodes(), self.labels.examples()
         found.pop(self.labels.other, None)
-        return {name: [node for node in nodes if node in place] for name, nodes in found.items()}
+        return {name: [node for node in nodes if node in there] for name, nodes in found.items()}
 
     def grow(self, progress: Progress = lambda what, part: None) -> Growth:
         """Learn the answers for good: classes with enough of them become known, and corrected labels count. The model

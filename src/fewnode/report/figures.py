@@ -118,8 +118,9 @@ def draw_shots(cells: Sequence[Cell]) -> Figure | None:
     return _panels([(f"{dataset_title(key.dataset)}, {key.n_way}-way", part) for key, part in found.items()], draw)
 
 
-def draw_drift(drift: "Drift", most: int = 15) -> Figure:
+def draw_drift(drift: "Drift") -> Figure:
     """The columns that have shifted most, and the classes, before and after."""
+    most = 15
     classes = sorted(drift.classes.items(), key=lambda item: -abs(item[1][1] - item[1][0]))[:most]
     columns = {one.name: one.psi for one in drift.columns[:most]}
 

@@ -1,6 +1,8 @@
-"""What a person can recognise a node by: the columns of its row, its text, or its most telling features."""
+"""What a person can recognise a node by, and how it is found: the columns of its row, its text, its neighbours, or its
+most telling features."""
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 
@@ -9,11 +11,16 @@ from scipy import sparse as sp
 
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.inputs import node_name, node_title
+from ..classifier.open_set import MEANING
+from ..errors import InputError
 from ..graph.arrays import to_scipy
+
+IMAGE = re.compile(r"(https?://[A-Za-z0-9.-]+(?::[0-9]+)?)/\S+\.(?:png|jpe?g|gif|webp)(?:\?\S*)?", re.IGNORECASE)
 
 
 class NodeRows:
-    """Rows of the node table if the model remembers it (of the ``columns``, by default all), else named features."""
+    """Rows of the node table if the model remembers it (of the ``columns``, by default all), else named features; the
+    neighbours of nodes, and a search in all of it."""
 
     def __init__(self, classifier: FewShotClassifier, columns: Collection[str] | None = None) -> None:
         assert classifier.graph is not None
@@ -62,11 +69,10 @@ class NodeRows:
         self._telling = None
         if self._words is None or self.graph.feature_names is None or choice.max() < 0:
             return
-        (words, rarity), chosen = self._words, np.flatnonzero(choice >= 0)
-        place = (np.ones(len(chosen)), (choice[chosen], chosen)), (int(choice.max()) + 1, len(choice))
-        if place[1][0] * words.shape[1] < 1 << 25:
-            counts = sp.csr_matrix(place[0], shape=place[1]) @ (words > 0)
-            share = counts.toarray() / np.bincount(choice[chosen], minlength=place[1][0])[:, None].clip(1)
+        (words, rarity), chosen, classes = self._words, np.flatnonzero(choice >= 0), int(choice.max()) + 1
+        if classes * words.shape[1] < 1 << 25:
+            members = sp.csr_matrix((np.ones(len(chosen)), (choice[chosen], chosen)), (classes, len(choice)))
+            share = (members @ (words > 0)).toarray() / members.sum(1).A.clip(1)
             self._telling = (share - (words > 0).mean(0).A1) * rarity
 
     def about(self, node: int) -> dict[str, str]:
@@ -91,3 +97,58 @@ class NodeRows:
         sums = [sum(w for at, w in found if start <= at < start + 150) for start, _ in found]
         start = found[int(np.argmax(sums))][0] if any(sums) else 0
         return f"… {text[start : start + 158]}" if start else text[:160]
+
+    def neighbours(self, node: int) -> list[int]:
+        """The first 60 neighbours."""
+        start, end = self.graph.indptr[node : node + 2].tolist()
+        found: list[int] = self.graph.indices[start : min(end, start + 60)].long().tolist()
+        return found
+
+    def search(self, words: str, most: int = 30) -> list[int]:
+        """Nodes whose name or title, else whose row, holds all the words: the same first, then those that begin so;
+        then those whose texts mean the same, where a text encoder has read them."""
+        whole, wanted = words.casefold().strip(), sorted(words.casefold().split(), key=len, reverse=True)
+        if not wanted:
+            return []
+        names = [(name, self.title(node).casefold()) for node, name in enumerate(self._names)]
+        hits = [node for node, (name, title) in enumerate(names) if whole in name or whole in title]
+        hits.sort(key=lambda node: (whole not in names[node], not any(one.startswith(whole) for one in names[node])))
+        more = (node for node, line in enumerate(self._lines) if all(word in line for word in wanted))
+        found = dict.fromkeys(hits[:most])
+        while len(found) < most and (node := next(more, None)) is not None:
+            found[node] = None
+        if len(found) < most and MEANING in self.graph.blocks:
+            found |= dict.fromkeys(self.classifier.search(words, most).nodes.tolist())
+        return list(found)[:most]
+
+    def values(self, most: int = 200) -> dict[str, list[tuple[str, int]]]:
+        """The commonest values of each column that repeats some, and how often they occur."""
+        counted = {name: Counter(filter(None, values)) for name, values in self.columns.items()}
+        return {name: found.most_common(most) for name, found in counted.items() if 2 * len(found) <= found.total()}
+
+    def matching(self, column: str, value: str) -> list[int]:
+        """The nodes with a value in a column."""
+        if column not in self.columns:
+            raise InputError(f"there is no column {column!r:.80}; there are {', '.join(self.columns)}")
+        return [node for node, cell in enumerate(self.columns[column]) if cell == value]
+
+    def image_hosts(self) -> tuple[str, ...]:
+        """Where the pictures are that cells give the address of: the page may load these and no others."""
+        cells = (cell for values in self.columns.values() for cell in values)
+        found = {host[1] for cell in cells if (host := IMAGE.fullmatch(cell.strip()))}
+        return tuple(sorted(found)[:20])
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [self.name(i).casefold() for i in range(self.graph.num_nodes)]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        """The name of each node and all of its row."""
+        texts, names = [""] * self.graph.num_nodes, self.graph.feature_names
+        if self.columns:
+            texts = [" ".join(row) for row in zip(*self.columns.values(), strict=True)]
+        elif self._words is not None and names is not None:
+            words = self._words[0]
+            texts = [" ".join(names[i] for i in row) for row in np.split(words.indices, words.indptr[1:-1])]
+        return [f"{name}\n{text.casefold()}" for name, text in zip(self._names, texts, strict=True)]

@@ -15,14 +15,8 @@ from ..classifier.predictions import UNKNOWN, Predictions
 from ..errors import InputError
 from ..files import PathLike, atomic_write
 from ..tables.schema import flagged
-from ..tables.write import check_writable
 from .nodes import NodeRows
 from .templating import render
-
-
-def check_page(path: PathLike, force: bool = False) -> Path:
-    """``path`` if a page may be written there: to be called before the work that fills it."""
-    return check_writable(path, force, "page", (".html", ".htm"))
 
 
 def write_predictions_page(

@@ -79,19 +79,19 @@ def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
         p = cell.problem
         return (p.inductive, p.n_query != 10, p.given, p.shape, dataset_title(p.dataset), p.dataset)
 
-    groups = groupby(sorted(_main(cells), key=order), key=lambda cell: cell.problem.shape)
-    return [table for _, group in groups for table in _leaderboard(list(group))]
-
-
-def _leaderboard(cells: Sequence[Cell]) -> list[ResultTable]:
-    titles, problems = order_titles(cells), by_problem(cells)
-    shown = [verdicts(group) for group in problems.values()]
-    settings = {cell.title: cell.setting for cell in cells}
-    rows = [[name, settings[name], *(texts.get(name, "–") for texts, _ in shown)] for name in titles]
-    heads, first = [dataset_title(problem.dataset) for problem in problems], cells[0].problem
-    strong = frozenset((titles.index(name), at) for at, (_, best) in enumerate(shown, 2) for name in best)
-    more = "".join(f"_{part}" for part in ("inductive" * first.inductive, re.sub(r"\W+", "-", first.given)) if part)
-    return _table("leaderboard", rows, heads, strong, **asdict(first) | {"more": more, "setting": first.setting})
+    tables = []
+    for _, group in groupby(sorted(_main(cells), key=order), key=lambda cell: cell.problem.shape):
+        part = list(group)
+        titles, problems, first = order_titles(part), by_problem(part), part[0].problem
+        shown = [verdicts(found) for found in problems.values()]
+        settings = {cell.title: cell.setting for cell in part}
+        rows = [[name, settings[name], *(texts.get(name, "–") for texts, _ in shown)] for name in titles]
+        heads = [dataset_title(problem.dataset) for problem in problems]
+        strong = frozenset((titles.index(name), at) for at, (_, best) in enumerate(shown, 2) for name in best)
+        given = ("inductive" * first.inductive, re.sub(r"\W+", "-", first.given))
+        facts = {"more": "".join(f"_{word}" for word in given if word), "setting": first.setting}
+        tables += _table("leaderboard", rows, heads, strong, **asdict(first) | facts)
+    return tables
 
 
 def order_titles(cells: Sequence[Cell]) -> list[str]:
@@ -131,13 +131,9 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
     for cell in sorted(reduced, key=lambda cell: (cell.whole, cell.problem)):
         if full := whole.get((cell.whole, cell.problem)):
             where = (dataset_title(cell.problem.dataset), cell.problem.setting, cell.whole, str(full))
-            texts[where, cell.without] = _difference(cell, full)
+            same = cell.comparable(full) and p_of_cells(cell, full) >= 0.05
+            texts[where, cell.without] = f"{100 * (cell.accuracy - full.accuracy):+.1f}{' ≈' * same}"
     return _table("ablation", _pivot(texts, levels), (f"without {level} level" for level in levels))
-
-
-def _difference(cell: Cell, reference: Cell) -> str:
-    same = cell.comparable(reference) and p_of_cells(cell, reference) >= 0.05
-    return f"{100 * (cell.accuracy - reference.accuracy):+.1f}{' ≈' * same}"
 
 
 def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:

@@ -371,7 +371,8 @@ def serve(
     if not is_loopback(host):
         say("note: this is plain HTTP: put a reverse proxy with TLS before it, or others can read requests and token")
     torch.set_num_threads(1)  # requests are answered side by side; and a thread pool would not survive a fork
-    _share_heap()
+    with suppress(OSError, AttributeError):  # glibc has a heap for each thread, which keeps what was freed: use one
+        ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
     service, limits = Service(folder, say), limits or Limits()
     listening = listening_at(host, port)
     where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -383,12 +384,6 @@ def serve(
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
             values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]  # was chosen on import
             _supervise(workers, (service, limits, token, listening), say)
-
-
-def _share_heap(arenas: int = 1) -> None:
-    """Let all threads take memory from ``arenas`` heaps: glibc has one for each thread, and keeps what was freed."""
-    with suppress(OSError, AttributeError):  # other systems than Linux
-        ctypes.CDLL(None).mallopt(-8, arenas)  # M_ARENA_MAX
 
 
 def _token(file: PathLike) -> str:
@@ -403,7 +398,7 @@ def _answer(service: Service, limits: Limits, token: str | None, listening: Any)
     server, stop = server_of(application(service, limits, token), grace=5), threading.Event()
 
     def watch() -> None:
-        service.watch(stop, loaded=_import_encoders)
+        service.watch(stop)
         server.should_exit = True  # the first model could not be loaded
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -416,11 +411,6 @@ def _answer(service: Service, limits: Limits, token: str | None, listening: Any)
         stop.set()
     if service.served is None and service.error is not None:
         raise service.error
-
-
-def _import_encoders() -> None:
-    """Import what encodes the attributes of new nodes: it takes a second or two, and known nodes do without."""
-    import sklearn.feature_extraction.text  # noqa: F401
 
 
 def _work(*given: Any) -> None:
@@ -436,7 +426,6 @@ def _supervise(n: int, given: tuple[Any, ...], say: Say) -> None:
     """Keep ``n`` processes that answer. They are copies of this one, which has loaded libraries and model for all of
     them and has no other thread."""
     given[0].load()
-    _import_encoders()
     gc.freeze()  # or the first collection of a worker would write to, and so copy, the pages of every object
     context = multiprocessing.get_context("fork")
     signal.signal(signal.SIGTERM, signal.default_int_handler)

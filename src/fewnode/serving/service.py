@@ -3,8 +3,8 @@
 import copy
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,13 @@ class Service:
                 self.served = self._serve(classifier, model)
         for note in self.served.session.notes:
             self.say(f"note: {note}")
+        # What encodes the attributes of new nodes takes a second or two to import; known nodes are answered meanwhile.
+        import sklearn.feature_extraction.text  # noqa: F401
+
         return True
 
-    def watch(self, stop: threading.Event, seconds: float = 1.0, loaded: Callable[[], object] = lambda: None) -> None:
-        """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone.
-        ``loaded`` is called after each."""
+    def watch(self, stop: threading.Event, seconds: float = 1.0) -> None:
+        """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone."""
         failed = None
         while not stop.is_set():
             there = self._model()
@@ -74,7 +76,6 @@ class Service:
                 if there != failed and self.load():
                     self.say(f"Serving model {there}")
                     self.error = failed = None
-                    loaded()
             except Exception as error:  # whatever is wrong with the new model, the old one is served
                 self.error, failed = error, there
                 if self.served is None:
@@ -99,13 +100,10 @@ class Service:
             if self.served is None:
                 raise NotReady("the model is being loaded")
             session = self._session(self.served.session.classifier, wait=5.0)
-            try:
+            with closing(session.journal):
                 for step in steps:
                     session.do(step)
-            finally:
-                mark = self._mark()
-                session.journal.close()
-            self.served = Served(session, self.served.model, mark)
+                self.served = Served(session, self.served.model, self._mark())
             return self.served
 
     def add(self, name: str, examples: list[str], description: str = "") -> Served:
