@@ -33,7 +33,7 @@ import fewnode
 from fewnode.classifier.known_classes import HopFeatures
 from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth, rows_of
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency, rows_of
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, centred, neighbour_lists
 
@@ -101,10 +101,10 @@ def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
     raw = [
         words,
         mean @ (mean @ words),
-        ppr_smooth(normal, words, *NEAR_STEPS),
-        ppr_smooth(normal, words, *FAR_STEPS),
+        normal.smooth(words, *NEAR_STEPS),
+        normal.smooth(words, *FAR_STEPS),
         mean @ (mean @ links),
-        ppr_smooth(normal, links, *NEAR_STEPS),
+        normal.smooth(links, *NEAR_STEPS),
     ]
     x = pipeline.pca.transform([centred(h, m) for h, m in zip(raw, sources.means, strict=False)]).half().float()
     hops = HopFeatures.of(graph, sources) if len(pipeline.known.hops) else None

@@ -33,7 +33,7 @@ from fewnode.classifier import simulation as expectation
 from fewnode.classifier.known_classes import ViewPCA
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.arrays import to_tensor
-from fewnode.graph.operators import normalized_adjacency, ppr_smooth, project
+from fewnode.graph.operators import normalized_adjacency, project
 from fewnode.nn.views import Views
 
 GRAPHS = (
@@ -274,7 +274,7 @@ def spreading(graph: Any, x: Any, labels: Tensor, n_classes: int) -> Tensor:
 
     def spread(known: Tensor, restart: float) -> Tensor:
         given = F.one_hot(known.clamp(min=0), n_classes).float() * (known >= 0)[:, None]
-        return ppr_smooth(edges, given, steps=30, restart=restart)
+        return edges.smooth(given, steps=30, restart=restart)
 
     hidden = labels.clone()
     hidden[held] = -1

@@ -33,8 +33,17 @@ from fewnode.graph.arrays import csr_tensor, leading_eigenvectors, to_scipy
 from fewnode.graph.edge_types import union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
-from fewnode.nn.landmarks import wordless_bytes
-from fewnode.nn.views import COPIES, FAR_STEPS, NEAR_STEPS, VIEWS, Views, centred, neighbour_lists, random_fourier
+from fewnode.nn.views import (
+    COPIES,
+    FAR_STEPS,
+    NEAR_STEPS,
+    VIEWS,
+    Views,
+    centred,
+    neighbour_lists,
+    random_fourier,
+    wordless_bytes,
+)
 from fewnode.store import Facts, Space, format_bytes, parsed_memory
 from fewnode.tables.importing import GrowingArrays, write_arcs
 from fewnode.tables.read import connect

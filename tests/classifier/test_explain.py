@@ -17,7 +17,7 @@ from fewnode.classifier.open_set import OpenSetModel
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.graph.edge_types import EdgeUse, union
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.nn.features import rarities, tfidf
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS, Views, lengths
 from oracles.views import six_views
@@ -169,7 +169,7 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
         alone = alone + HopFeatures.of(cut, sources).logits(known.hops)
     labels = one_hot(y, CLASSES)
     shares = (labels.sum(0) + 1) / (labels.sum() + CLASSES)
-    reached = [ppr_smooth(normal, labels, steps, restart) for restart, steps in PROPAGATION]
+    reached = [normal.smooth(labels, steps, restart) for restart, steps in PROPAGATION]
     masses = [part.sum(1, keepdim=True) + SMOOTHING for part in reached]
     shares_of = [((part + SMOOTHING * shares) / mass).log() for part, mass in zip(reached, masses, strict=True)]
     gated = [part * (1 - SMOOTHING / mass) for part, mass in zip(shares_of, masses, strict=True)]
@@ -177,7 +177,7 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
     features = node_features(x, model.moments, logits, alone, propagated_masses(normal, y))
     if cut is graph:
         usual = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre).to_dense()
-        for operator, found in ((mean @ (mean @ usual), 1), (ppr_smooth(normal, usual, *FAR_STEPS), 3)):
+        for operator, found in ((mean @ (mean @ usual), 1), (normal.smooth(usual, *FAR_STEPS), 3)):
             torch.testing.assert_close(
                 operator[lengths(h[found])[:, 0] > 1e-6].mean(0), sources.columns()[found], atol=1e-5, rtol=1e-4
             )

@@ -28,7 +28,7 @@ from fewnode.experiments import rows as results
 from fewnode.experiments.grid import Run, load_grid
 from fewnode.files import Manifest, reading
 from fewnode.graph.graph import summary
-from fewnode.graph.operators import normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import normalized_adjacency
 from fewnode.graph.stored import open_store, save_store
 from fewnode.methods.base import Training
 from fewnode.report.page import all_tables, page
@@ -118,7 +118,7 @@ def read_store(folder: Path) -> Any:
 def read_resealed_store(folder: Path) -> Any:
     graph = open_store(folder / "g.store")
     names = [] if graph.node_names is None else list(graph.node_names)
-    smooth = ppr_smooth(normalized_adjacency(graph), torch.ones(graph.num_nodes, 2), 2)
+    smooth = normalized_adjacency(graph).smooth(torch.ones(graph.num_nodes, 2), 2)
     return names, smooth.isfinite().all(), graph.x.shape, graph.num_classes, summary(graph)
 
 

@@ -14,7 +14,7 @@ from fewnode import Graph, InputError
 from fewnode import store as spaces
 from fewnode.files import Manifest
 from fewnode.graph import operators as passes
-from fewnode.graph.operators import mean_adjacency, normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.graph.stored import open_store, read_graph, save_store, write_graph
 
 
@@ -40,7 +40,7 @@ def test_products_with_edges_on_disk_are_those_in_memory(tmp_path, monkeypatch, 
     ):
         assert torch.allclose(bounded @ h, whole @ h, atol=1e-5)
         assert torch.allclose(bounded.T @ h, whole.T @ h, atol=1e-5)
-        assert torch.allclose(ppr_smooth(bounded, h, 5, 0.2), ppr_smooth(whole, h, 5, 0.2), atol=1e-5)
+        assert torch.allclose(bounded.smooth(h, 5, 0.2), whole.smooth(h, 5, 0.2), atol=1e-5)
 
 
 def test_a_store_is_the_graph(tmp_path):

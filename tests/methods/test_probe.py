@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from fewnode import evaluate, fit, load_dataset, random_split
-from fewnode.graph.operators import normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import normalized_adjacency
 from fewnode.tasks import draw_tasks
 
 HERE = Path(os.environ.get("FEWNODE_DATA", "")) if os.environ.get("FEWNODE_DATA") else None
@@ -16,7 +16,7 @@ def test_probe_is_smoothing_then_the_nearest_mean(tiny):
     graph, split = tiny
     model = fit("probe", graph)
     tasks = draw_tasks(graph.y, split.novel, 3, 2, 4, 5, 0)
-    z = F.normalize(ppr_smooth(normalized_adjacency(graph), model.features(graph)), dim=-1)
+    z = F.normalize(normalized_adjacency(graph).smooth(model.features(graph)), dim=-1)
     scores = model(graph, tasks)
     for task in range(5):
         for position in range(3):

@@ -5,8 +5,8 @@ import torch
 from fewnode import Graph, planted
 from fewnode.graph.arrays import structural_bytes
 from fewnode.graph.stored import open_store, save_store
-from fewnode.nn import landmarks as module
-from fewnode.nn.landmarks import landmarks, visit_ratios, walk_view, wordless_bytes
+from fewnode.nn import views as module
+from fewnode.nn.views import landmarks, visit_ratios, walk_view, wordless_bytes
 from oracles import landmarks as oracle
 
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,7 @@ def test_pages_of_what_smoothing_starts_from_are_let_go_of(tmp_path, monkeypatch
     work.raw.write("start", torch.randn(300, 4))
     start = work.raw.open("start")
     monkeypatch.setattr(spaces.Space, "release", noting)
-    work.moved("made", start, module.smoothing(normalized_adjacency(graph), 2, 0.1))
+    work.moved("made", start, partial(normalized_adjacency(graph).smooth, steps=2, restart=0.1))
     assert str(work.raw.path("start")) in released and str(tmp_path / "g.store" / "indices.npy") in released
 
 

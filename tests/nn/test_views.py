@@ -7,7 +7,7 @@ from scipy import sparse as sp
 
 from fewnode import Graph, planted
 from fewnode.graph.edge_types import EdgeUse, type_counts
-from fewnode.graph.operators import normalized_adjacency, ppr_smooth
+from fewnode.graph.operators import normalized_adjacency
 from fewnode.nn.views import NEAR, VIEWS, Views, centred, neighbour_lists
 
 
@@ -19,7 +19,7 @@ def test_looks_are_unit_rows_around_the_mean_and_the_near_one_is_the_floors(tiny
     for view in made:
         length = view.norm(dim=1)
         assert ((length - 1).abs() < 1e-5).logical_or(length == 0).all()
-    expected = centred(ppr_smooth(normalized_adjacency(graph), views.features(graph)))
+    expected = centred(normalized_adjacency(graph).smooth(views.features(graph)))
     torch.testing.assert_close(made[NEAR][:, :32], expected)
 
 

@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from fewnode.graph.operators import ppr_smooth
 from fewnode.nn.views import FAR_STEPS, NEAR_STEPS
 
 
@@ -10,8 +9,8 @@ def six_views(normal: Tensor, mean: Tensor, words: Tensor, links: Tensor) -> lis
     return [
         words,
         mean @ (mean @ words),
-        ppr_smooth(normal, words, *NEAR_STEPS),
-        ppr_smooth(normal, words, *FAR_STEPS),
+        normal.smooth(words, *NEAR_STEPS),
+        normal.smooth(words, *FAR_STEPS),
         mean @ (mean @ links),
-        ppr_smooth(normal, links, *NEAR_STEPS),
+        normal.smooth(links, *NEAR_STEPS),
     ]

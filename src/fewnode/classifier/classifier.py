@@ -24,7 +24,7 @@ from ..graph.stored import read_graph, write_graph
 from ..methods import find as find_method
 from ..methods.base import Method, option_types
 from ..nn.features import feature_columns
-from ..nn.landmarks import wordless_bytes
+from ..nn.views import wordless_bytes
 from ..store import STORE, column_bytes, methods_in_one_thread
 from ..tables import read_columns
 from ..tables.cells import MISSING

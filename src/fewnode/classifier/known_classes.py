@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.operators import Operator, column_means, columns_of, feature_rows, mean_adjacency, ppr_smooth, row_bytes
+from ..graph.operators import Operator, column_means, columns_of, feature_rows, mean_adjacency, row_bytes
 from ..nn.features import column_mass, feature_columns, tfidf, weighted_features
 from ..nn.optimizers import LBFGS
 from ..nn.views import VIEWS, ViewSources
@@ -318,14 +318,14 @@ class LabelPropagation:
     @classmethod
     def of(cls, edges: Operator, y: Tensor, n_classes: int) -> "LabelPropagation":
         labelled = (y >= 0).float()[:, None]
-        reached = [ppr_smooth(edges, labelled, steps, restart) for restart, steps in PROPAGATION]
+        reached = [edges.smooth(labelled, steps, restart) for restart, steps in PROPAGATION]
         return cls(edges, y, class_prior(y, n_classes), reached)
 
     def terms(self, block: slice) -> Iterator[Tensor]:
         """Of a block of classes, log q far and near, ``[N, block]`` each."""
         given = (self.y[:, None] == torch.arange(block.start, block.stop, device=self.y.device)).float()
         for (restart, steps), reached in zip(PROPAGATION, self.reached, strict=True):
-            yield log_shares(ppr_smooth(self.edges, given, steps, restart), reached, self.prior[block])
+            yield log_shares(self.edges.smooth(given, steps, restart), reached, self.prior[block])
 
     def at(self, nodes: Tensor, block: slice) -> Tensor:
         """The terms of some nodes, ``[2, B, block]``."""

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..errors import InputError
-from ..graph.operators import Operator, ppr_smooth
+from ..graph.operators import Operator
 from .known_classes import PROPAGATION, shuffled
 
 SAMPLE = 50_000  # labelled nodes from which the moments are computed
@@ -135,7 +135,7 @@ def node_features(x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, ma
 def propagated_masses(edges: Operator, y: Tensor) -> Tensor:
     """What reaches each node of the labelled ones, and of all nodes, in near label propagation, ``[N, 2]``."""
     (restart, steps), labelled = PROPAGATION[1], (y >= 0).float()
-    return ppr_smooth(edges, torch.stack([labelled, torch.ones_like(labelled)], 1), steps=steps, restart=restart)
+    return edges.smooth(torch.stack([labelled, torch.ones_like(labelled)], 1), steps=steps, restart=restart)
 
 
 def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse
-from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency, ppr_smooth
+from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency
 from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
@@ -268,7 +268,7 @@ class OpenSetModel:
         labels = space.by_rows("labels", (len(y), n + 1), torch.half, given)
         cached = {}
         for name, (restart, steps) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True):
-            cached[name] = _moved(space, name, labels, partial(ppr_smooth, edges, steps=steps, restart=restart))
+            cached[name] = _moved(space, name, labels, partial(edges.smooth, steps=steps, restart=restart))
         if hops is not None:
             _, cached["hop_one"], cached["hop_two"] = (hops.times(weights).half() for weights in hops.hops(known.hops))
             mean = mean_adjacency(hops.graph)

@@ -15,8 +15,6 @@ from ..store import MEMORY, Space, chunks, one_thread, pieces
 from .arrays import csr_parts, csr_tensor, gather_rows, to_scipy, to_tensor, transposed
 from .graph import Graph
 
-RowsOf = Callable[[slice], Tensor]  # some rows of a matrix
-
 
 @dataclass(frozen=True, eq=False)
 class Operator:
@@ -39,9 +37,9 @@ class Operator:
     symmetric: bool = True  # whether A is
 
     @classmethod
-    def of(cls, matrix: Tensor, symmetric: bool = False) -> "Operator":
+    def of(cls, matrix: Tensor) -> "Operator":
         """A CSR tensor as an operator."""
-        return cls(*csr_parts(matrix), width=matrix.shape[1], symmetric=symmetric)
+        return cls(*csr_parts(matrix), width=matrix.shape[1], symmetric=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,30 +86,30 @@ class Operator:
         """``self @ z`` in ``out``; ``z`` is overwritten."""
         return self._step(z if self.right is None else z.mul_(self.right[:, None]), out)
 
-    def smooth(self, h: "Tensor | RowsOf", steps: int, restart: float) -> Tensor:
-        """See ``ppr_smooth``. Two matrices ``[N, B]`` are in memory, the last step and the next. ``h`` is read at every
-        step; it may be on disk, or a function that returns some rows."""
-        if isinstance(h, Tensor) and h.requires_grad:
+    def smooth(self, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
+        """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``. Two
+        matrices ``[N, B]`` are in memory, the last step and the next. ``h`` is read at every step, so it may be on
+        disk."""
+        if h.requires_grad:
             z = h
             for _ in range(steps):
                 z = (1 - restart) * (self @ z) + restart * h
             return z
-        if isinstance(h, Tensor) and h.is_cpu and not self.space.on_disk and h.shape[1] > 64:
+        if h.is_cpu and not self.space.on_disk and h.shape[1] > 64:
             # Rows of 64 columns stay in the processor's cache for longer.
             return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
-        given: RowsOf = h if callable(h) else h.__getitem__
-        z, out = ((some := given(slice(0, 1))).new_empty(self.shape[0], some.shape[1]) for _ in range(2))
+        z, out = (h.new_empty(self.shape[0], h.shape[1]) for _ in range(2))
         for rows in self.space.rows(len(z), 8 * z.shape[1]):
-            z[rows] = given(rows)
+            z[rows] = h[rows]
         if steps and self.right is not None:
             z *= self.right[:, None]
         for left in range(steps, 0, -1):
-            z, out = self._step(z, out, given, restart, self.right if left > 1 else None), z
+            z, out = self._step(z, out, h, restart, self.right if left > 1 else None), z
         return z
 
     @torch.no_grad()
     def _step(
-        self, z: Tensor, out: Tensor, h: RowsOf | None = None, restart: float = 0.0, onward: Tensor | None = None
+        self, z: Tensor, out: Tensor, h: Tensor | None = None, restart: float = 0.0, onward: Tensor | None = None
     ) -> Tensor:
         """``(1 - restart) * diag(left) (A or A + I) z + restart * h`` in ``out [N, B]``, times ``onward [N]``, the
         first factor of the next step.
@@ -136,7 +134,7 @@ class Operator:
                     part += z[rows]
                 part *= 1 - restart if self.left is None else (self.left[rows] * (1 - restart))[:, None]
                 if h is not None:
-                    part.add_(h(rows), alpha=restart)
+                    part.add_(h[rows], alpha=restart)
                 out[rows] = part if onward is None else part.mul_(onward[rows, None])
         return out
 
@@ -219,11 +217,6 @@ def gather_neighbours(graph: Graph, nodes: Tensor) -> tuple[Tensor, Tensor]:
     return owner, graph.indices[at].long()
 
 
-def ppr_smooth(operator: Operator, h: "Tensor | RowsOf", steps: int = 12, restart: float = 0.1) -> Tensor:
-    """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``."""
-    return operator.smooth(h, steps, restart)
-
-
 def feature_rows(x: Tensor, rows: slice) -> Tensor:
     """A range of rows of dense or sparse features."""
     if x.layout != torch.sparse_csr:
@@ -262,6 +255,15 @@ def standardised(x: Tensor, centre: Tensor, scale: Tensor, space: Space) -> Tens
     """``(x - centre) / scale``, kept in the ``space``."""
     own = space.within("standardised", centre, scale)
     return own.by_rows("x", (len(x), x.shape[1]), torch.float32, lambda rows: (x[rows] - centre).div_(scale))
+
+
+def gram(h: Tensor, space: Space) -> Tensor:
+    """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
+    total = h.new_zeros(h.shape[1], h.shape[1], dtype=torch.float64)
+    for rows in space.rows(len(h), 12 * h.shape[1]):
+        part = h[rows].double()
+        total += part.T @ part
+    return total
 
 
 def gram_product(x: Tensor, space: Space, weighted: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..graph.operators import normalized_adjacency, ppr_smooth
+from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.heads import class_means, cosine_scores, logistic_scores, ridge_scores
 from ..tasks import Tasks
@@ -47,7 +47,7 @@ class Probe(Method):
         h = self.features(graph)
         if self.smooth:
             words, how = h, (self.steps, self.restart)
-            h = graph.cache.get(("PPR", *how), lambda: ppr_smooth(normalized_adjacency(graph), words, *how), words)
+            h = graph.cache.get(("PPR", *how), lambda: normalized_adjacency(graph).smooth(words, *how), words)
         return F.normalize(h, dim=-1)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:

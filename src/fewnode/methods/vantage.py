@@ -16,8 +16,7 @@ from ..graph import Graph
 from ..graph.edge_types import EdgeUse
 from ..nn.class_shape import LDAView, Whitening, few_shot_accuracy, sample_per_class, within_folds
 from ..nn.heads import class_means, one_hot
-from ..nn.landmarks import walk_view
-from ..nn.views import NEAR, WORDS, Views
+from ..nn.views import NEAR, WORDS, Views, walk_view
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
 

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
+from ..graph.arrays import structural_bytes
 from ..graph.edge_types import EdgeUse, type_counts
-from ..graph.operators import Operator, mean_adjacency, normalized_adjacency, ppr_smooth
+from ..graph.operators import Operator, arcs_of, gram, mean_adjacency, normalized_adjacency
 from ..store import Space, chunks
 from .features import ReducedFeatures, feature_mass
 
@@ -26,6 +27,7 @@ VIEWS = (*WORDS, "links_two_steps", "links_near")
 Result = TypeVar("Result")
 NEAR = VIEWS.index("words_near")  # the view of the training-free baseline
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
+WALKS = ((12, 0.3), FAR_STEPS)  # of near and of far walks
 COPIES = 3  # matrices as wide as a block that smoothing has in memory: the start, the last step and the next
 HALF_FROM = 2 << 30  # bytes of all views in single precision from which they are kept in half
 
@@ -127,11 +129,8 @@ class Views(nn.Module):
             shape, weighted = (n, basis.shape[1]), features.weighted_rows
             words = work.raw.by_rows("words", shape, torch.float32, lambda rows: weighted(x, rows) @ basis)
             links = work.links(neighbour_lists(graph), words, self.rank)
-            two, near, far = (
-                partial(multiplied, (mean, mean)),
-                smoothing(smooth, *NEAR_STEPS),
-                smoothing(smooth, *FAR_STEPS),
-            )
+            two = partial(multiplied, (mean, mean))
+            near, far = (partial(smooth.smooth, steps=steps, restart=rate) for steps, rate in (NEAR_STEPS, FAR_STEPS))
             for name, move in zip(WORDS, (None, two, near, far), strict=True):
                 work.view(name, words, move, blocks)
             work.view("links_two_steps", links, two)
@@ -195,15 +194,6 @@ class Work:
         """What the work gives back for each chunk of rows of ``h``, in their order."""
         return self.space.results(lambda rows: work(h[rows]), chunks(self.n, 12 * h.shape[1]))
 
-    def gram(self, h: Tensor) -> Tensor:
-        """Inner products of all columns, in double precision: a small one may be the difference of large ones."""
-
-        def gram(rows: Tensor) -> Tensor:
-            rows = rows.double()
-            return rows.T @ rows
-
-        return sum(self.by_rows(h, gram), torch.zeros(()))
-
     def moved(self, name: str, source: Tensor, move: "Move", turn: Tensor | None = None) -> Tensor:
         """``source``, or ``source @ turn``, after a ``move`` along the edges."""
 
@@ -231,7 +221,7 @@ class Work:
             return self.raw.open("links")
         last, turn = self._iterated(lists, words, width)
         products = self.moved("lists", last, partial(multiplied, (lists,)), turn)
-        values, vectors = torch.linalg.eigh(self.gram(products))
+        values, vectors = torch.linalg.eigh(gram(products, self.space))
         top = vectors[:, values.abs().argsort(descending=True)[:rank]]
         top = F.pad(top, (0, rank - top.shape[1]))
         directions = turn @ top
@@ -245,20 +235,15 @@ class Work:
         shape, start = (self.n, width), partial(random_fourier, width=width)
         last = self.raw.by_rows(steps[at], shape, torch.float32, lambda rows: start(words[rows]))
         for number in range(at + 1, n_steps + 2):
-            turn = None if number == 1 else orthonormal(self.gram(last))
+            turn = None if number == 1 else orthonormal(gram(last, self.space))
             # The last one is only made orthonormal, once more: rounding had its part in it.
             move = partial(multiplied, (lists, lists.T) if number <= n_steps else ())
             last = self.moved(steps[number], last, move, turn)
             self.raw.drop(steps[number - 1])
-        return last, orthonormal(self.gram(last))
+        return last, orthonormal(gram(last, self.space))
 
 
 Move = partial[Tensor]  # of a block of columns along the edges
-
-
-def smoothing(operator: Operator, steps: int, restart: float) -> Move:
-    """So many steps with a restart; what it starts from is read at every step, so that it may stay on disk."""
-    return partial(operator.smooth, steps=steps, restart=restart)
 
 
 def multiplied(operators: tuple[Operator, ...], z: Tensor) -> Tensor:
@@ -296,7 +281,7 @@ def _usual(full: Tensor, normal: Operator, mean: Operator) -> Tensor:
     applied to the mean from the left, which takes one column instead of one for each feature."""
     plain, two, near, far = (full / full.sum(0).clamp(min=1)).split(1, 1)
     normal, mean = normal.T, mean.T
-    near, far = ppr_smooth(normal, near, *NEAR_STEPS), ppr_smooth(normal, far, *FAR_STEPS)
+    near, far = normal.smooth(near, *NEAR_STEPS), normal.smooth(far, *FAR_STEPS)
     return torch.cat([plain, mean @ (mean @ two), near, far], 1)
 
 
@@ -338,3 +323,70 @@ def centred(h: Tensor, mean: Tensor | None = None, blocks: Tensor | None = None)
         mean = h[full[:, 0]].mean(0) if bool(full.any()) else h.new_zeros(h.shape[1])
     h = (h - mean) * spread(full, blocks)
     return h / spread(lengths(h, blocks).clamp(min=1e-12), blocks)
+
+
+# --- The position of a node: where the walks from it go. One more view of a graph that has no words.
+
+
+def walk_view(graph: Graph, rank: int) -> Tensor:
+    """Unit rows ``[N, 2 * rank]``: where near and where far walks from a node go, each centred on the graph's mean.
+
+    A row is the positive pointwise mutual information of a node and of landmarks, nodes drawn at random: the logarithm
+    of how much likelier than by chance a walk from the node that restarts there is at the landmark, if it is likelier.
+    It is reduced to the leading singular vectors, each as long as the root of its singular value.
+
+    The smoothed views are linear in where walks go, so that a few places where they are very often outweigh all others.
+    The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
+    linear in the graph's size.
+    """
+
+    def made() -> Tensor:
+        return F.normalize(torch.cat([_reduced(graph, rank, *walk) for walk in WALKS], 1), dim=1)
+
+    space = graph.space.within("walks", f"{rank} {graph.weights is None}")
+    return graph.cache.get(("view of walks", rank), lambda: space.kept("view", made))
+
+
+def wordless_bytes(nodes: int, arcs: int) -> int:
+    """What a graph without words takes in memory at once: for its structural features, or its walks (the ratios, and
+    blocks of walks or of what comes out)."""
+    return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512))
+
+
+def _count(nodes: int, most: int = 1024, fewest: int = 128, cells: int = 1 << 26) -> int:
+    """How many landmarks there are: at most ``cells`` nodes times landmarks, so that a larger graph has fewer."""
+    return min(most, max(fewest, cells // max(nodes, 1)))
+
+
+@torch.no_grad()
+def _reduced(graph: Graph, rank: int, steps: int, restart: float) -> Tensor:
+    places = landmarks(graph)
+    if len(places) == 0:
+        return graph.degree.new_zeros(graph.num_nodes, rank, dtype=torch.float32)
+    gains = visit_ratios(graph, places, steps, restart).clamp_(min=1).log_()
+    values, directions = torch.linalg.eigh(gram(gains, graph.space))
+    values, directions = values[-rank:].flip(0), directions[:, -rank:].flip(1)
+    real = values > 1e-9 * values.max().clamp(min=1e-30)  # others are rounding
+    lengths = torch.where(real, values.clamp(min=1e-30) ** -0.25, 0.0)
+    h = gains @ (directions * lengths).float()
+    return centred(F.pad(h, (0, rank - h.shape[1])))
+
+
+def landmarks(graph: Graph) -> Tensor:
+    """Nodes that have an edge, drawn at random; all of them, if the graph is small."""
+    able = (graph.degree > 0).nonzero().ravel()
+    drawn = torch.randperm(len(able), generator=torch.Generator().manual_seed(0)).to(able.device)
+    return able[drawn[: _count(graph.num_nodes)]]
+
+
+def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float, at_once: int = 64) -> Tensor:
+    """How much likelier a walk that restarts at each node is at each of ``places [L]``, at least one step later, than a
+    walk that has forgotten where it began: ``[N, L]``. ``at_once`` places are looked for together."""
+    walk, mass = mean_adjacency(graph), arcs_of(graph).totals()
+    ratios = mass.new_empty(graph.num_nodes, len(places))
+    for at in range(0, len(places), at_once):
+        some = places[at : at + at_once]
+        there = ratios.new_zeros(graph.num_nodes, len(some))
+        there[some, torch.arange(len(some), device=some.device)] = 1
+        ratios[:, at : at + at_once] = walk @ walk.smooth(there, steps, restart) / mass[some]
+    return ratios.mul_(mass.sum())
