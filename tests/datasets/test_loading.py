@@ -14,7 +14,7 @@ from scipy import io
 from scipy import sparse as sp
 
 import text_graph
-from fewnode.datasets import catalog, download, readers
+from fewnode.datasets import catalog, download, loading
 from fewnode.datasets.catalog import Counts, Entry, File
 from fewnode.datasets.loading import load_dataset
 from fewnode.errors import InputError
@@ -60,8 +60,11 @@ def change(monkeypatch: pytest.MonkeyPatch, entry: Entry, **values: object) -> N
 def parses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which readers have been called."""
     calls: list[str] = []
-    read: Callable[..., readers.Arguments] = readers.read
-    monkeypatch.setattr(readers, "read", lambda name, paths, **o: calls.append(name) or read(name, paths, **o))  # type: ignore[func-returns-value]
+
+    def noting(name: str, read: Callable[..., loading.Arguments]) -> Callable[..., loading.Arguments]:
+        return lambda paths, **options: calls.append(name) or read(paths, **options)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(loading, "READERS", {name: noting(name, read) for name, read in loading.READERS.items()})
     return calls
 
 
@@ -311,8 +314,8 @@ def test_real_gpn_files_where_they_are_at_hand() -> None:
         for path in found:
             if path.name == file.name:
                 download.check(file, path)
-    table = readers._table(found[0], found[0].open("rb"), np.int64, "\t")
+    table = loading._table(found[0], found[0].open("rb"), np.int64, "\t", found[0])
     assert Graph.from_edges(table.T).num_edges == catalog.entry("amazon_clothing").counts.edges
-    graph = Graph.from_edges(**readers.gpn(found))
+    graph = Graph.from_edges(**loading.gpn(found))
     assert int((graph.y >= 0).sum()) == 9_360 and graph.num_features == 9_034
     assert tuple(graph.y[graph.y >= 0].unique().tolist()) == catalog.entry("amazon_clothing").split[2]

@@ -9,7 +9,7 @@ import pytest
 from scipy import io
 from scipy import sparse as sp
 
-from fewnode.datasets import readers
+from fewnode.datasets import loading
 from fewnode.errors import InputError
 from fewnode.files import write_npz
 from fewnode.graph import Graph
@@ -30,7 +30,7 @@ def write_gpn(folder: Path) -> list[Path]:
 
 
 def test_gpn_puts_labels_and_words_on_their_nodes(tmp_path: Path) -> None:
-    graph = Graph.from_edges(**readers.gpn(write_gpn(tmp_path)))
+    graph = Graph.from_edges(**loading.gpn(write_gpn(tmp_path)))
     assert graph.y.tolist() == [3, 3, 7, 1, 1, -1]
     assert np.array_equal(graph.features_scipy().toarray()[:5], WORDS.toarray())  # type: ignore[union-attr]
     assert graph.num_edges == 3 and graph.num_nodes == 6
@@ -47,7 +47,7 @@ def benchmark_arrays() -> dict[str, np.ndarray]:
 
 def test_gnn_benchmark_parts(tmp_path: Path) -> None:
     write_npz(tmp_path / "a.npz", benchmark_arrays())
-    arguments = readers.npz([tmp_path / "a.npz"])
+    arguments = loading.npz([tmp_path / "a.npz"])
     assert arguments["edge_index"].shape == (2, 3)
     graph = Graph.from_edges(**arguments)
     assert graph.num_edges == 2 and graph.y.tolist() == [0, 1, 1] and graph.class_names == ("first", "second")
@@ -57,7 +57,7 @@ def test_gnn_benchmark_parts(tmp_path: Path) -> None:
 def test_gnn_benchmark_never_opens_pickled_members(tmp_path: Path) -> None:
     arrays = benchmark_arrays() | {"node_names": np.array(["a", None, {}], dtype=object)}
     np.savez(tmp_path / "a.npz", **(arrays | {"class_names": np.array(["x", {}], dtype=object)}))
-    assert readers.npz([tmp_path / "a.npz"])["class_names"] is None
+    assert loading.npz([tmp_path / "a.npz"])["class_names"] is None
 
 
 def test_gnn_benchmark_names_the_missing_array(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_gnn_benchmark_names_the_missing_array(tmp_path: Path) -> None:
     del arrays["attr_indices"]
     write_npz(tmp_path / "a.npz", arrays)
     with pytest.raises(InputError, match="attr_indices"):
-        readers.npz([tmp_path / "a.npz"])
+        loading.npz([tmp_path / "a.npz"])
 
 
 def test_gnn_benchmark_truncated(tmp_path: Path) -> None:
@@ -73,18 +73,18 @@ def test_gnn_benchmark_truncated(tmp_path: Path) -> None:
     whole = (tmp_path / "a.npz").read_bytes()
     (tmp_path / "a.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"a\.npz"):
-        readers.npz([tmp_path / "a.npz"])
+        loading.npz([tmp_path / "a.npz"])
 
 
 def test_plain_layout_is_recognised(tmp_path: Path) -> None:
     write_npz(tmp_path / "a.npz", {"edge_index": np.array([[0], [1]]), "y": np.array([0, 1])})
-    assert Graph.from_edges(**readers.npz([tmp_path / "a.npz"])).num_edges == 1
+    assert Graph.from_edges(**loading.npz([tmp_path / "a.npz"])).num_edges == 1
     write_npz(tmp_path / "b.npz", {"y": np.array([0, 1])})
     with pytest.raises(InputError, match="there is no array 'edge_index'"):
-        readers.npz([tmp_path / "b.npz"])
+        loading.npz([tmp_path / "b.npz"])
     write_npz(tmp_path / "c.npz", {"edge_index": np.array([[0], [1]]), "x_shape": np.array([2, 2])})
     with pytest.raises(InputError, match="x_data"):
-        readers.npz([tmp_path / "c.npz"])
+        loading.npz([tmp_path / "c.npz"])
 
 
 def write_ogb(folder: Path, edges: str = "0,1\n1,2\n", labels: str = "0\n1\n1\n") -> Path:
@@ -102,7 +102,7 @@ def test_ogb_reads_a_folder_and_its_zip_alike(tmp_path: Path) -> None:
         for file in sorted(folder.rglob("*.gz")):
             archive.write(file, file.relative_to(tmp_path))
     for path in (folder, tmp_path / "arxiv.zip"):
-        arguments = readers.ogb([path])
+        arguments = loading.ogb([path])
         assert arguments["edge_index"].tolist() == [[0, 1], [1, 2]]
         assert arguments["y"].tolist() == [0, 1, 1]
         assert np.allclose(arguments["x"], [[0.5, -1], [0, 2e-3], [1, 1]]) and arguments["x"].dtype == np.float32
@@ -115,7 +115,7 @@ def test_ogb_reads_a_folder_and_its_zip_alike(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:loadtxt")
 def test_ogb_names_what_is_wrong(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        readers.ogb([write_ogb(tmp_path, **changes)])
+        loading.ogb([write_ogb(tmp_path, **changes)])
 
 
 @pytest.mark.parametrize("at", [2, 6, 10, 15, 20])  # from the end: length, checksum, content
@@ -126,7 +126,7 @@ def test_ogb_refuses_a_flipped_byte(tmp_path: Path, at: int) -> None:
     content[-at] ^= 255
     edge.write_bytes(bytes(content))
     with pytest.raises(InputError, match=r"edge\.csv\.gz"):
-        readers.ogb([folder])
+        loading.ogb([folder])
 
 
 def test_ogb_refuses_damaged_files(tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_ogb_refuses_damaged_files(tmp_path: Path) -> None:
     edge = folder / "raw/edge.csv.gz"
     edge.write_bytes(edge.read_bytes()[:-6])
     with pytest.raises(InputError, match=r"edge\.csv\.gz"):
-        readers.ogb([folder])
+        loading.ogb([folder])
     edge.unlink()
     with pytest.raises(InputError, match=r"no file .*edge\.csv\.gz"):
-        readers.ogb([folder])
+        loading.ogb([folder])
     (tmp_path / "arxiv.zip").write_bytes(b"PK but not really")
     with pytest.raises(InputError, match=r"damaged \(BadZipFile"):
-        readers.ogb([tmp_path / "arxiv.zip"])
+        loading.ogb([tmp_path / "arxiv.zip"])

@@ -23,7 +23,7 @@ from scipy import sparse as sp
 import own_graph
 from fewnode import FewShotClassifier, Graph, Tasks, draw_tasks, fit, load, planted, save
 from fewnode.classifier.inputs import TableSource, read_examples
-from fewnode.datasets import readers
+from fewnode.datasets import loading
 from fewnode.experiments import rows as results
 from fewnode.experiments.grid import Run, load_grid
 from fewnode.files import Manifest, reading
@@ -219,7 +219,7 @@ def read_graph(folder: Path) -> Any:
 
 def _graph(reader: str, paths: list[Path]) -> None:
     with reading(paths[0], "fetch it again"):  # as load_dataset does
-        Graph.from_edges(**readers.read(reader, paths))
+        Graph.from_edges(**loading.READERS[reader](paths))
 
 
 def make_benchmark(folder: Path) -> None:
