@@ -59,17 +59,13 @@ class Tasks:
             task, position = missing[0].tolist()
             raise InputError(f"task {task} has no support of class {position}; each of its {n_way} classes needs one")
 
-    @property
-    def n_tasks(self) -> int:
-        return len(self.support)
-
     def __len__(self) -> int:
-        return self.n_tasks
+        return len(self.support)
 
     def __getitem__(self, which: slice) -> "Tasks":
         some = self._each(lambda part: part[which])
         if some.support.ndim != 2 or not len(some):
-            raise InputError(f"{which} of {self.n_tasks} tasks: give a slice that holds one or more, such as [3:4]")
+            raise InputError(f"{which} of {len(self)} tasks: give a slice that holds one or more, such as [3:4]")
         return some
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Tasks":
@@ -81,7 +77,7 @@ class Tasks:
 
     def shots(self) -> Tensor:
         """The number of supports of each class in each task, [T, N]."""
-        counts = self.support_y.new_zeros(self.n_tasks, self.n_way)
+        counts = self.support_y.new_zeros(len(self), self.n_way)
         return counts.scatter_add_(1, self.support_y, torch.ones_like(self.support_y))
 
     def to(self, device: torch.device | str) -> "Tasks":
@@ -226,14 +222,10 @@ class TaskSampler:
         self.start = np.searchsorted(sorted_labels, self.classes)
         self.size = np.searchsorted(sorted_labels, self.classes, "right") - self.start
 
-    def usable(self, least: int) -> np.ndarray:
-        """Positions of the classes with at least ``least`` nodes."""
-        return np.flatnonzero(self.size >= least)
-
     def draw(self, n_way: int, k_shot: int, n_query: int, n_tasks: int, seed: int, *, balanced: bool = True) -> Tasks:
         """``n_tasks`` tasks: classes without replacement, then nodes of each class without replacement."""
         each = k_shot + n_query
-        usable = self._checked(n_way, k_shot, n_query, n_tasks)
+        usable = self._usable(n_way, k_shot, n_query, n_tasks)
         raw = random_bits(seed, n_tasks * (len(usable) + 2 * n_way * each))
         keys, raw = np.split(raw, [n_tasks * len(usable)])
         chosen = usable[np.argsort(keys.reshape(n_tasks, -1), axis=1, kind="stable")[:, :n_way]].reshape(-1)
@@ -266,12 +258,13 @@ class TaskSampler:
         kept = np.argsort(taken, axis=1, kind="stable")[:, :n_query]
         return np.take_along_axis(nodes, kept, axis=1), np.take_along_axis(y, kept, axis=1)
 
-    def _checked(self, n_way: int, k_shot: int, n_query: int, n_tasks: int) -> np.ndarray:
+    def _usable(self, n_way: int, k_shot: int, n_query: int, n_tasks: int) -> np.ndarray:
+        """Positions of the classes that are large enough for such tasks; an error if these are too few."""
         for name, value in {"n_way": n_way, "k_shot": k_shot, "n_query": n_query, "n_tasks": n_tasks}.items():
             if value < 1:
                 raise InputError(f"{name} is {value}; it must be at least 1")
         each = k_shot + n_query
-        usable = self.usable(each)
+        usable = np.flatnonzero(self.size >= each)
         if len(usable) < n_way:
             small = [f"{c} with {s}" for c, s in zip(self.classes, self.size, strict=True) if s < each]
             left_out = f" (too small: {', '.join(small)})" if small else ""

@@ -22,12 +22,12 @@ def words() -> Graph:
 def test_tfidf_equals_scikit_learn(words):
     reduced = ReducedFeatures(30, 10).fit(words)
     expected = TfidfTransformer(sublinear_tf=True).fit_transform(words.features_scipy()).toarray()
-    np.testing.assert_allclose(reduced._weighted(words.x).to_dense(), expected, atol=1e-6)
+    np.testing.assert_allclose(reduced.weighted(words.x).to_dense(), expected, atol=1e-6)
 
 
 def test_reduction_keeps_what_a_full_svd_keeps(words):
     reduced = ReducedFeatures(30, 10).fit(words)
-    weighted = reduced._weighted(words.x).to_dense()
+    weighted = reduced.weighted(words.x).to_dense()
     left, values, right = torch.linalg.svd(weighted, full_matrices=False)
     best = left[:, :10] * values[:10] @ right[:10]
     torch.testing.assert_close(reduced(words) @ reduced.basis.T, best, atol=2e-3, rtol=0)
@@ -89,7 +89,7 @@ def test_words_of_classes_that_came_later_are_seen_beyond_the_basis():
     assert reduced.beyond_basis(old).shape == (100, 0)  # nothing is beyond what was fitted
     new = torch.arange(180) >= 120
     assert float(reduced(both)[new].abs().max()) < 1e-3  # the basis is blind to them
-    extra = reduced._weighted(both.x) @ reduced.beyond_basis(both)
+    extra = reduced.weighted(both.x) @ reduced.beyond_basis(both)
     assert extra.shape[1] >= 2 and float(extra[new].norm(dim=1).min()) > 0.3
     assert float(extra[~new].norm(dim=1).max()) < 0.3
 

@@ -111,7 +111,8 @@ def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[n
     top = 1 << 20 if class_names is None else len(class_names)  # some lists are as long as the highest class id
     there = "" if class_names is None else f" (there are {top} class names)"
     rule = f"a class id is 0..{top - 1}{there}, or -1 for unknown"
-    return checked("y", labels, (n,), "iu", (-1, top - 1), rule).astype(np.int64), _texts(class_names)
+    labels = checked("y", labels, (n,), "iu", (-1, top - 1), rule).astype(np.int64)
+    return labels, checked_names("class", class_names, top, unique=False)
 
 
 def _numbered(values: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
@@ -152,10 +153,12 @@ def checked_edge_types(
 
 def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool = True) -> tuple[str, ...] | None:
     """One name each, as text; ``unique`` names must differ."""
-    texts = _texts(names)
-    if texts is not None and len(texts) != n:
+    if names is None:
+        return None
+    texts = tuple(map(str, names))
+    if len(texts) != n:
         raise InputError(f"{len(texts):,} {what} names for {n:,} {what}s; give one for each")
-    if texts is not None and unique and len(set(texts)) < n:
+    if unique and len(set(texts)) < n:
         text = Counter(texts).most_common(1)[0][0]
         at = texts.index(text)
         again = texts.index(text, at + 1)
@@ -169,10 +172,6 @@ def checked_blocks(blocks: Mapping[str, int] | None, width: int) -> dict[str, in
     if found and (sum(found.values()) != width or min(found.values()) < 1):
         raise InputError(f"the blocks are {found}; each needs one or more columns, {width:,} together")
     return found if len(found) > 1 else {}
-
-
-def _texts(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(str(name) for name in names)
 
 
 @contextmanager

@@ -147,7 +147,7 @@ class Graph:
         blocks = arrays.checked_blocks(blocks, 0 if features is None else features.shape[1])
         return replace(self, features=features, feature_names=feature_names, blocks=blocks, cache=GraphCache())
 
-    def with_arcs(self, keep: Tensor, *, directed: bool | None = None) -> "Graph":
+    def with_arcs(self, keep: Tensor) -> "Graph":
         """The same nodes and features with only those arcs where the mask ``keep [arcs]`` is true."""
         ends = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])[self.indptr.long()]
         return replace(
@@ -156,7 +156,6 @@ class Graph:
             indices=self.indices[keep],
             weights=None if self.weights is None else self.weights[keep],
             edge_types=None if self.edge_types is None else self.edge_types.kept(keep),
-            directed=self.directed if directed is None else directed,
             cache=GraphCache(),
         )
 

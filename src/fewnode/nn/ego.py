@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..graph.arrays import csr_tensor
 from .graph_layers import GraphEncoder, Inputs, drop, rows_of
 
 Linear = tuple[Tensor, Tensor]  # weights [G, in, out] and biases [G, 1, out]
@@ -54,7 +53,7 @@ def inner_arcs(graph: Graph, keys: Tensor, node: Tensor) -> tuple[Tensor, Tensor
         """Every undirected edge once, in the row of the end with fewer neighbours (or the smaller id)."""
         degree, row, column = graph.degree, operators.rows_of(graph), graph.indices.long()
         below, above = degree[row], degree[column]
-        return graph.with_arcs((below < above) | ((below == above) & (row < column)), directed=True)
+        return replace(graph.with_arcs((below < above) | ((below == above) & (row < column))), directed=True)
 
     searched = graph if graph.directed else graph.cache.get("upward edges", upward)
     owner, neighbour = operators.gather_neighbours(searched, node)
@@ -132,8 +131,7 @@ def embed_around(
         nodes, centre, neighbour = (torch.searchsorted(wanted, part) for part in (nodes, centre, neighbour))
     h = embed(graph, wanted)
     own, closed = h.index_select(0, torch.cat([nodes, centre])).split([len(nodes), len(centre)])
-    ones = torch.ones(len(neighbour), device=h.device)
-    sums = closed + operators.Operator.of(csr_tensor(indptr, neighbour, ones, (len(centre), len(h)))) @ h
+    sums = closed + operators.Operator(indptr, neighbour, width=len(h), symmetric=False) @ h
     return own, sums.index_select(0, place)
 
 

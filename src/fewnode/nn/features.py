@@ -88,7 +88,7 @@ class ReducedFeatures(nn.Module):
         return [(slice(*a), slice(*b)) for a, b in zip(pairwise(ends), pairwise(places), strict=True)]
 
     def _gram(self, x: Tensor, columns: slice, space: Space) -> Gram:
-        return gram_product(x, space, lambda part: feature_columns(self._weighted(part), columns))
+        return gram_product(x, space, lambda part: feature_columns(self.weighted(part), columns))
 
     def padded(self, rank: int) -> Tensor:
         """The basis with ``rank`` columns for each block."""
@@ -102,7 +102,7 @@ class ReducedFeatures(nn.Module):
 
     def forward(self, graph: Graph) -> Tensor:
         self._check(graph)
-        return graph.cache.get("reduced features", lambda: self._weighted(graph.x) @ self.basis, source=self.source())
+        return graph.cache.get("reduced features", lambda: self.weighted(graph.x) @ self.basis, source=self.source())
 
     def beyond_basis(self, graph: Graph) -> Tensor:
         """Directions ``[F, up to rank]`` of another graph that the basis lacks: words of classes that the fitted graph
@@ -131,15 +131,12 @@ class ReducedFeatures(nn.Module):
             found.append(F.pad(directions[:, strong], (0, 0, columns.start, len(self.basis) - columns.stop)))
         return torch.cat(found, 1)
 
-    def weighted_rows(self, x: Tensor, rows: slice) -> Tensor:
-        """Some rows of the weighted features."""
-        return self._weighted(feature_rows(x, rows))
-
     def _check(self, graph: Graph) -> None:
         if graph.num_features != len(self.idf):
             raise InputError(f"the model knows {len(self.idf)} feature columns, the graph has {graph.num_features}")
 
-    def _weighted(self, x: Tensor) -> Tensor:
+    def weighted(self, x: Tensor) -> Tensor:
+        """Features, or some rows of them, before the reduction."""
         return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
 
 
@@ -171,13 +168,9 @@ def is_bag_of_words(x: Tensor) -> bool:
     values = x.values()
     if values.numel() == 0 or float(values.min()) < 0 or float(values.max()) > 1 or float(values.min()) == 1:
         return values.numel() == 0 or float(values.min()) >= 0
-    return not all(_unit_rows(feature_rows(x, rows)) for rows in chunks(len(x), 2 * row_bytes(x)))
-
-
-def _unit_rows(x: Tensor) -> bool:
-    """Whether all rows that are not empty have the length one."""
-    squared = _squared_lengths(csr_parts(x)[0], x.values().float())
-    return bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all())
+    some = (feature_rows(x, rows) for rows in chunks(len(x), 2 * row_bytes(x)))
+    squares = (_squared_lengths(rows.crow_indices(), rows.values().float()) for rows in some)
+    return not all(bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all()) for squared in squares)
 
 
 def _squared_lengths(indptr: Tensor, values: Tensor) -> Tensor:

@@ -163,4 +163,4 @@ def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor 
         return slice(None), operator
     ends, columns, values = csr_parts(take_rows(operator.matrix, nodes))
     near, position = torch.unique(columns, return_inverse=True)
-    return near, operators.Operator.of(csr_tensor(ends, position, values, (len(nodes), len(near))))
+    return near, operators.Operator(ends, position, values, width=len(near), symmetric=False)

@@ -6,10 +6,9 @@ else. A graph in memory has one block. For a graph on disk every finished array 
 with the arrays it has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +17,12 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import structural_bytes
 from ..graph.edge_types import EdgeUse, type_counts
-from ..graph.operators import Operator, arcs_of, gram, mean_adjacency, normalized_adjacency
-from ..store import Space, chunks
+from ..graph.operators import Operator, arcs_of, feature_rows, gram, mean_adjacency, normalized_adjacency
+from ..store import Space
 from .features import ReducedFeatures, feature_mass
 
 WORDS = ("words", "words_two_steps", "words_near", "words_far")
 VIEWS = (*WORDS, "links_two_steps", "links_near")
-Result = TypeVar("Result")
 NEAR = VIEWS.index("words_near")  # the view of the training-free baseline
 NEAR_STEPS, FAR_STEPS = (12, 0.1), (30, 0.03)  # steps and restart of the smoothing
 WALKS = ((12, 0.3), FAR_STEPS)  # of near and of far walks
@@ -126,8 +124,11 @@ class Views(nn.Module):
         work = Work(n, graph.space.within("views", *made_from), torch.half if half else torch.float32)
         smooth, mean = normalized_adjacency(graph), mean_adjacency(graph)
         if not all(work.space.has(name) for name in (*VIEWS, "directions")):
-            shape, weighted = (n, basis.shape[1]), features.weighted_rows
-            words = work.raw.by_rows("words", shape, torch.float32, lambda rows: weighted(x, rows) @ basis)
+
+            def reduced(rows: slice) -> Tensor:
+                return features.weighted(feature_rows(x, rows)) @ basis
+
+            words = work.raw.by_rows("words", (n, basis.shape[1]), torch.float32, reduced)
             links = work.links(neighbour_lists(graph), words, self.rank)
             two = partial(multiplied, (mean, mean))
             near, far = (partial(smooth.smooth, steps=steps, restart=rate) for steps, rate in (NEAR_STEPS, FAR_STEPS))
@@ -173,13 +174,16 @@ class Work:
             return
         made = source if move is None else self.moved(name, source, move)
         width = made.shape[1]
-        parts, sums = zip(*self.by_rows(made, partial(_filled_rows, blocks)), strict=True)
-        full = torch.cat(parts)
-        mean = (sum(sums) / spread(full.sum(0, keepdim=True), blocks)[0].clamp(min=1)).float()
+        filled, total = list[Tensor](), made.new_zeros(width, dtype=torch.float64)
+        for rows in self.space.rows(self.n, 12 * width):
+            filled.append(lengths(made[rows], blocks) > 1e-6)
+            total += (made[rows] * spread(filled[-1], blocks)).sum(0, dtype=torch.float64)
+        full = torch.cat(filled).to(torch.uint8)
+        mean = (total / spread(full.sum(0, keepdim=True), blocks)[0].clamp(min=1)).float()
         self.space.write(f"mean_{name}", mean)
         self.space.write(f"full_{name}", full)
-        found = self.by_rows(made, lambda rows: lengths(rows - mean, blocks))
-        self.space.write(f"length_{name}", torch.cat(list(found)) * full)
+        found = [lengths(made[rows] - mean, blocks) for rows in self.space.rows(self.n, 12 * width)]
+        self.space.write(f"length_{name}", torch.cat(found) * full)
         self.keep(name, width, self.dtype, lambda rows: centred(made[rows], mean, blocks), 3 * width)
         if move is not None:
             self.raw.drop(name)
@@ -189,10 +193,6 @@ class Work:
         found = self.space.by_rows(name, (self.n, width), dtype, make, each)
         if not self.space.on_disk:
             self.space.write(name, found)
-
-    def by_rows(self, h: Tensor, work: Callable[[Tensor], Result]) -> Iterator[Result]:
-        """What the work gives back for each chunk of rows of ``h``, in their order."""
-        return self.space.results(lambda rows: work(h[rows]), chunks(self.n, 12 * h.shape[1]))
 
     def moved(self, name: str, source: Tensor, move: "Move", turn: Tensor | None = None) -> Tensor:
         """``source``, or ``source @ turn``, after a ``move`` along the edges."""
@@ -259,12 +259,6 @@ def _columns(blocks: Tensor, block: int) -> slice | Tensor:
     found = (blocks == block).nonzero().ravel()
     first, last = int(found[0]), int(found[-1])
     return slice(first, last + 1) if last - first + 1 == len(found) else found
-
-
-def _filled_rows(blocks: Tensor | None, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows are not empty, in each block, and the sum of these."""
-    full = lengths(rows, blocks) > 1e-6
-    return full.to(torch.uint8), (rows * spread(full, blocks)).sum(0, dtype=torch.float64)
 
 
 def orthonormal(gram: Tensor) -> Tensor:
