@@ -41,7 +41,7 @@ from fewnode.classifier.inputs import TableSource
 from fewnode.graph.arrays import to_tensor
 from fewnode.tables.encode import Block, TableEncoder
 from fewnode.tables.text import encode_cached, load_encoder
-from fewnode.training.evaluate import accuracies, score_tasks
+from fewnode.training.evaluate import correct, score_tasks
 
 ROWS = Path(__file__).parent / "rows" / "text.jsonl"
 TABLES = {  # edges, nodes, the column of names and the column of texts
@@ -210,7 +210,7 @@ def accuracy(graphs: list[str], encoders: list[str], classes: str, steps: int, o
                 hidden = ClassSplit(split.base, split.validation)
                 model = fewnode.fit("vantage", graph, hidden, n_way=5, k_shot=shots, seed=0, steps=steps)
                 tasks = fewnode.draw_tasks(graph.y, getattr(split, classes), 5, shots, 15, TASKS, seed=1)
-                right = accuracies(score_tasks(model, graph, tasks), tasks)
+                right = correct(score_tasks(model, graph, tasks), tasks).mean(1)
                 interval = 1.96 * float(right.std()) / len(right) ** 0.5
                 add(**facts, accuracy=round(float(right.mean()), 4), interval=round(interval, 4))
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fewnode import fit, planted
-from fewnode.tasks import draw_tasks
 from fewnode.training import loop as distributed
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -47,19 +46,15 @@ def test_two_ranks_reach_the_weights_of_one_process_with_the_joined_tasks(tmp_pa
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["training.safetensors"]
 
 
-def test_alone_nothing_is_shared(tiny):
-    graph, split = tiny
-    tasks = draw_tasks(graph.y, split.base, 3, 2, 2, 3)
+def test_alone_nothing_is_joined():
     with distributed.ranks() as rank:
         assert rank == 0 and distributed.place() == (0, 1)
-        assert distributed.share(tasks) is tasks
 
 
 def test_tasks_that_cannot_be_shared_evenly_are_refused(tiny, monkeypatch):
-    graph, split = tiny
     monkeypatch.setattr(distributed, "place", lambda: (0, 2))
     with pytest.raises(ValueError, match=r"tasks_per_step is 3: 2 processes .* make it 2 or 4"):
-        distributed.share(draw_tasks(graph.y, split.base, 3, 2, 2, 3))
+        fit("pn", *tiny, n_way=3, k_shot=2, n_query=2, tasks_per_step=3)
 
 
 def test_gradients_are_the_mean_of_all_processes(monkeypatch):

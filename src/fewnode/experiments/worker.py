@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from ..datasets.loading import open_dataset
 from ..errors import InputError
 from ..graph import Graph
-from ..methods.base import Method, versions
+from ..methods.base import versions
 from ..tasks import ClassSplit, Tasks, draw_tasks
 from ..training.evaluate import check_unseen, evaluate, task_classes
 from ..training.loop import fit
@@ -52,8 +52,7 @@ class Bench:
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir
-        self.read: tuple[tuple[str, ...], str] = ((), "")
-        self.data: tuple[Graph, ClassSplit, Tasks | None] | None = None
+        self.loaded: dict[tuple[str, ...], tuple[Graph, ClassSplit, Tasks | None]] = {}  # at most one
 
     def do(self, run: Run) -> Row:
         """The row of a run; a failure is a row too, with the reason."""
@@ -63,8 +62,8 @@ class Bench:
             row = self._measure(run)
         except Exception as error:
             row = failure(run, f"{type(error).__name__}: {error}")
-        total = round(time.perf_counter() - started, 3)
-        return {**row, "seconds": {**row["seconds"], "total": total}, "peak_memory": peak_memory()}
+        row["seconds"]["total"] = round(time.perf_counter() - started, 3)
+        return row | {"peak_memory": peak_memory()}
 
     def _measure(self, run: Run) -> Row:
         graph, split, tasks = self._data(run)
@@ -77,7 +76,7 @@ class Bench:
         model = fit(run.method, graph, split, callback=lambda _: None, **settings)  # no bar of its own
         trained = time.perf_counter()
         found = evaluate(model, graph, tasks=tasks, allow_seen=True)
-        tested, queries = time.perf_counter(), tasks.query.shape[1]
+        tested, queries, card = time.perf_counter(), tasks.query.shape[1], model.card
         return {
             **_row(run, "ok"),
             "accuracy": round(found.accuracy, 6),
@@ -86,21 +85,29 @@ class Bench:
             "queries": queries,
             "correct": (queries * found.per_task).round().long().tolist(),
             "per_class": {name: [round(recall * asked), asked] for name, (recall, asked) in found.per_class.items()},
-            **_training(model),
+            "curve": [[step, round(accuracy, 4)] for step, accuracy in card.curve],
+            "best": None if card.best is None else round(card.best, 6),
+            "stopped_at": card.stopped_at,
+            "notes": list(card.notes),
+            "training_free": model.training_settings is None,
+            "task_transductive": model.task_transductive,
+            "uses_labels": model.uses_labels,
+            "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
             "graph": graph.fingerprint[:16],
             "seconds": {"train": round(trained - began, 3), "test": round(tested - trained, 3)},
             "shared": shared,
         }
 
     def _data(self, run: Run) -> tuple[Graph, ClassSplit, Tasks | None]:
-        if self.data is None or (run.source, run.graph) != self.read:
-            self.data = None  # the old one goes before the new one comes
+        key = (*run.source, run.graph)
+        if key not in self.loaded:
+            self.loaded.clear()  # the old one goes before the new one comes
             data = open_run(run, self.data_dir)
             if run.graph and file_fingerprint(run, data[0]) != run.graph:
                 raise InputError(f"{run.dataset} was changed after the runs were planned; run the grid again")
             _ = data[0].x, data[0].fingerprint  # computed here once, kept for all runs
-            self.read, self.data = (run.source, run.graph), data
-        return self.data
+            self.loaded[key] = data
+        return self.loaded[key]
 
 
 bench = cache(Bench)  # a worker does many runs: the data stay loaded between them
@@ -146,20 +153,6 @@ def source() -> Row:
 def failure(run: Run, reason: str, seconds: float = 0.0) -> Row:
     """The row of a run that failed."""
     return {**_row(run, "failed"), "reason": " ".join(reason.split()), "seconds": {"total": round(seconds, 3)}}
-
-
-def _training(model: Method) -> Row:
-    card = model.card
-    return {
-        "curve": [[step, round(accuracy, 4)] for step, accuracy in card.curve],
-        "best": None if card.best is None else round(card.best, 6),
-        "stopped_at": card.stopped_at,
-        "notes": list(card.notes),
-        "training_free": model.training_settings is None,
-        "task_transductive": model.task_transductive,
-        "uses_labels": model.uses_labels,
-        "parameters": sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
-    }
 
 
 def reset_peak() -> None:

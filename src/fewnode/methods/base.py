@@ -181,8 +181,11 @@ class Method(nn.Module):
     @classmethod
     def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Arguments of the constructor that depend on the training graph (with labels of base classes alone) and the
-        other ``options``, and notes about them; ``fit`` keeps both in the model's card."""
-        return {}, []
+        other ``options``, and notes; ``fit`` keeps both in the model's card. By default a note says what the edges of
+        the graph tell that the method does not read."""
+        there = {"weights": graph.weights is not None, "types": graph.edge_types is not None}
+        unread = [f"edge {what}" for what, given in there.items() if given and what not in cls.reads_edges]
+        return {}, [f"{cls.key()} does not use the {' and '.join(unread)}; vantage does"] if unread else []
 
     @property
     def device(self) -> torch.device:
@@ -208,13 +211,6 @@ class Method(nn.Module):
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
-
-
-def unread_edges(kind: type[Method], graph: Graph) -> list[str]:
-    """A note on what the edges of a graph tell that a method does not read."""
-    there = {"weights": graph.weights is not None, "types": graph.edge_types is not None}
-    unread = [f"edge {what}" for what, given in there.items() if given and what not in kind.reads_edges]
-    return [f"{kind.key()} does not use the {' and '.join(unread)}; vantage does"] if unread else []
 
 
 def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:
@@ -279,6 +275,8 @@ class InnerLoopMethod(Method):
         features: what reduces the features, if they are reduced.
     """
 
+    encoder: nn.Module
+
     rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
     queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory
 
@@ -288,8 +286,8 @@ class InnerLoopMethod(Method):
         self.features = features
 
     def start(self, n_way: int) -> Weights:
-        """The weights before the first step, by name."""
-        raise NotImplementedError
+        """The weights before the first step, by name: by default those of the encoder."""
+        return dict(self.encoder.named_parameters())
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         """The loss of one task's supports, ``inputs, pool, target``, which the inner loop lowers."""

@@ -59,9 +59,6 @@ class GMeta(InnerLoopMethod):
         x = unit_features(self.features, graph, self.encoder)
         return Neighbourhoods(start, weight, lambda pair: take_rows(smooth, pair).to(x.dtype) @ x, x.shape[1])
 
-    def start(self, n_way: int) -> Weights:
-        return dict(self.encoder.named_parameters())
-
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         inputs, pool, target = data
         z = functional_call(self.encoder, weights, (inputs, pool))
@@ -128,8 +125,7 @@ def _subgraphs(graph: Graph, centres: Tensor, cap: int) -> tuple[Tensor, ...]:
     target, source = torch.cat([target, every]), torch.cat([source, every])
     scale = torch.bincount(target, minlength=len(keys)).float().rsqrt()
     value = scale[target] * scale[source]
-    centre = torch.searchsorted(keys, middle)
-    at_centre = torch.zeros(len(keys), dtype=torch.bool, device=keys.device).index_fill_(0, centre, True)[target]
+    at_centre = torch.isin(keys, middle)[target]
     weight = torch.zeros(len(keys), device=keys.device)
     weight[source[at_centre]] = value[at_centre]  # a row has one centre, its own subgraph's
     read = weight > 0

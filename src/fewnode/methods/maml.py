@@ -66,7 +66,7 @@ class MAML(InnerLoopMethod):
         return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
 
     def start(self, n_way: int) -> Weights:
-        weights = dict(self.encoder.named_parameters())
+        weights = super().start(n_way)
         like = next(iter(weights.values()))
         return {**weights, HEAD[0]: like.new_zeros(n_way, self.width), HEAD[1]: like.new_zeros(n_way)}
 

@@ -13,9 +13,8 @@ from torch.nn import functional as F
 from ..errors import InputError
 from ..graph import Graph
 from ..graph.arrays import to_scipy
-from ..nn.graph_layers import renumbered
 from ..tasks import Tasks
-from .base import EncoderMethod, Training, cross_entropy
+from .base import EncoderMethod, Training
 
 ANCHORS = 20_000  # nodes that may be supports: all of a graph this size, a sample of a larger one
 
@@ -40,9 +39,8 @@ class NaQ(EncoderMethod):
         self.neighbours, self.ways = neighbours, ways
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """Cross-entropy of label-free episodes, as many as there are tasks; the tasks are ignored."""
-        nodes, episodes = renumbered(self.episodes(graph, len(tasks), self.ways))
-        return cross_entropy(self.score(graph, self.embed(graph, nodes), episodes), episodes)
+        """The loss of label-free episodes, as many as there are tasks; the tasks are ignored."""
+        return super().loss(graph, self.episodes(graph, len(tasks), self.ways))
 
     def episodes(self, graph: Graph, n_tasks: int, n_way: int) -> Tasks:
         """Random supports, one for each class, and the nearest nodes of each as its queries."""

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import one_of
 from ..graph import Graph, operators
 from ..graph.arrays import csr_parts
 from ..nn.graph_layers import GraphEncoder, rows_of, take_rows
@@ -60,7 +59,7 @@ class TLP(EncoderMethod):
         widths = {"hidden_channels": hidden_channels, "out_channels": out_channels, "rank": rank}
         super().__init__(in_channels, **widths, dropout=0.0, radius=None)
         normalize_layers(self.encoder)
-        self.objective = one_of("objective", objective, ("bgrl", "grace"))
+        self.objective = objective
         self.drops = list(zip(edge_drop, feature_drop, strict=True))
         self.momentum, self.temperature, self.sample = momentum, temperature, sample
         self.inverse_penalty = inverse_penalty

@@ -156,14 +156,18 @@ class Vantage(Method):
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
         lengths, scores = self._lengths(), []
         for some in (tasks[at : at + 64] for at in range(0, len(tasks), 64)):  # at a time: a node is eleven views wide
-            parts = zip(lengths, self._parts(state, some.support), strict=True)
-            supports = F.normalize(torch.cat([length * part for length, part in parts], -1), dim=-1)
+            parts = list(self._parts(state, some.support))
+            joined = torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], -1)
+            supports = F.normalize(joined, dim=-1)
             means = class_means(supports, some.support_y, some.n_way)
             if self.task_adaptation:
                 pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
                 shots, pseudo = some.shots()[..., None], pool.pseudo_supports(means, lengths)
                 means = (shots * means + 2 * pseudo) / (shots + 2)
-            products = self._inner(self._parts(state, some.query), means, lengths)
+            # One part at a time: many queries with their parts side by side would take ten times the memory.
+            products, pieces = means.new_zeros(()), means.split([part.shape[-1] for part in parts], -1)
+            for length, part, piece in zip(lengths, self._parts(state, some.query), pieces, strict=True):
+                products = products + length * (part @ piece.mT)
             scores.append(self._matched(products, means.norm(dim=-1)))
             graph.space.release()
         return torch.cat(scores)
@@ -200,15 +204,6 @@ class Vantage(Method):
         if self.positional:
             shares = torch.cat([0.5 * shares, shares.new_tensor([0.5])])
         return shares.sqrt()
-
-    def _inner(self, parts: Iterable[Tensor], means: Tensor, lengths: Tensor) -> Tensor:
-        """Products of all ``parts`` with the means, one part at a time: many queries with their parts side by side
-        would take ten times the memory."""
-        total, at = means.new_zeros(()), 0
-        for length, part in zip(lengths, parts, strict=True):
-            total = total + length * (part @ means[..., at : at + part.shape[-1]].mT)
-            at += part.shape[-1]
-        return total
 
     @torch.no_grad()
     def _pool(self, graph: Graph, state: list[Tensor]) -> "Pool":

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from safetensors.torch import save as to_bytes
 
 from .. import methods
 from ..errors import InputError
-from ..files import Manifest, PathLike, atomic_write, check_finite, parse_json, unchanged, whole_folder, write_json
+from ..files import Manifest, PathLike, check_finite, parse_json, unchanged, whole_folder, write_json, write_tensors
 from ..methods.base import Method, ModelCard
 
 FORMAT = 2
@@ -41,9 +40,7 @@ def write(model: Method, folder: Path) -> None:
     """Write the files of a model, without a manifest."""
     if not hasattr(model, "card"):
         raise InputError(f"this {type(model).__name__} was not made by fit: it does not know its options and classes")
-    data = to_bytes({key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()})
-    with atomic_write(folder / WEIGHTS) as file:
-        file.write(data)
+    write_tensors(folder / WEIGHTS, model.state_dict())
     write_json(folder / CARD, {"format": FORMAT, **model.card.to_json()})
 
 

@@ -1,6 +1,6 @@
 """The contract of all methods: the checks of ``fewnode check`` and of the tests.
 
-A check takes a ``Subject`` and asserts; one that does not apply to the method raises ``NotApplicable``.
+A check takes a ``Subject`` and asserts; one that does not apply to the method raises ``SkipTest``.
 """
 
 import tempfile
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import isfunction, signature
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 import torch
@@ -24,10 +25,6 @@ from .evaluate import evaluate
 from .loop import fit
 
 N_WAY = 3
-
-
-class NotApplicable(Exception):
-    """The check does not apply to the method; the message says why."""
 
 
 @dataclass
@@ -71,7 +68,7 @@ class Subject:
 
     def needs_training(self) -> None:
         if self.kind.training_settings is None:
-            raise NotApplicable("nothing is trained")
+            raise SkipTest("nothing is trained")
 
 
 def _edges(graph: Graph) -> np.ndarray:
@@ -104,7 +101,7 @@ def scores_do_not_depend_on_the_classes_of_queries(subject: Subject) -> None:
 
 def a_query_alone_scores_as_among_others(subject: Subject) -> None:
     if subject.kind.task_transductive:
-        raise NotApplicable("declares that queries influence each other")
+        raise SkipTest("declares that queries influence each other")
     tasks = subject.tasks()
     alone = Tasks(tasks.support, tasks.support_y, tasks.query[:, 2:3], None, N_WAY)
     _close(subject.scores(alone)[:, 0], subject.scores(tasks)[:, 2])
@@ -117,7 +114,7 @@ def a_batch_scores_as_its_tasks_one_by_one(subject: Subject) -> None:
 
 def renumbering_nodes_changes_nothing(subject: Subject) -> None:
     if getattr(subject.untrained, "sampled", False):
-        raise NotApplicable("samples the graph, so that another numbering draws another sample")
+        raise SkipTest("samples the graph, so that another numbering draws another sample")
     graph, tasks = subject.world[0], subject.tasks()
     new_id = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(3))
     old_id = torch.argsort(new_id)
@@ -129,7 +126,7 @@ def renumbering_nodes_changes_nothing(subject: Subject) -> None:
 
 def reordering_classes_reorders_columns(subject: Subject) -> None:
     if "n_way" in signature(subject.kind).parameters:
-        raise NotApplicable("has a head with one place per class, so that the order of classes is part of its input")
+        raise SkipTest("has a head with one place per class, so that the order of classes is part of its input")
     tasks, order = subject.tasks(), torch.tensor([2, 0, 1])
     turned = Tasks(tasks.support, order[tasks.support_y], tasks.query, None, N_WAY)
     _close(subject.scores(turned)[..., order], subject.scores(tasks))
@@ -205,7 +202,7 @@ def check_method(kind: type[Method], options: Mapping[str, Any] | None = None) -
                 warnings.simplefilter("ignore")  # the small graph has few validation classes, which is no concern here
                 check(subject)
             outcome[name] = "passed"
-        except NotApplicable as reason:
+        except SkipTest as reason:
             outcome[name] = f"not applicable: {reason}"
         except Exception as error:  # any error of the method is a failure of the check
             told = " ".join(str(error).split()) or type(error).__name__

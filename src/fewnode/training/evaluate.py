@@ -3,10 +3,11 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -74,10 +75,10 @@ def score_nodes(
     return _finite(torch.cat(parts))
 
 
-def accuracies(scores: Tensor, tasks: Tasks) -> Tensor:
-    """The share of right answers in each task, ``[T]``."""
+def correct(scores: Tensor, tasks: Tasks) -> Tensor:
+    """One for each right answer, zero for each wrong one, ``[T, M]``."""
     assert tasks.query_y is not None
-    return (scores.argmax(-1).cpu() == tasks.query_y.cpu()).double().mean(1)
+    return (scores.argmax(-1).cpu() == tasks.query_y.cpu()).double()
 
 
 def batches(load: Tensor, most: int = 1 << 17) -> list[tuple[int, int]]:
@@ -173,14 +174,13 @@ def evaluate(
     if not allow_seen and model.training_settings is not None and card is not None:
         check_unseen(card.split or {}, classes_of, "give other tasks, or allow_seen=True")
     scores = score_tasks(model, graph, tasks).cpu()
-    right = (scores.argmax(-1) == tasks.query_y.cpu()).double()
-    found = summarize(right.mean(1), tasks)
+    right = correct(scores, tasks)
     per_class = {
         graph.class_names[c] if graph.class_names else str(c): (float(right[classes_of == c].mean()), int(asked))
         for c, asked in enumerate(torch.bincount(classes_of[classes_of >= 0], minlength=graph.num_classes))
         if asked
     }
-    return replace(found, metrics=metrics(scores, tasks), per_class=per_class)
+    return summarize(right.mean(1), tasks, metrics=metrics(scores, tasks), per_class=per_class)
 
 
 def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
@@ -213,11 +213,9 @@ def metrics(scores: Tensor, tasks: Tasks) -> dict[str, float]:
     hits, positives, predicted = (truth * called).sum(1), truth.sum(1), called.sum(1)
     there = positives > 0
     # AUROC from ranks (Mann-Whitney), ties at their mean rank
-    p = scores.double().softmax(-1).transpose(1, 2).contiguous()
-    ordered = p.sort(-1).values
-    rank = (torch.searchsorted(ordered, p) + torch.searchsorted(ordered, p, right=True) + 1) / 2
+    rank = torch.from_numpy(rankdata(scores.double().softmax(-1), axis=1))
     negatives = truth.shape[1] - positives
-    above = (rank.transpose(1, 2) * truth).sum(1) - positives * (positives + 1) / 2
+    above = (rank * truth).sum(1) - positives * (positives + 1) / 2
     both = there & (negatives > 0)
 
     def mean(values: Tensor, where: Tensor) -> float:
@@ -230,9 +228,9 @@ def metrics(scores: Tensor, tasks: Tasks) -> dict[str, float]:
     }
 
 
-def summarize(per_task: Tensor, tasks: Tasks) -> Evaluation:
+def summarize(per_task: Tensor, tasks: Tasks, **more: Any) -> Evaluation:
     """Mean, and 1.96 standard errors over tasks (0 for a single task, which says nothing about others)."""
     n = len(per_task)
     half = 1.96 * float(per_task.std()) / math.sqrt(n) if n > 1 else 0.0
     shot = int(tasks.shots().min())
-    return Evaluation(float(per_task.mean()), half, per_task, tasks.n_way, shot, n)
+    return Evaluation(float(per_task.mean()), half, per_task, tasks.n_way, shot, n, **more)

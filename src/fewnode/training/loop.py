@@ -24,11 +24,11 @@ from .. import methods
 from ..errors import InputError
 from ..files import PathLike, atomic_write, check_finite, readable, reading
 from ..graph import Graph
-from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, unread_edges, versions
+from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, versions
 from ..nn.optimizers import Adam
 from ..store import one_thread
 from ..tasks import ClassSplit, Tasks, TaskSampler, random_bits, training_view
-from .evaluate import accuracies, score_tasks
+from .evaluate import correct, score_tasks
 from .progress import shown
 
 
@@ -55,14 +55,18 @@ class Episodes:
             )
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
-        return self.base.draw(*self.shape, n_tasks, mix(self.seed, block))
+        """The tasks of a block of steps. Its seed becomes torch's too, for dropout and what else is drawn: a training
+        resumed between two blocks does what an undisturbed one does."""
+        seed = (block + 1 << 64) + self.seed  # two halves of one Philox key: no two blocks of any trainings are alike
+        torch.manual_seed(int(random_bits(seed, 1)[0]) >> 1)
+        return self.base.draw(*self.shape, n_tasks, seed)
 
     def validate(self, model: Method) -> float | None:
         """The accuracy on the validation tasks; of several processes that of the first, so that all stop at the same
         step even where their arithmetic differs a little."""
         if self.pool is None:
             return None
-        accuracy = accuracies(score_tasks(model, self.graph, self.pool), self.pool).mean()
+        accuracy = correct(score_tasks(model, self.graph, self.pool), self.pool).mean(1).mean()
         if place()[1] > 1:
             dist.broadcast(accuracy, src=0)
         return float(accuracy)
@@ -91,13 +95,8 @@ class Episodes:
             warnings.warn(text, stacklevel=2)
 
 
-def mix(seed: int, block: int) -> int:
-    """A seed for each block of each run: two 64-bit halves of one Philox key, so no two are alike."""
-    return (block + 1 << 64) + seed
-
-
 @contextmanager
-def ranks(backend: str = "gloo") -> Iterator[int]:
+def ranks() -> Iterator[int]:
     """Join the processes that torchrun started, and yield this one's number; alone, it is 0 and nothing happens."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield 0
@@ -105,7 +104,7 @@ def ranks(backend: str = "gloo") -> Iterator[int]:
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # one machine: no other needs to reach them
         loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
-    dist.init_process_group(backend)
+    dist.init_process_group("gloo")
     try:
         yield dist.get_rank()
     finally:
@@ -116,16 +115,6 @@ def place() -> tuple[int, int]:
     """The number of this process, and how many train together."""
     joined = dist.is_available() and dist.is_initialized()
     return (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
-
-
-def share(tasks: Tasks) -> Tasks:
-    """This process's part of a step's tasks: all of them if it is alone."""
-    rank, n = place()
-    if n > 1 and len(tasks) % n:
-        raise InputError(
-            f"tasks_per_step is {len(tasks)}: {n} processes cannot share that evenly; make it {n} or {2 * n}"
-        )
-    return tasks if n == 1 else tasks[rank::n]
 
 
 def average_gradients(weights: Iterable[nn.Parameter], n: int) -> None:
@@ -351,7 +340,7 @@ def fit(
             split=None if split is None else asdict(split),
             inductive=inductive,
             versions=versions(),
-            notes=(*unread_edges(kind, graph), *notes),
+            notes=tuple(notes),
         )
         model.prepare(view)
         if model.training_settings is not None and split is not None:
@@ -366,24 +355,23 @@ def fit(
 def _train(
     model: Method, view: Graph, settings: Training, episodes: Episodes, state: TrainingState, callback: Callback | None
 ) -> None:
-    """Blocks of steps, each ended by a check. A block's randomness comes from its own seed, so that a training resumed
-    at a check does what an undisturbed one does. Without a callback a person at a terminal sees a bar."""
+    """Blocks of steps, each ended by a check; every process takes its share of a step's tasks. Without a callback a
+    person at a terminal sees a bar."""
     started, notes = time.perf_counter(), [*model.card.notes, *episodes.notes]
     first = step = model.card.stopped_at
-    per_step = settings.tasks_per_step
+    per_step, (rank, n) = settings.tasks_per_step, place()
+    if per_step % n:
+        raise InputError(f"tasks_per_step is {per_step}: {n} processes cannot share that; make it {n} or {2 * n}")
     try:
-        with shown("auto" if callback is None and place()[0] == 0 else None) as tell:
+        with shown("auto" if callback is None and rank == 0 else None) as tell:
             if not model.card.curve:  # what training has to beat is where it starts
                 state.check(step, episodes.validate(model))
             while step < settings.steps and state.waited < settings.patience:
-                number = step // settings.check_every
                 steps = min(settings.check_every, settings.steps - step)
-                tasks = episodes.training_tasks(number, steps * per_step).to(view.device)
-                # dropout and what else is drawn
-                torch.manual_seed(int(random_bits(mix(model.card.seed, number), 1)[0]) >> 1)
+                tasks = episodes.training_tasks(step // settings.check_every, steps * per_step).to(view.device)
                 model.train()
                 for at in range(0, len(tasks), per_step):
-                    loss = state.take_step(model.loss(view, share(tasks[at : at + per_step])), settings.clip)
+                    loss = state.take_step(model.loss(view, tasks[at + rank : at + per_step : n]), settings.clip)
                     step, accuracy = step + 1, None
                     if at + per_step == len(tasks):
                         accuracy = episodes.validate(model)
