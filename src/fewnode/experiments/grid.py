@@ -97,10 +97,9 @@ class Block(msgspec.Struct, frozen=True):
         variants += [(name, checked_options(methods.find(name), given)) for name in names for given in self.options]
         shapes = [_shape(setting) for setting in self.settings]
         for dataset, (way, shot), (name, options) in product(self.datasets, shapes, variants):
-            seeds = 1 if methods.find(name).training_settings is None else self.seeds
-            for seed in range(seeds):
-                given = {"split": self.split, "pool": self.pool, "text_encoder": self.text_encoder}
-                yield Run(dataset, name, options, way, shot, self.n_query, seed, self.inductive, **given)
+            files = {"split": self.split, "pool": self.pool, "text_encoder": self.text_encoder}
+            for seed in range(1 if methods.find(name).training_settings is None else self.seeds):
+                yield Run(dataset, name, options, way, shot, self.n_query, seed, self.inductive, **files)
 
 
 @dataclass(frozen=True)
@@ -110,13 +109,13 @@ class Grid:
     name: str
     description: str
     blocks: tuple[Block, ...]
-    where: str = ""
+    where: str
 
     def runs(
         self, *, datasets: Sequence[str] = (), methods: Collection[str] = (), seeds: int | None = None
     ) -> list[Run]:
         """All runs, those of a data set together. ``datasets`` replace the grid's, ``methods`` choose among its own."""
-        with reading(self.where or self.name, "correct it"):
+        with reading(self.where, "correct it"):
             blocks = [
                 msgspec.structs.replace(block, datasets=datasets or block.datasets, seeds=seeds or block.seeds)
                 for block in self.blocks
@@ -146,18 +145,15 @@ def load_grid(name: str) -> Grid:
     else:
         path, where = GRIDS / f"{one_of('grid', name, grid_names())}.toml", f"the grid {name}"
     with reading(where, "correct it"):
-        return _checked(path.stem, read_toml(path), where)
-
-
-def _checked(name: str, found: dict[str, Any], where: str) -> Grid:
-    given = convert(found.pop("block", []), list[dict[str, Any]], f"{where}, block")
-    if not given or {"datasets", "methods", "settings"} <= found.keys():  # the keys above the blocks are one themselves
-        given = [{}, *given]
-    tables = [found | block for block in given]
-    for key in (key for table in tables for key in table):
-        one_of(f"key in the grid {name}", key, {*Block.__struct_fields__, "block"})
-    blocks = tuple(convert(table, Block, where) for table in tables)
-    return Grid(name, convert(found.get("description", ""), str, f"{where}, description"), blocks, where)
+        found = read_toml(path)
+        given = convert(found.pop("block", []), list[dict[str, Any]], f"{where}, block")
+        if not given or {"datasets", "methods", "settings"} <= found.keys():  # the keys above the blocks are one, too
+            given = [{}, *given]
+        tables = [found | block for block in given]
+        for key in (key for table in tables for key in table):
+            one_of(f"key in the grid {path.stem}", key, {*Block.__struct_fields__, "block"})
+        blocks = tuple(convert(table, Block, where) for table in tables)
+        return Grid(path.stem, convert(found.get("description", ""), str, f"{where}, description"), blocks, where)
 
 
 def _shape(setting: str) -> tuple[int, int]:

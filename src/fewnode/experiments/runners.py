@@ -177,7 +177,10 @@ class Workers:
             row: Row = pipe.recv()
         except (EOFError, OSError):
             process.join()
-            return failure(run, _cause(process.exitcode), time.perf_counter() - began)
+            code = process.exitcode
+            how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+            hint = "; most often the machine ran out of memory" if code == -signal.SIGKILL else ""
+            return failure(run, f"the worker {how}{hint}", time.perf_counter() - began)
         self.idle.append((process, pipe))
         return row
 
@@ -195,14 +198,6 @@ class Workers:
             process.kill()  # nothing is lost: rows are written by the session
             process.join()
         self.threads.shutdown()
-
-
-def _cause(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "the worker was killed (SIGKILL); most often the machine ran out of memory"
-    if code < 0:
-        return f"the worker died of {signal.Signals(-code).name}"
-    return f"the worker ended with exit code {code}"
 
 
 def _end_with_parent() -> None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .base import Method
 
 _FOLDER = Path(__file__).parent
-_SHARED = {"__init__", "base"}  # the files that are no method
 
 
 def installed() -> dict[str, EntryPoint]:
@@ -23,7 +22,7 @@ def installed() -> dict[str, EntryPoint]:
 
 def names() -> list[str]:
     """The keys of all methods: the names of the files here, and those of other packages."""
-    return sorted({file.stem for file in _FOLDER.glob("*.py") if file.stem not in _SHARED} | installed().keys())
+    return sorted({file.stem for file in _FOLDER.glob("*.py")} - {"__init__", "base"} | installed().keys())
 
 
 def describe() -> dict[str, str]:
@@ -44,11 +43,9 @@ def find(name: str) -> "type[Method]":
     """The class of a method by its key: the name of its file here, that of an entry point, or ``module:Class``."""
     from .base import Method
 
-    point = installed().get(check(name))
-    if ":" in name:
-        point = EntryPoint(name, name, "fewnode.methods")
-        if str(Path.cwd()) not in sys.path:  # a module beside the user's data, as other command lines find it
-            sys.path.append(str(Path.cwd()))
+    point = EntryPoint(name, name, "fewnode.methods") if ":" in check(name) else installed().get(name)
+    if ":" in name and str(Path.cwd()) not in sys.path:  # a module beside the data, as other command lines find it
+        sys.path.append(str(Path.cwd()))
     if point is not None:
         try:
             kind = point.load()

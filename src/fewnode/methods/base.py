@@ -54,7 +54,6 @@ class ModelCard:
     stopped_at: Count = 0
     training_seconds: Seconds = 0.0
     dataset: str | None = None
-    _results: ClassVar[tuple[str, ...]] = ("curve", "best", "stopped_at", "training_seconds")  # of a training only
 
     @property
     def title(self) -> str:
@@ -68,7 +67,7 @@ class ModelCard:
 
     def identity(self) -> dict[str, Any]:
         """The fields that identify a training: a state on disk is resumed only if all of them agree."""
-        told = {"notes", "versions", "feature_names", "dataset", *self._results}
+        told = {"notes", "versions", "feature_names", "dataset"} | {"curve", "best", "stopped_at", "training_seconds"}
         return {key: value for key, value in vars(self).items() if key not in told}
 
     def to_json(self) -> dict[str, Any]:

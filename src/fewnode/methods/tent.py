@@ -188,13 +188,6 @@ class TENT(Method):
         spread = tau(embedded.s, embedded.s_k, tasks.support_y)[:, None] if divide else 1
         return cosine_scores(embedded.q, embedded.s) / spread
 
-    def score(self, graph: Graph, state: EmbeddedGraph, tasks: Tasks) -> Tensor:
-        reach = 1 + degrees(graph, torch.cat([tasks.support, tasks.query], 1))
-        size = max(1, self.rows_at_a_time // int(reach.sum(1).max()))
-        parts = (tasks[at : at + size] for at in range(0, len(tasks), size))
-        # y_i = argmax_j q_i . s_j / tau_i: as printed, tau is that of the query i and the same for every class j
-        return torch.cat([self.match(self.embed_tasks(graph, state, part), part, self.tau_at_test) for part in parts])
-
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
         embedded = self.embed_tasks(graph, None, tasks)
         # L_N = -sum_i log p(s'_i | q_i), a mean here
@@ -203,6 +196,13 @@ class TENT(Method):
         l_ce = self.classifier.loss(embedded.h_q.flatten(0, 1), graph.y[tasks.query.flatten()])
         # L = L_N + gamma L_CE
         return l_n + self.gamma * l_ce
+
+    def score(self, graph: Graph, state: EmbeddedGraph, tasks: Tasks) -> Tensor:
+        reach = 1 + degrees(graph, torch.cat([tasks.support, tasks.query], 1))
+        size = max(1, self.rows_at_a_time // int(reach.sum(1).max()))
+        parts = (tasks[at : at + size] for at in range(0, len(tasks), size))
+        # y_i = argmax_j q_i . s_j / tau_i: as printed, tau is that of the query i and the same for every class j
+        return torch.cat([self.match(self.embed_tasks(graph, state, part), part, self.tau_at_test) for part in parts])
 
 
 def mlp(in_channels: int, hidden_channels: int, out_channels: int, zero: bool) -> nn.Sequential:

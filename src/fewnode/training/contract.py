@@ -12,7 +12,6 @@ from inspect import isfunction, signature
 from typing import Any
 from unittest import SkipTest
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +41,7 @@ class Subject:
         x = features.tolil()
         x[3] = 0
         x[:, 5] = 0
-        edges = _edges(graph)
+        edges = graph.edge_arrays()["edge_index"]
         edges = edges[:, (edges != 7).all(0)]
         return Graph.from_edges(edges, x.tocsr(), graph.y, num_nodes=graph.num_nodes), split
 
@@ -69,11 +68,6 @@ class Subject:
     def needs_training(self) -> None:
         if self.kind.training_settings is None:
             raise SkipTest("nothing is trained")
-
-
-def _edges(graph: Graph) -> np.ndarray:
-    adjacency = graph.to_scipy().tocoo()
-    return np.stack([adjacency.col, adjacency.row])
 
 
 def _close(a: Tensor, b: Tensor) -> None:
@@ -119,7 +113,7 @@ def renumbering_nodes_changes_nothing(subject: Subject) -> None:
     new_id = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(3))
     old_id = torch.argsort(new_id)
     x: Any = graph.features_scipy()
-    renumbered = Graph.from_edges(new_id.numpy()[_edges(graph)], x[old_id.numpy()], graph.y[old_id])
+    renumbered = Graph.from_edges(new_id.numpy()[graph.edge_arrays()["edge_index"]], x[old_id.numpy()], graph.y[old_id])
     moved = Tasks(new_id[tasks.support], tasks.support_y, new_id[tasks.query], None, N_WAY)
     _close(subject.scores(moved, renumbered), subject.scores(tasks))
 

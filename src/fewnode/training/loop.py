@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from .. import methods
 from ..errors import InputError
-from ..files import PathLike, atomic_write, check_finite, readable, reading
+from ..files import PathLike, check_finite, readable, reading, write_tensors
 from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, versions
 from ..nn.optimizers import Adam
@@ -209,10 +209,9 @@ class TrainingState:
         curve = card.curve if accuracy is None else (*card.curve, (step, accuracy))
         self.model.card = replace(card, curve=curve, stopped_at=step)
         if self.file is not None and place()[0] == 0:
-            with atomic_write(self.file) as out:
-                out.write(self._packed())
+            self._write(self.file)
 
-    def _packed(self) -> bytes:
+    def _write(self, file: Path) -> None:
         """All of it in safetensors' format. It has its own hash, no manifest: it is one file, replaced in one step."""
         parts = {"weights": self.model.state_dict(), "best": self.best_weights}
         parts |= {f"optimizer/{number}": moments for number, moments in self.optimizer.state_dict()["state"].items()}
@@ -220,7 +219,7 @@ class TrainingState:
         tensors = {key: torch.as_tensor(value).detach().cpu().contiguous() for key, value in values}
         card = json.dumps(self.model.card.to_json()).encode()
         tensors["card"] = torch.frombuffer(bytearray(card), dtype=torch.uint8)
-        return to_bytes(tensors, {"sha256": hashlib.sha256(to_bytes(tensors)).hexdigest()})
+        write_tensors(file, tensors, {"sha256": hashlib.sha256(to_bytes(tensors)).hexdigest()})
 
     def _read(self, file: Path) -> None:
         with safe_open(readable(file), "pt") as stored:
@@ -311,8 +310,8 @@ def fit(
     if split is None and inductive:
         raise InputError("inductive training leaves the novel classes' nodes out: it needs a split that names them")
     graph = graph.to(_device(device))
-    named = () if split is None else (*split.base, *split.validation, *split.novel)
-    if absent := [c for c in named if c >= graph.num_classes]:
+    named = split or ClassSplit(())
+    if absent := [c for c in (*named.base, *named.validation, *named.novel) if c >= graph.num_classes]:
         raise InputError(
             f"the split names class {absent[0]}, but the classes of this graph are 0 to {graph.num_classes - 1}; give "
             "the split of this graph"
@@ -320,8 +319,7 @@ def fit(
     if split is not None and inductive:
         graph = graph.subgraph(~torch.isin(graph.y, torch.tensor(split.novel, device=graph.device)))
     view = graph if split is None else training_view(graph, split)
-    base = () if split is None else split.base
-    known: dict[str, Any] = {"in_channels": graph.num_features, "base_classes": base, "n_way": n_way, "k_shot": k_shot}
+    known = {"in_channels": graph.num_features, "base_classes": named.base, "n_way": n_way, "k_shot": k_shot}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         found, notes = kind.context(view, build)
