@@ -20,8 +20,7 @@ from .base import Method
 class Probe(Method):
     """Nothing is trained: what a method adds to this is what its training is worth.
 
-    ``smooth=False`` leaves the graph out; ``head`` is the classifier, solved for all tasks in one batch; ``penalty`` is
-    the ridge's weight on the norm and one over scikit-learn's C of the logistic regression.
+    ``smooth=False`` leaves the graph out; ``head`` is the classifier, solved for all tasks in one batch.
     """
 
     uses_labels: ClassVar[bool] = False
@@ -35,19 +34,16 @@ class Probe(Method):
         smooth: bool = True,
         head: Literal["mean", "ridge", "logistic"] = "mean",
         rank: int = 256,
-        steps: int = 12,
-        restart: float = 0.1,
-        penalty: float = 1.0,
     ) -> None:
         super().__init__()
-        self.smooth, self.head, self.steps, self.restart, self.penalty = smooth, head, steps, restart, penalty
+        self.smooth, self.head = smooth, head
         self.features = ReducedFeatures(in_channels, rank)
 
     def embed(self, graph: Graph) -> Tensor:
         h = self.features(graph)
         if self.smooth:
-            words, how = h, (self.steps, self.restart)
-            h = graph.cache.get(("PPR", *how), lambda: normalized_adjacency(graph).smooth(words, *how), words)
+            words = h
+            h = graph.cache.get("PPR", lambda: normalized_adjacency(graph).smooth(words), words)
         return F.normalize(h, dim=-1)
 
     def score(self, graph: Graph, state: Tensor, tasks: Tasks) -> Tensor:
@@ -55,5 +51,5 @@ class Probe(Method):
         if self.head == "mean":
             return cosine_scores(q, class_means(z, tasks.support_y, tasks.n_way))
         if self.head == "ridge":
-            return ridge_scores(z, tasks.support_y, q, tasks.n_way, self.penalty)
-        return logistic_scores(z, tasks.support_y, q, tasks.n_way, 1 / self.penalty)
+            return ridge_scores(z, tasks.support_y, q, tasks.n_way)
+        return logistic_scores(z, tasks.support_y, q, tasks.n_way)

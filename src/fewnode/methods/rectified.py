@@ -26,7 +26,7 @@ class Rectified(Probe):
         rounds: how often the means are corrected.
         scale: of the cosines whose softmax is the probability.
         shift: move the queries of a task such that their mean is that of its supports.
-        probe: options of the smoothed features: ``smooth``, ``rank``, ``steps``, ``restart``.
+        probe: options of the smoothed features: ``smooth`` and ``rank``.
     """
 
     task_transductive: ClassVar[bool] = True
