@@ -104,9 +104,9 @@ def macports() -> dict[str, Any]:
     """Which package needs which other, and for what; its class is its category."""
     folder = data_folder() / "raw" / "macports"
     columns = {"id_column": "port", "label_column": "category", "source_column": "port", "target_column": "needs"}
-    return io.graph_tables(
+    return io.read_graph(
         folder / "dependencies.csv", folder / "ports.csv", directed=True, edge_type_column="kind", **columns
-    )
+    ).arguments
 
 
 def fb15k237() -> dict[str, Any]:

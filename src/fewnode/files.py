@@ -87,10 +87,14 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _neighbour(target: Path, make: Callable[..., None]) -> Iterator[tuple[Path, int]]:
-    """A new file or folder beside ``target``, locked: nobody sweeps it while its writer lives. Whatever has its name at
-    the end is removed."""
+    """A new file or folder beside ``target``, locked: nobody removes it while its writer lives. Whatever has its name
+    at the end is removed, and so is what killed writers of ``target`` left."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    sweep(target)
+    for left in _ours(target, ".new") if fcntl else ():
+        with suppress(OSError):  # held, gone already, or not ours to open or to remove
+            unheld = _held(left)
+            _remove(left)
+            os.close(unheld)
     handle: int | None = None
     while handle is None:
         path = target.with_name(f".{target.name}.{OURS}{token_hex(4)}.new")
@@ -147,16 +151,6 @@ def lock(handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
-
-
-def sweep(target: Path) -> None:
-    """Remove leftovers of killed writers of ``target``: temporary files and folders, named as ours, that nobody
-    holds."""
-    for path in _ours(target, ".new") if fcntl else ():
-        with suppress(OSError):  # held, gone already, or not ours to open or to remove
-            handle = _held(path)
-            _remove(path)
-            os.close(handle)
 
 
 def _ours(target: Path, ending: str) -> list[Path]:

@@ -340,13 +340,13 @@ class Space:
     ) -> Tensor:
         """``make(rows)`` for all rows, by chunks, because it takes several times the memory of its result. ``width`` is
         the number of values that making a row needs, if that is more than the row has."""
-        pieces = list(chunks(shape[0], 4 * max(shape[1], width)))
+        pieces = self.rows(shape[0], 4 * max(shape[1], width))
         if self.folder is None:
             return torch.cat([make(rows).to(dtype) for rows in pieces])
         if not self.has(name):
             with self.writing(name, shape, dtype) as out:
-                for rows, made in zip(pieces, self.results(make, pieces), strict=True):
-                    out[rows] = made
+                for rows in pieces:
+                    out[rows] = make(rows)
         return self.open(name)
 
     def by_columns(
@@ -354,15 +354,14 @@ class Space:
     ) -> Tensor:
         """``make(block) [rows, columns of the block]`` for all columns, by blocks of which ``copies`` fit into
         memory."""
-        if self.has(name):
-            return self.open(name)
         if self.folder is None:
             return make(slice(0, shape[1])).to(dtype)
-        blocks = self.columns(*shape, copies)
-        with self.writing(name, shape, dtype) as out:
-            for block, part in zip(blocks, self.results(make, blocks), strict=True):
-                for rows in self.rows(shape[0], 4 * shape[1]):
-                    out[rows, block] = part[rows]
+        if not self.has(name):
+            with self.writing(name, shape, dtype) as out:
+                for block in self.columns(*shape, copies):
+                    part = make(block)
+                    for rows in self.rows(shape[0], 4 * shape[1]):
+                        out[rows, block] = part[rows]
         return self.open(name)
 
     def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:

@@ -125,7 +125,7 @@ def test_texts_in_an_unknown_language_are_read_as_words(place, cache, tmp_path):
         place / "edges.csv", tmp_path / "nodes.csv", **OPTIONS, text_encoder=str(cache / "encoders" / text.DEFAULT)
     )
     graph, learned = named.infer()  # the user insists
-    assert graph.blocks and "unknown to the encoder" in learned.notes[-1]
+    assert graph.blocks and "% of the letters of the texts are unknown to the encoder" in learned.notes[-1]
 
 
 def test_a_store_keeps_the_vectors_and_which_encoder_made_them(place, tmp_path):

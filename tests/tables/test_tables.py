@@ -30,7 +30,7 @@ def write(tmp_path: Path):
 
 
 def test_edges_and_nodes_become_arguments_of_from_edges(write):
-    made = tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES))
+    made = tables.read_graph(write("edges.csv", EDGES), write("nodes.csv", NODES)).arguments
     assert made["edge_index"].tolist() == [[0, 1, 2, 3], [1, 2, 0, 0]]
     assert len(made["node_names"]) == 4
     assert made["node_names"] == ("a", "b", "c", "d")
@@ -48,7 +48,7 @@ def test_from_files_builds_the_graph(write):
 
 
 def test_without_nodes_the_ids_come_from_the_edges_in_order(write):
-    made = tables.graph_tables(write("edges.csv", EDGES))
+    made = tables.read_graph(write("edges.csv", EDGES)).arguments
     assert made["node_names"] == ("a", "b", "c", "d")
     assert made["x"] is None and "y" not in made
 
@@ -57,7 +57,7 @@ def test_without_nodes_the_ids_come_from_the_edges_in_order(write):
 def test_byte_order_mark_windows_line_ends_and_blank_lines_change_nothing(write, form):
     text = form.format(EDGES)
     text = text.replace("\n", "\r\n") if "\r" in form else text
-    assert tables.graph_tables(write("edges.csv", text))["edge_index"].tolist() == [
+    assert tables.read_graph(write("edges.csv", text)).arguments["edge_index"].tolist() == [
         [0, 1, 2, 3],
         [1, 2, 0, 0],
     ]
@@ -65,49 +65,49 @@ def test_byte_order_mark_windows_line_ends_and_blank_lines_change_nothing(write,
 
 def test_quoted_values_spaces_and_other_columns(write):
     edges = write("edges.csv", 'weight, source ,target\n1,"x, y", z\n2,z,"x, y"\n')
-    assert tables.graph_tables(edges)["node_names"] == ("x, y", "z")
+    assert tables.read_graph(edges).arguments["node_names"] == ("x, y", "z")
 
 
 def test_tabs_in_a_tsv(write):
-    assert len(tables.graph_tables(write("edges.tsv", EDGES.replace(",", "\t")))["node_names"]) == 4
+    assert len(tables.read_graph(write("edges.tsv", EDGES.replace(",", "\t"))).arguments["node_names"]) == 4
 
 
 def test_columns_may_have_other_names(write):
-    made = tables.graph_tables(
+    made = tables.read_graph(
         write("edges.csv", EDGES.replace("source,target", "from,to")),
         write("nodes.csv", NODES.replace("id,label", "key,kind")),
         source_column="from",
         target_column="to",
         id_column="key",
         label_column="kind",
-    )
+    ).arguments
     assert made["class_names"] == ("cat", "dog") and made["feature_names"] == ("size", "age")
 
 
 def test_whole_number_labels_sort_as_numbers_and_minus_one_is_unknown(write):
     nodes = write("nodes.csv", "id,label\na,10\nb,9\nc,-1\nd,\n")
-    made = tables.graph_tables(write("edges.csv", EDGES), nodes)
+    made = tables.read_graph(write("edges.csv", EDGES), nodes).arguments
     assert made["class_names"] == ("9", "10") and made["y"].tolist() == [1, 0, -1, -1]
     assert made["x"] is None
 
 
 def test_text_column_becomes_counts_of_words(write):
     nodes = write("nodes.csv", "id,label,title\na,1,red wolf\nb,1,the grey wolf\nc,2,blue whale blue\nd,2,\n")
-    made = tables.graph_tables(write("edges.csv", EDGES), nodes, text_column="title")
+    made = tables.read_graph(write("edges.csv", EDGES), nodes, text_column="title").arguments
     assert issparse(made["x"]) and made["x"].dtype == np.float32
     assert made["feature_names"] == ("blue", "grey", "red", "whale", "wolf")
     dense = made["x"].toarray()
     assert dense.tolist() == [[0, 0, 1, 0, 1], [0, 1, 0, 0, 1], [2, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
     known = {"id_column": "id", "label_column": "label", "text_column": "title"}
     words = tables.TableEncoder(words=("wolf", "fox"))
-    again = tables.graph_tables(write("edges.csv", EDGES), nodes, encoder=words, **known)
+    again = tables.read_graph(write("edges.csv", EDGES), nodes, encoder=words, **known).arguments
     assert again["feature_names"] == ("wolf", "fox")
     assert again["x"].toarray().tolist() == [[1, 0], [1, 0], [0, 0], [0, 0]]
 
 
 def test_features_as_a_dense_table_in_another_order_without_nodes(write):
     features = write("features.csv", "id,p,q\nd,4,40\nc,3,30\nb,2,20\na,1,10\ne,5,50\n")
-    made = tables.graph_tables(write("edges.csv", EDGES), features=features)
+    made = tables.read_graph(write("edges.csv", EDGES), features=features).arguments
     assert made["node_names"] == ("a", "b", "c", "d", "e")
     assert made["x"].tolist() == [[1, 10], [2, 20], [3, 30], [4, 40], [5, 50]]
 
@@ -115,7 +115,7 @@ def test_features_as_a_dense_table_in_another_order_without_nodes(write):
 def test_features_as_csr_parts(write, tmp_path):
     matrix = random_array((4, 6), density=0.5, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
     write_npz(tmp_path / "x.npz", csr_parts(matrix))
-    made = tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz")
+    made = tables.read_graph(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz").arguments
     assert (made["x"] != matrix).nnz == 0
 
 
@@ -159,7 +159,7 @@ def csr_parts(matrix) -> dict[str, np.ndarray]:
 def test_bad_tables_are_named(write, edges, nodes, words):
     edges, nodes = write("edges.csv", edges), write("nodes.csv", nodes)
     with pytest.raises(InputError) as caught:
-        tables.graph_tables(edges, nodes, strict=True)
+        tables.read_graph(edges, nodes, strict=True)
     for word in words:
         assert word in str(caught.value)
 
@@ -177,7 +177,7 @@ def test_bad_tables_are_named(write, edges, nodes, words):
 )
 def test_bad_feature_tables_are_named(write, features, words):
     with pytest.raises(InputError) as caught:
-        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), write("features.csv", features))
+        tables.read_graph(write("edges.csv", EDGES), write("nodes.csv", NODES), write("features.csv", features))
     for word in words:
         assert word in str(caught.value)
 
@@ -200,7 +200,7 @@ def test_bad_csr_parts_are_named(write, tmp_path, change, words):
     } | change
     write_npz(tmp_path / "x.npz", {name: part for name, part in parts.items() if part is not None})
     with pytest.raises(InputError) as caught:
-        tables.graph_tables(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz")
+        tables.read_graph(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz")
     for word in ["x.npz", *words]:
         assert word in str(caught.value)
 
@@ -208,21 +208,21 @@ def test_bad_csr_parts_are_named(write, tmp_path, change, words):
 def test_row_numbered_features_need_a_node_table(write, tmp_path):
     np.save(tmp_path / "x.npy", np.ones((4, 2)))
     with pytest.raises(InputError, match="node table"):
-        tables.graph_tables(write("edges.csv", EDGES), features=tmp_path / "x.npy")
+        tables.read_graph(write("edges.csv", EDGES), features=tmp_path / "x.npy")
 
 
 def test_missing_file_unknown_kind_and_wordless_text(write, tmp_path):
     with pytest.raises(InputError, match=r"no file .*edges\.csv"):
-        tables.graph_tables(tmp_path / "edges.csv")
+        tables.read_graph(tmp_path / "edges.csv")
     with pytest.raises(InputError, match=r"edges\.xlsx is damaged"):
-        tables.graph_tables(write("edges.xlsx", "PK"))
+        tables.read_graph(write("edges.xlsx", "PK"))
     with pytest.raises(InputError, match=r"must end in .*\.xlsx.*not '\.doc'"):
-        tables.graph_tables(write("edges.doc", "PK"))
+        tables.read_graph(write("edges.doc", "PK"))
     nodes = write("nodes.csv", "id,title\na,the\nb,\nc,\nd,\n")
     with pytest.raises(InputError, match="no usable words"):
-        tables.graph_tables(write("edges.csv", EDGES), nodes, text_column="title")
+        tables.read_graph(write("edges.csv", EDGES), nodes, text_column="title")
     with pytest.raises(InputError, match="text_column"):
-        tables.graph_tables(write("edges.csv", EDGES), text_column="title")
+        tables.read_graph(write("edges.csv", EDGES), text_column="title")
 
 
 def test_parquet_gives_the_same_graph_as_csv(write, tmp_path):
@@ -236,7 +236,7 @@ def test_parquet_gives_the_same_graph_as_csv(write, tmp_path):
         "age": [2.0, -1.0, 7.0, 0.0],
     }
     pyarrow.parquet.write_table(arrow.table(columns), tmp_path / "nodes.parquet")
-    made = tables.graph_tables(write("edges.csv", EDGES), tmp_path / "nodes.parquet")
+    made = tables.read_graph(write("edges.csv", EDGES), tmp_path / "nodes.parquet").arguments
     assert made["class_names"] == ("1", "3") and made["y"].tolist() == [1, 0, -1, 1]
     np.testing.assert_allclose(made["x"], [[1, 2], [0, -1], [5, 7], [4, 0]])
 
@@ -249,7 +249,7 @@ def test_bad_parquet_is_named(write, tmp_path):
         tables.read_columns(write("edges.parquet", "source,target\n"))
     nodes = {"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, None, 3.0]}
     pyarrow.parquet.write_table(arrow.table(nodes), tmp_path / "nodes.parquet")
-    made = tables.graph_tables(write("edges.csv", EDGES), tmp_path / "nodes.parquet")
+    made = tables.read_graph(write("edges.csv", EDGES), tmp_path / "nodes.parquet").arguments
     assert made["feature_names"] == ("x", "x missing")
     assert made["x"].tolist() == [[1, 0], [2, 0], [2, 1], [3, 0]]  # the median where it is missing
     pyarrow.parquet.write_table(arrow.table({"id": ["a"], "x": [{"p": 1.0}]}), tmp_path / "nodes.parquet")
@@ -261,7 +261,7 @@ def test_parquet_needs_no_pyarrow(tmp_path, monkeypatch):
     for name in ("pyarrow", "pandas"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
     tables.write_columns(tmp_path / "edges.parquet", {"source": ["a"], "target": ["b"]})
-    assert tables.graph_tables(tmp_path / "edges.parquet")["node_names"] == ("a", "b")
+    assert tables.read_graph(tmp_path / "edges.parquet").arguments["node_names"] == ("a", "b")
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet"])
@@ -298,16 +298,16 @@ def test_a_misspelt_name_is_found_among_very_many():
 
 def test_a_table_may_be_a_query(write, tmp_path):
     edges, nodes = write("edges.csv", EDGES), write("nodes.csv", NODES)
-    expected = tables.graph_tables(edges, nodes)
+    expected = tables.read_graph(edges, nodes).arguments
     for name, file in (("edges", edges), ("nodes", nodes)):
         duckdb.execute(f"copy (from read_csv('{file}')) to '{tmp_path / name}.parquet'")
-    made = tables.graph_tables(
+    made = tables.read_graph(
         f"select source, target from '{tmp_path}/edges.parquet'", f"from '{tmp_path}/nodes.parquet' order by id"
-    )
+    ).arguments
     assert made["edge_index"].tolist() == expected["edge_index"].tolist()
     assert made["y"].tolist() == expected["y"].tolist() and made["node_names"] == expected["node_names"]
     np.testing.assert_allclose(made["x"], expected["x"])
-    few = tables.graph_tables(f"SELECT * FROM '{tmp_path}/edges.parquet' where source <> 'd'")
+    few = tables.read_graph(f"SELECT * FROM '{tmp_path}/edges.parquet' where source <> 'd'").arguments
     assert few["node_names"] == ("a", "b", "c")
 
 
@@ -323,7 +323,7 @@ def test_a_table_may_be_a_query(write, tmp_path):
 def test_a_query_that_fails_is_named_with_the_reason_and_a_remedy(write, query, words):
     given = query.format(write("edges.csv", EDGES))
     with pytest.raises(InputError) as caught:
-        tables.graph_tables(given)
+        tables.read_graph(given)
     for word in (given, *words):
         assert word in str(caught.value)
 
@@ -332,27 +332,29 @@ def test_a_duckdb_file_holds_one_table_or_a_query_names_it(write, tmp_path):
     path = tmp_path / "graph.duckdb"
     with duckdb.connect(str(path)) as database:
         database.execute(f"create table edges as from read_csv('{write('edges.csv', EDGES)}')")
-    assert tables.graph_tables(path)["edge_index"].tolist() == [[0, 1, 2, 3], [1, 2, 0, 0]]
+    assert tables.read_graph(path).arguments["edge_index"].tolist() == [[0, 1, 2, 3], [1, 2, 0, 0]]
     with duckdb.connect(str(path)) as database:
         database.execute(f"create table nodes as from read_csv('{write('nodes.csv', NODES)}')")
     with pytest.raises(InputError, match=r"graph\.duckdb is not a .* with one table .*table_name = 'NAME'"):
-        tables.graph_tables(path)
-    made = tables.graph_tables(*(f"from read_duckdb('{path}', table_name = '{name}')" for name in ("edges", "nodes")))
+        tables.read_graph(path)
+    made = tables.read_graph(
+        *(f"from read_duckdb('{path}', table_name = '{name}')" for name in ("edges", "nodes"))
+    ).arguments
     assert len(made["node_names"]) == 4 and made["y"].tolist() == [0, 1, -1, 0]
     with pytest.raises(InputError, match=r"other\.duckdb is not a readable DuckDB database"):
-        tables.graph_tables(write("other.duckdb", EDGES))
+        tables.read_graph(write("other.duckdb", EDGES))
 
 
 def test_suggested_options_are_quoted_for_the_shell(write):
     rows = "".join(f"n{i},{'xy'[i % 2]},{'pqr'[i % 3]}\n" for i in range(40))
     edges = write("edges.csv", "source,target\nn1,n2\n")
     with pytest.raises(InputError, match=r"label_column='made with' if it does, category_column='made with' if"):
-        tables.graph_tables(edges, write("nodes.csv", f"id,made with,b\n{rows}"))
+        tables.read_graph(edges, write("nodes.csv", f"id,made with,b\n{rows}"))
     with pytest.raises(InputError, match=r"label_column='class of' or label_column='target'$"):
-        tables.graph_tables(edges, write("nodes.csv", f"id,class of,target\n{rows}"))
+        tables.read_graph(edges, write("nodes.csv", f"id,class of,target\n{rows}"))
     numbers = "id,label,net worth\n" + "".join(f"n{i},x,{i}\n" for i in range(9)) + "m,x,much\n"
     with pytest.raises(InputError, match=r"text_column='net worth', ignore_column='net worth'\)"):
-        tables.graph_tables(edges, write("nodes.csv", numbers))
+        tables.read_graph(edges, write("nodes.csv", numbers))
 
 
 TITLED = "id,label,url,headline,abstract\n" + "".join(
@@ -436,16 +438,16 @@ def test_an_archive_with_the_name_of_an_array_is_refused(write, tmp_path):
     np.savez(tmp_path / "x.npz", a=np.zeros((4, 2), np.float32))
     (tmp_path / "x.npz").rename(tmp_path / "x.npy")
     with pytest.raises(InputError, match=r"x\.npy is damaged .*write it with numpy\.save"):
-        tables.graph_tables(write("e.csv", EDGES), write("n.csv", NODES), features=tmp_path / "x.npy")
+        tables.read_graph(write("e.csv", EDGES), write("n.csv", NODES), features=tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("weight", ["3e38", "1e-38", "1e16"])
 def test_weights_that_single_precision_cannot_add_are_refused(write, weight):
     edges = write("e.csv", f"source,target,w\na,b,1\nb,c,{weight}\n")
     with pytest.raises(InputError, match=rf"e\.csv, row 2 .*the weight is {weight}; .* from 1e-15 to 1e15"):
-        tables.graph_tables(edges, write("n.csv", NODES), weight_column="w")
+        tables.read_graph(edges, write("n.csv", NODES), weight_column="w")
 
 
 def test_both_ends_in_one_column_are_refused(write):
     with pytest.raises(InputError, match=r"two ends of an edge, .* not only 'source'"):
-        tables.graph_tables(write("e.csv", EDGES), source_column="source", target_column="source")
+        tables.read_graph(write("e.csv", EDGES), source_column="source", target_column="source")

@@ -145,11 +145,9 @@ def test_blank_huge_and_odd_texts(encoder):
 
 def test_a_language_the_encoder_does_not_know(encoder):
     assert encoder.unknown_share(["graph node!", "chess engines x"]) == 0
-    assert encoder.language_warning(["graph node"]) is None
     assert encoder.unknown_share(["узлы графа", "图"]) == 1
     assert encoder.unknown_share(["graph graphhpar"]) == pytest.approx(4 / 14)  # the second is spelt after five letters
     assert encoder.unknown_share([]) == 0
-    assert "100 % of the letters" in (encoder.language_warning(["узлы графа"]) or "")
 
 
 # --- What is wrong with a folder

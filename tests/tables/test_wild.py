@@ -475,10 +475,10 @@ def test_nodes_alone_are_linked_to_those_most_like_them(tmp_path):
 def test_cells_with_several_labels_mean_what_the_user_says(tmp_path, multi, y, names):
     nodes = "id,label\na,fun\nb,work\nc,fun|work\nd,work\n"
     files = prepared(tmp_path, {"e.csv": EDGES, "n.csv": nodes}, {"multi_label": multi})
-    made = io.graph_tables(**files)
+    made = io.read_graph(**files).arguments
     assert made["y"].tolist() == y and made["class_names"] == names
     with pytest.raises(InputError, match=r"n\.csv, row 3 \(line 4\), column 'label': 'fun\|work'.*multi_label='first'"):
-        io.graph_tables(**files | {"multi_label": None})
+        io.read_graph(**files | {"multi_label": None})
 
 
 def test_repeated_rows_do_not_hide_the_column_of_ids(tmp_path):
@@ -558,12 +558,17 @@ def test_lists_of_words_in_json_are_a_category(tmp_path):
     tags = {"a": '["x", "y"]', "b": '["x"]', "c": '["x", "y"]', "d": '["x"]'}
     nodes = "".join(f'{{"id": "{node}", "t": {words}}}\n' for node, words in tags.items())
     files = prepared(tmp_path, {"e.csv": EDGES, "n.jsonl": nodes}, {"category_column": "t"})
-    assert io.graph_tables(**files)["feature_names"] == ("t=x", "t=x|y")
+    assert io.read_graph(**files).arguments["feature_names"] == ("t=x", "t=x|y")
 
 
 def test_a_class_may_have_a_comma_in_its_name(tmp_path):
     nodes = 'id,label\na,"Computers, parts"\nb,"Garden, tools"\nc,"Computers, parts"\nd,\n'
-    assert io.graph_tables(**prepared(tmp_path, {"e.csv": EDGES, "n.csv": nodes}, {}))["y"].tolist() == [0, 1, 0, -1]
+    assert io.read_graph(**prepared(tmp_path, {"e.csv": EDGES, "n.csv": nodes}, {})).arguments["y"].tolist() == [
+        0,
+        1,
+        0,
+        -1,
+    ]
 
 
 TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"

@@ -20,7 +20,7 @@ from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
 from ..tables.cells import numbers
-from ..tables.graph_tables import check_given, check_once, class_numbers, type_sql
+from ..tables.graph_tables import check_once, class_numbers, type_sql
 from ..tables.read import is_frame
 from ..tables.schema import known_roles
 from .features import FeatureSchema
@@ -294,13 +294,11 @@ def _read_nodes(source: TableSource | None, nodes: Any) -> Graph:
     table.decimal = source.options.get("decimal")
     roles = known_roles(table, source.columns)
     named = {role.use: role.column for role in roles}
-    check_given(table, named["id"])
     check_once(table, named["id"], "Give every new node an id of its own")
     x, found["feature_names"], found["blocks"] = deepcopy(source.encoder).encode(table, roles)
     if "label" in named:
         how = source.options.get("multi_label"), len(table)
-        numbered, found["class_names"] = class_numbers(table, named["label"], [], *how)
-        found["y"] = table.codes(named["label"], numbered)
+        found["y"], found["class_names"] = class_numbers(table, named["label"], [], *how)
     if "title" in named:
         found["node_titles"] = table.text(named["title"])
     return Graph.from_edges(np.empty((2, 0), dtype=np.int64), x, node_names=table.text(named["id"]), **found)

@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..files import PathLike, check_bound, check_unpacked, readable, reading
 from ..graph import Graph
 from ..graph.convert import graph_arguments, graph_arrays
-from ..tables import graph_tables
+from ..tables import read_graph
 from ..tasks import ClassSplit, random_split
 from . import catalog, download
 from .catalog import Entry, File
@@ -145,7 +145,7 @@ def _check_counts(entry: Entry, graph: Graph, stored: int, where: Path) -> None:
 
 def tables(paths: Sequence[Path], class_names: Sequence[str] = (), **options: Any) -> Arguments:
     """A table of edges and one of nodes, read as a user's own are; ``class_names`` gives the classes an order."""
-    found = graph_tables(*paths, strict=True, **options)
+    found = read_graph(*paths, strict=True, **options).arguments
     if class_names:
         held = found["class_names"]
         if unknown := sorted(set(held) - set(class_names)):

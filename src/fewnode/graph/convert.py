@@ -31,7 +31,7 @@ TAKEN = (
 def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` from any supported object; ``nodes`` is a table beside one of edges."""
     if is_frame(given) or isinstance(given, str | os.PathLike):
-        return tables.graph_tables(given, nodes, **options)
+        return tables.read_graph(given, nodes, **options).arguments
     kind = f"a value of type {type(given).__name__}"
     if nodes is not None:
         raise InputError(f"nodes= belongs to a table of edges; {kind} has its own nodes")

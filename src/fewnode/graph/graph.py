@@ -299,7 +299,7 @@ class Graph:
     @classmethod
     def from_files(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
         """A graph from a user's own tables (CSV or Parquet); options as in ``tables.read_graph``."""
-        return cls.from_edges(**tables.graph_tables(edges=edges, nodes=nodes, **options))
+        return cls.from_edges(**tables.read_graph(edges=edges, nodes=nodes, **options).arguments)
 
     @classmethod
     def from_npz(cls, path: PathLike) -> "Graph":

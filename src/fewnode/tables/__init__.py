@@ -1,7 +1,7 @@
 """A user's own tables (CSV, Parquet, Excel, JSON lines, DuckDB): errors name the row; files are written whole."""
 
 from .encode import TableEncoder
-from .graph_tables import GraphTables, graph_tables, read_graph
+from .graph_tables import GraphTables, read_graph
 from .read import Table, read_columns, several
 from .schema import find_id
 from .write import check_writable, write_columns
@@ -12,7 +12,6 @@ __all__ = [
     "TableEncoder",
     "check_writable",
     "find_id",
-    "graph_tables",
     "read_columns",
     "read_graph",
     "several",

@@ -92,15 +92,18 @@ class TableEncoder:
         if found is None:
             return [HINT]
         sample = _texts(table, columns, slice(0, min(len(table), 2_000)))
-        warning = found.language_warning(sample)
-        if warning is not None and wanted == "auto":
-            return [f"{warning}. Words alone are used"]
+        notes = [f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"]
+        if (share := found.unknown_share(sample)) > 0.5:
+            told = f"{100 * share:.0f} % of the letters of the texts are unknown to the encoder {found.name}"
+            remedy = "Their words are better evidence; or choose a multilingual encoder"
+            notes.append(f"{told}: it was not made for their language. {remedy}")
+            if wanted == "auto":
+                return [f"{notes[-1]}. Words alone are used"]
         if any(map(str.strip, sample)) and not encode_cached(found, sample).any():
             told = f"knows no word of the first {len(sample):,} texts; give text_encoder= another one, or 'words'"
             raise InputError(f"the encoder {found.name} {told}")
         self.text_encoder = found.name if found.folder is None else str(found.folder), found.sha256
-        told = f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"
-        return [told] if warning is None else [told, warning]
+        return notes
 
     def fit(self, table: Table, roles: Sequence[Role], sample: int | None = None) -> None:
         """Learn what is not known yet of the columns of a table; words from ``sample`` to twice as many rows, None for

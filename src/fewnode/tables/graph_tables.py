@@ -100,9 +100,8 @@ class GraphTables:
             rows = self.nodes.look_up(label_table, by, "A node has one label; give each node one row")
         self.y, self.class_names = None, None
         if label is not None:  # nodes without a row have none
-            number, self.class_names = class_numbers(label_table, label, self.notes, multi_label, max_classes)
             self.y = np.full(len(everyone), -1)
-            self.y[rows] = label_table.codes(label, number)
+            self.y[rows], self.class_names = class_numbers(label_table, label, self.notes, multi_label, max_classes)
         self.roles = [*self.node_roles, *label_roles, *dict.fromkeys(role for _, roles in self.edges for role in roles)]
         self.columns, self.arguments = self._options(), dict[str, Any]()
         self.encoder = deepcopy(encoder) or TableEncoder()
@@ -221,11 +220,6 @@ class GraphTables:
         return {"name": self.nodes.names(rows)} | ({"title": table.text(title, "titles", rows=rows)} if title else {})
 
 
-def graph_tables(edges: Files | None = None, nodes: Files | None = None, *args: Any, **options: Any) -> dict[str, Any]:
-    """Keyword arguments of ``Graph.from_edges`` from a user's files; the options are those of ``read_graph``."""
-    return read_graph(edges, nodes, *args, **options).arguments
-
-
 def read_graph(
     edges: Files | None = None,
     nodes: Files | None = None,
@@ -261,7 +255,14 @@ def read_graph(
             ``category_column``, ``number_column``, ``ignore_column`` (one name or several), ``source_column``,
             ``target_column``, ``weight_column``, ``edge_type_column``; others are found by name and by content.
     """
-    _check_options(options, edges, nodes, knn)
+    if edges is None and (nodes is None or knn is None):
+        remedy = "give their table as edges=, or only nodes= and knn=10 to link each node to the 10 most like it"
+        raise InputError(f"there are no edges: {remedy}")
+    if edges is not None and knn is not None:
+        raise InputError("knn= makes edges from the columns, but edges= are given; say one of them")
+    for name in ("text_column", "category_column", "number_column"):
+        if nodes is None and options.get(name):
+            raise InputError(f"{name}={options[name]!r} names a column of the node table, but none is given")
     found = GraphTables(edges, nodes, features, **options)
     arguments = found.arguments
     arguments |= {f"node_{what}s": tuple(texts) for what, texts in found.texts().items()} | {"directed": directed}
@@ -277,17 +278,6 @@ def read_graph(
     arguments |= {"x": x, "feature_names": names, "blocks": blocks}
     found.edges.clear()  # they are arrays now
     return found
-
-
-def _check_options(options: Mapping[str, Any], edges: Any, nodes: Any, knn: int | None) -> None:
-    if edges is None and (nodes is None or knn is None):
-        remedy = "give their table as edges=, or only nodes= and knn=10 to link each node to the 10 most like it"
-        raise InputError(f"there are no edges: {remedy}")
-    if edges is not None and knn is not None:
-        raise InputError("knn= makes edges from the columns, but edges= are given; say one of them")
-    for name in ("text_column", "category_column", "number_column"):
-        if nodes is None and options.get(name):
-            raise InputError(f"{name}={options[name]!r} names a column of the node table, but none is given")
 
 
 def named(roles: Sequence[Role], use: str) -> str | None:
@@ -326,9 +316,8 @@ class Nodes(NamedTuple):
     def look_up(self, table: Table, name: str, remedy: str) -> np.ndarray:
         """The number of the node in each row ``[rows]`` of another table; one that is not there, or is there twice
         (which has a ``remedy``), is refused."""
-        check_given(table, name)
-        self.check_known(table, name)
         check_once(table, name, remedy)
+        self.check_known(table, name)
         rows = f"(select rowid r, {table.as_text(name)} v from {table.sql})"
         found = table.run(f"select node from {rows} join {self.sql} on id = v order by r").fetchnumpy()["node"]
         return np.asarray(found, np.int64)
@@ -380,7 +369,8 @@ def check_given(table: Table, name: str) -> None:
 
 
 def check_once(table: Table, name: str, remedy: str) -> None:
-    """Raise an error if a column of node ids names a node twice."""
+    """Raise an error if node ids are missing in a column, or are there twice."""
+    check_given(table, name)
     text = table.as_text(name)
 
     def first(value: str) -> str:
@@ -414,8 +404,8 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
 
 def class_numbers(
     table: Table, name: str, notes: list[str], multi: MultiLabel | None, max_classes: int
-) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """The class of each cell, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """The class of each row, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
     text = table.as_text(name, "labels", option("label"))
     cells = dict(table.run(f"select {text} x, count(*) from {table.sql} group by x").fetchall())
     label = dict(zip(cells, _single(table, name, list(cells), multi), strict=True))
@@ -437,7 +427,8 @@ def class_numbers(
         if odd in found
     ]
     number = {name: i for i, name in enumerate(classes)}
-    return {cell: number[value] for cell, value in label.items() if value in number}, tuple(classes) or None
+    of_cell = {cell: number[value] for cell, value in label.items() if value in number}
+    return table.codes(name, of_cell), tuple(classes) or None
 
 
 def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | None) -> Sequence[str]:

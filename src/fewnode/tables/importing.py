@@ -23,8 +23,6 @@ from .schema import GIVEN, Role
 
 SAMPLE = 1 << 17  # rows from which the vocabulary of texts is learned
 
-UNTYPED = "directions and edge types are not kept; if the graph fits into memory, give the tables to fit instead"
-
 
 def import_tables(
     edges: PathLike,
@@ -76,7 +74,10 @@ def import_tables(
             progress("sorting edges", 0.0)
             database.execute(f"create table ends as select s, t, w from {graph.edges_sql()}")
             facts |= write_arcs(database, work, n, "weight_column" in graph.columns, progress)
-            notes = [*graph.notes, *_taken(graph.roles), *([UNTYPED] if typed else [])]
+            notes = [*graph.notes, *_taken(graph.roles)]
+            if typed:
+                lost = "directions and edge types are not kept"
+                notes.append(f"{lost}; if the graph fits into memory, give the tables to fit instead")
         Facts.write(work, facts | {"notes": notes})
         progress("hashing", 0.0)
     progress("done", 1.0)
@@ -107,9 +108,9 @@ def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress)
     if graph.features is not None:
         batch = min(batch, max(1, (32 << 20) // graph.features.x.shape[1]))
     np.save(work / "y.npy", np.full(len(table), -1) if graph.y is None else graph.y)
-    for rows in table.batches(batch):
-        progress("encoding nodes", rows.start / len(table))
-        later = int(rows.start > 0)  # where a batch ends, the next one begins
+    for start in range(0, len(table), batch):
+        progress("encoding nodes", start / len(table))
+        rows, later = slice(start, start + batch), int(start > 0)  # where a batch ends, the next one begins
         for what, texts in graph.texts(rows).items():
             letters = name_arrays(texts, what)
             files.append(f"{what}_ends", letters[f"{what}_ends"][later:] + files.rows[f"{what}_letters"])

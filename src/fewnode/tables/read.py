@@ -13,9 +13,9 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -98,10 +98,10 @@ class Table:
         """A copy with one more row for each of ``values`` of the column ``name``, where other cells are missing."""
         cursor = self.database.cursor()
         cursor.register("added", {"v": np.array([*values], dtype=object)})
-        cells = (self.as_text(name) if one == name else self.places[one] for one in self.columns)
-        gaps = ("v" if one == name else "''" if self.columns[one] == "text" else "null" for one in self.columns)
+        place = self.places[name]
+        cells = (f"{self.as_text(name)} {place}" if one == name else self.places[one] for one in self.columns)
         old = f"from (select {', '.join(cells)} from {self.sql} order by rowid)"
-        return self._copy(f"({old} union all select {', '.join(gaps)} from added)", self.origin, cursor)
+        return self._copy(f"({old} union all by name select v {place} from added)", self.origin, cursor)
 
     def distinct(self) -> "Table":
         """A copy without the rows that repeat an earlier one."""
@@ -202,10 +202,6 @@ class Table:
         (found,) = self.one(f"count(*) - count(distinct {self.as_text(name)})")
         return int(found)
 
-    def batches(self, size: int) -> list[slice]:
-        """All rows, ``size`` at a time."""
-        return [slice(at, min(at + size, self.rows)) for at in range(0, self.rows, size)]
-
     def place(self, row: int, column: str | None = None) -> str:
         """Where row ``row`` (from 0) is: its file, its number from 1, and in a text file its line."""
         row = row if self.origin is None else int(self.origin[row])
@@ -255,16 +251,6 @@ def several(given: Files, name: str = "the table") -> list[Any]:
     if not files:
         raise InputError(f"no file is given for {name}")
     return files
-
-
-@contextmanager
-def _reading(what: str, remedy: str = "write it again") -> Iterator[None]:
-    """Turn an error of DuckDB into an ``InputError`` that says ``what`` is wrong and gives a ``remedy``."""
-    try:
-        yield
-    except duckdb.Error as error:
-        reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{what} ({reason}); {remedy}") from error
 
 
 def read_columns(given: Files, database: Any = None, folder: Path | None = None, *, name: str = "the table") -> Table:
@@ -341,12 +327,15 @@ def literal(text: Any) -> str:
 def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "write it again") -> Table:
     """A table of a source that DuckDB reads directly; ``what`` and ``remedy`` are for the error if it cannot. The row
     index that pandas writes into Parquet is left out."""
-    with _reading(what, remedy):
+    try:
         described = database.cursor().execute(f"describe select * from {source}").fetchall()
         if path.exists():  # of a packed format
             (rows,) = database.cursor().execute(f"select count(*) from {source}").fetchone()
             check_bound(path, rows * len(described), *CELLS)
         table = _stored(database, path, [row[0] for row in described], source)
+    except duckdb.Error as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"{what} ({reason}); {remedy}") from error
     for name in [name for name in table.columns if name.startswith("__index_level_")]:
         del table.columns[name]
     if not table.columns:
@@ -414,7 +403,7 @@ def _read_text(file: Path, database: Any, folder: Path, plain: Path, notes: list
         copy = folder / "copy"
         with copy.open("w", encoding="utf-8", newline="") as out:
             csv.writer(out).writerows(cells for _, cells in _rows(file, plain, dialect))
-        with _reading(f"{file} cannot be read"):
+        with reading(file, "write it again"):
             table = _stored(database, file, names, _csv_source(copy, _Dialect(",", names, 0)))
     for name, given in zip(names, dialect.header, strict=True):
         if not given and table.one("count(*)", f"{table.places[name]} <> ''")[0] == 0:
@@ -436,9 +425,9 @@ def _csv_source(plain: Path, dialect: _Dialect) -> str:
 def _plain_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
     """A text file or, if it is packed or not in UTF-8, an unpacked copy in ``folder``; and notes about it."""
     packing: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    packing[".zst"] = partial(_open_zstd, folder / "unpacked")
     suffix, plain = file.suffix.lower(), folder / "plain"
-    source = _unpacked_zstd(file, folder) if suffix == ".zst" else file
-    with reading(file, "it cannot be unpacked: write it again"), packing.get(suffix, open)(source, "rb") as stream:
+    with reading(file, "it cannot be unpacked: write it again"), packing.get(suffix, open)(file, "rb") as stream:
         encoding, notes = _find_encoding(file, stream)
         if encoding == "utf-8" and suffix not in PACKED:
             return file, notes
@@ -451,23 +440,21 @@ def _plain_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
     return plain, notes
 
 
-def _unpacked_zstd(file: Path, folder: Path) -> Path:
-    """Lines of a text in UTF-8, as DuckDB reads them."""
-    out = folder / "unpacked"
+def _open_zstd(out: Path, file: Path, mode: str) -> Any:
+    """Lines of a text in UTF-8, which DuckDB unpacks to ``out``."""
     lines = f"read_csv({literal(file)}, columns = {{line: 'VARCHAR'}}, delim = '\x01', quote = '', escape = '', "
     lines += "compression = 'zstd', auto_detect = false, header = false)"
     written = f"{literal(out)} (format csv, header false, quote '', escape '', delimiter '\x02')"
-    with _reading(f"{file} cannot be read"):
-        _in_memory(os.getpid()).cursor().execute(f"copy (from {lines}) to {written}")
-    return out
+    _in_memory(os.getpid()).cursor().execute(f"copy (from {lines}) to {written}")
+    return out.open(mode)
 
 
 def _find_encoding(file: Path, stream: Any) -> tuple[str, list[str]]:
     """The encoding of a text, and notes about it."""
     part = stream.read(2000)
     even, odd = (part[start::2].count(0) for start in (0, 1))
-    if part[:2] in (b"\xff\xfe", b"\xfe\xff") or max(even, odd) > len(part) // 4:
-        marked = part[:2] in (b"\xff\xfe", b"\xfe\xff")
+    marked = part[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if marked or max(even, odd) > len(part) // 4:
         return "utf-16" if marked else "utf-16-be" if even > odd else "utf-16-le", [f"{file.name} is in UTF-16"]
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     while part:

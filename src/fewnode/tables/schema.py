@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import InputError
 from . import names
@@ -12,20 +12,17 @@ from .cells import is_missing, kind_of
 from .names import option, option_name
 from .read import Table
 
-Use = (
-    Literal["id", "label", "title", "text", "category", "number", "date", "vectors", ""]
-    | Literal["source", "target", "weight", "edge type"]
-)
 GIVEN = "you said so"
 
 
 @dataclass(frozen=True)
 class Role:
-    """The use of the column ``column`` of the file ``table`` ('' = not used), why, and the option that changes it."""
+    """The use of the column ``column`` of the file ``table`` (one of ``names.USES``, "date", "vectors" or '' = not
+    used), why, and the option that changes it."""
 
     table: str
     column: str
-    use: Use
+    use: str
     why: str
     change: str = ""
 
@@ -108,8 +105,7 @@ def node_roles(
     ends = [end for other in edges for end in possible_ends(other, options)]
     named, why = find_id(table, flagged(options, "id"), ends)
     roles = {named: Role(file, named, "id", why, option("id"))}
-    uses: tuple[Use, ...] = ("text", "category", "number", "")
-    for use in uses:
+    for use in ("text", "category", "number", ""):
         for name in flagged(options, use or "ignore"):
             table.column(name, f"{use} of each node" if use else "columns to ignore", option(use))
             _check_free(table, name, use, roles)
@@ -169,11 +165,10 @@ def _check_free(table: Table, name: str, use: str, roles: Mapping[str, Role]) ->
 def known_roles(table: Table, options: Mapping[str, Any]) -> list[Role]:
     """The roles of a table like one that was read before: ``options`` name the columns of that one. Labels and columns
     that are not used may be absent, vectors may be there; otherwise a table with other columns is refused."""
-    uses: tuple[Use, ...] = ("label", "title", "text", "category", "number", "")
-    given = {use: flagged(options, use or "ignore") for use in uses}
+    given = {use: flagged(options, use or "ignore") for use in ("label", "title", "text", "category", "number", "")}
     given["id"] = (find_id(table, flagged(options, "id"), ())[0],)
     vectors = [name for name, content in table.columns.items() if content == "vectors"]
-    needed = [name for use in uses[2:5] for name in given[use]]
+    needed = [name for use in ("text", "category", "number") for name in given[use]]
     known = {name for columns in given.values() for name in columns}
     lost = [name for name in needed if name not in table.columns]
     extra = [name for name in table.columns if not (name in known or name in vectors or names.plain(name) == "label")]
@@ -258,8 +253,7 @@ def edge_roles(table: Table, options: Mapping[str, Any], known: Known) -> list[R
         raise no_header(table, "source,target")
     file = table.path.name
     roles = [Role(file, source, "source", why, option("source")), Role(file, target, "target", why, option("target"))]
-    uses: tuple[Use, ...] = ("weight", "edge type")
-    for use in uses:
+    for use in ("weight", "edge type"):
         for name in flagged(options, use):
             table.column(name, f"{use} of each edge", option(use))
             roles.append(Role(file, name, use, GIVEN, option(use)))
@@ -291,7 +285,8 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
         if len(found) > 2:  # the few names of edge types may be names of nodes too
             found = [name for name in found if name in many] or found
         if len(found) == 1:  # a table of some of the nodes: the other end has as many different values of the same sort
-            alike = {name for name in many if name not in asked and _numeric(table, name) == _numeric(table, found[0])}
+            numeric = {name: kind_of(table, name) == "number" for name in {*many, *found}}
+            alike = {name for name in many if name not in asked and numeric[name] == numeric[found[0]]}
             found = [name for name in rest if name in alike | {*found}] if len(alike - {*found}) == 1 else found
         if len(found) == 2:
             return found[0], found[1], "holds node ids"
@@ -303,10 +298,6 @@ def _find_ends(table: Table, options: Mapping[str, Any], known: Known) -> tuple[
     if len(ids) == 2:
         return ids[0], ids[1], "its name"
     raise none_found(table, "'source' and 'target' for the two ends of an edge", "source", "target")
-
-
-def _numeric(table: Table, name: str) -> bool:
-    return kind_of(table, name) == "number"
 
 
 def named_pair(table: Table) -> tuple[str, str] | None:

@@ -53,12 +53,10 @@ class Encoder(ABC):
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors ``[n, dim]`` of the texts, float32; those of blank texts are zero."""
-        out = np.zeros((len(texts), self.dim), np.float32)
-        for start in range(0, len(texts), BATCH):
-            batch = [self._readable(text) for text in texts[start : start + BATCH]]
-            filled = [i for i, text in enumerate(batch) if text.strip()]
-            if filled:
-                out[start + np.array(filled)] = self._vectors([batch[i] for i in filled])
+        out, cut = np.zeros((len(texts), self.dim), np.float32), [self._readable(text) for text in texts]
+        filled = [i for i, text in enumerate(cut) if text.strip()]
+        if filled:
+            out[filled] = self._vectors([cut[i] for i in filled])
         if not np.isfinite(out).all():
             raise InputError(f"the encoder {self.name} gave NaN or infinity; {REMEDY}")
         return out
@@ -78,15 +76,6 @@ class Encoder(ABC):
                     letters += len(piece)
                     strange += len(piece) * (token == unknown or name.startswith("<0x") or spelt)
         return strange / max(letters, 1)
-
-    def language_warning(self, texts: Sequence[str]) -> str | None:
-        """What to tell the user if the encoder does not know most of the letters."""
-        if (share := self.unknown_share(texts)) <= 0.5:
-            return None
-        return (
-            f"{100 * share:.0f} % of the letters of the texts are unknown to the encoder {self.name}: it was not made "
-            "for their language. Their words are better evidence; or choose a multilingual encoder"
-        )
 
     def _readable(self, text: str) -> str:
         """A text without what cannot be written as UTF-8, cut long before its tokens are counted."""
