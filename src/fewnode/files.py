@@ -198,9 +198,8 @@ def _exchange(one: Path, other: Path) -> bool:
 def unchanged(folder: Path, read: Callable[[], T]) -> T:
     """The result of ``read``, which reads a folder; tried again if another process replaced the folder meanwhile."""
     for aside in () if folder.exists() else _ours(folder, ".old"):  # its writer was killed between two renames
-        raise InputError(
-            f"{folder} was being replaced when its writer was killed; the old one is whole: rename {aside} to {folder}"
-        )
+        told = f"{folder} was being replaced when its writer was killed; the old one is whole"
+        raise InputError(f"{told}: rename {aside} to {folder}")
     while True:
         before = _generation(folder)
         try:
@@ -357,10 +356,9 @@ def check_bound(file: Path, found: int, what: str = "unpacked bytes", least: int
     raised = os.environ.get("FEWNODE_RAISE_LIMITS", "1")
     bound = max(least, each * file.stat().st_size) * (int(raised) if raised.isdecimal() else 1)
     if found > bound:
-        raise InputError(
-            f"{file} holds {found:,} {what} or more; at most {bound:,} are read from a file of its size. If this is "
-            f"intended, raise the limit: fewnode --raise-limits N COMMAND, or FEWNODE_RAISE_LIMITS=N for Python"
-        )
+        told = f"{file} holds {found:,} {what} or more; at most {bound:,} are read from a file of its size"
+        remedy = "raise the limit: fewnode --raise-limits N COMMAND, or FEWNODE_RAISE_LIMITS=N for Python"
+        raise InputError(f"{told}. If this is intended, {remedy}")
 
 
 def parse_json(data: bytes, kind: type[T], where: str, strict: bool = True) -> T:
@@ -400,9 +398,7 @@ def check_finite(tensors: Mapping[Any, "Tensor"]) -> None:
     """Refuse weights that are NaN or infinite."""
     for name, part in tensors.items():
         if part.is_floating_point() and not bool(part.isfinite().all()):
-            raise InputError(
-                f"{name} holds NaN or infinity, so the weights cannot be used. Train or fit the model again"
-            )
+            raise InputError(f"{name} holds NaN or infinity instead of weights. Train or fit the model again")
 
 
 def cache_dir() -> Path:
@@ -443,10 +439,8 @@ class Manifest(msgspec.Struct, frozen=True):
         """The manifest of a folder; a folder without one is refused."""
         path = folder / NAME
         if not path.exists():
-            raise InputError(
-                f"{folder} has no {NAME}: it was written by an earlier version of fewnode, or the file was lost. "
-                f"{remedy.capitalize()}"
-            )
+            told = "it was written by an earlier version of fewnode, or the file was lost"
+            raise InputError(f"{folder} has no {NAME}: {told}. {remedy.capitalize()}")
         with reading(path, remedy):
             found = parse_json(readable(path).read_bytes(), cls, str(path))
         if found.format > FORMAT:

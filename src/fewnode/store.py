@@ -68,10 +68,8 @@ def check_disk(folder: Path, needed: int) -> None:
     """Refuse to begin an array for which the disk has too little space."""
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise InputError(
-            f"the disk of {folder} has {format_bytes(free)} free, {format_bytes(needed)} are needed: "
-            f"{format_bytes(needed - free)} are missing"
-        )
+        told = f"{format_bytes(needed)} are needed: {format_bytes(needed - free)} are missing"
+        raise InputError(f"the disk of {folder} has {format_bytes(free)} free, {told}")
 
 
 # Threads
@@ -171,9 +169,7 @@ def _check_hash(path: Path) -> None:
         for at in range(0, end, 1 << 20):
             sha.update(file.read(min(1 << 20, end - at)))
         if file.read() != sha.digest():
-            raise InputError(
-                f"{path} is damaged: its SHA-256 is not the one that was written. Remove it; it will be made again"
-            )
+            raise InputError(f"{path} is damaged: it has another SHA-256. Remove it; it will be made again")
     _CHECKED.add(identity)
 
 
@@ -456,11 +452,8 @@ class Space:
     def check(self, needed: int, n: int, what: str) -> None:
         """Refuse work (``what``) whose bytes do not fit into memory."""
         if self.memory < (bound := self.memory_for(needed, n)):
-            least = format_bytes(bound)
-            raise InputError(
-                f"{format_bytes(self.memory)} of memory is too little for {n:,} nodes: {what} needs {least}. Give "
-                f"memory= {least} or more"
-            )
+            told, least = f"{format_bytes(self.memory)} of memory is too little", format_bytes(bound)
+            raise InputError(f"{told} for {n:,} nodes: {what} needs {least}. Give memory= {least} or more")
 
     def columns(self, n: int, width: int, copies: int) -> list[slice]:
         """``width`` columns in blocks of which ``copies`` in single precision fit into memory, as even as cache lines

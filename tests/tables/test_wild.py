@@ -708,6 +708,13 @@ def test_the_next_table_is_read_as_the_first_one_was(tmp_path):
     np.testing.assert_allclose(again.arguments["x"].toarray(), first.arguments["x"].toarray(), atol=1e-6)
 
 
+def test_the_next_table_may_have_vectors(tmp_path):
+    vectors = next(case for case in CASES if case.name == "vectors in the table of nodes")
+    first = io.read_graph(**prepared(tmp_path, vectors.files, {}))
+    again = io.read_graph(**prepared(tmp_path, vectors.files, {}), **first.columns, encoder=first.encoder)
+    assert again.arguments["x"].tolist() == first.arguments["x"].tolist() == vectors.x
+
+
 def test_rows_of_several_blocks_have_the_length_one(tmp_path):
     together = next(case for case in CASES if case.name.endswith("together"))
     x = io.read_graph(**prepared(tmp_path, together.files, {})).arguments["x"]

@@ -1,19 +1,11 @@
 """A user's own tables (CSV, Parquet, Excel, JSON lines, DuckDB): errors name the row; files are written whole."""
 
-from .encode import TableEncoder
-from .graph_tables import GraphTables, read_graph
-from .read import Table, read_columns, several
-from .schema import find_id
-from .write import check_writable, write_columns
-
-__all__ = [
-    "GraphTables",
-    "Table",
-    "TableEncoder",
-    "check_writable",
-    "find_id",
-    "read_columns",
-    "read_graph",
-    "several",
-    "write_columns",
-]
+from .encode import TableEncoder as TableEncoder
+from .graph_tables import GraphTables as GraphTables
+from .graph_tables import read_graph as read_graph
+from .read import Table as Table
+from .read import read_columns as read_columns
+from .read import several as several
+from .schema import find_id as find_id
+from .write import check_writable as check_writable
+from .write import write_columns as write_columns

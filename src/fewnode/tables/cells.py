@@ -24,10 +24,8 @@ def kind_of(table: Table, name: str) -> Kind:
         return table.columns[name]
     cell, some = table.column(name), f"rowid % {max(1, len(table) // 2000)} = 0"
     given = f"not {is_missing(cell)}"
-    like = (
-        f"not regexp_matches({cell}, '_|^0\\d') and (try_cast(replace({_plain(cell)}, ',', '.') as double) is not null"
-    )
-    like += f" or regexp_full_match({cell}, {GROUPED}))"
+    parsed = f"try_cast(replace({_plain(cell)}, ',', '.') as double) is not null"
+    like = f"not regexp_matches({cell}, '_|^0\\d') and ({parsed} or regexp_full_match({cell}, {GROUPED}))"
     stats = f"avg(({like})::int), avg(len(regexp_extract_all({cell}, '\\S+')))"
     numbers, words = table.one(stats, f"{given} and {some}")
     if numbers is None:

@@ -91,7 +91,7 @@ class TableEncoder:
         found = find_encoder(wanted)
         if found is None:
             return [HINT]
-        sample = _texts(table, columns, slice(0, min(len(table), 2_000)))
+        sample = _texts(table, columns, slice(0, 2_000))
         notes = [f"texts are read as words and by the encoder {found.name} ({found.dim} columns)"]
         if (share := found.unknown_share(sample)) > 0.5:
             told = f"{100 * share:.0f} % of the letters of the texts are unknown to the encoder {found.name}"
@@ -246,8 +246,8 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
 
 
 def _texts(table: Table, columns: list[str], rows: slice | None) -> list[str]:
-    parts = [table.text(name, rows=rows) for name in columns]
-    return list(map(" ".join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+    found: list[str] = table.fetch(" || ' ' || ".join(map(table.as_text, columns)), rows).tolist()
+    return found
 
 
 def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

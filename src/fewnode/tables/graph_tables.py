@@ -170,7 +170,7 @@ class GraphTables:
             option = option_name(role.use)
             if role.use in ("id", "label", "title", "source", "target", "weight", "edge type"):
                 found.setdefault(option, role.column)
-            elif option and role.column not in found.setdefault(option, []):
+            elif role.use != "vectors" and role.column not in found.setdefault(option, []):
                 found[option].append(role.column)
         return found
 
@@ -271,7 +271,7 @@ def read_graph(
     if found.y is not None:
         arguments |= {"y": found.y, "class_names": found.class_names}
     x, names, blocks = found.encode()
-    if edges is None:
+    if knn is not None:
         arguments["edge_index"] = _nearest_edges(x, knn, found.nodes.table.path)
     else:
         arguments |= found.edge_arrays(type_per_file)
@@ -381,14 +381,14 @@ def check_once(table: Table, name: str, remedy: str) -> None:
     table.refuse(name, again, problem, f". {remedy}", first)
 
 
-def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndarray:
-    """Edges ``[2, N k]`` from each node to the ``k`` nodes of the highest cosine in at most ``rank`` dimensions."""
+def _nearest_edges(x: Any, k: int, path: Path) -> np.ndarray:
+    """Edges ``[2, N k]`` from each node to the ``k`` nodes of the highest cosine in at most 64 dimensions."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.neighbors import kneighbors_graph
     from sklearn.preprocessing import StandardScaler
 
-    if x is None or k is None:
+    if x is None:
         raise InputError(f"{path}: knn= compares nodes by their columns, but none is used")
     n = x.shape[0]
     if not 1 <= k < n:
@@ -397,8 +397,8 @@ def _nearest_edges(x: Any, k: int | None, path: Path, rank: int = 64) -> np.ndar
         whole = TfidfTransformer(sublinear_tf=True).fit_transform(x) if (x.data == np.round(x.data)).all() else x
     else:
         whole = StandardScaler().fit_transform(x)
-    if x.shape[1] > rank:
-        whole = TruncatedSVD(rank, random_state=0).fit_transform(whole)
+    if x.shape[1] > 64:
+        whole = TruncatedSVD(64, random_state=0).fit_transform(whole)
     return np.stack(kneighbors_graph(whole, k, metric="cosine").nonzero()).astype(np.int64)
 
 
@@ -442,10 +442,7 @@ def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | N
         if not any(all(counts[part] > 1 and part for part in parts) for parts in split.values()):
             continue
         if multi is None:
-            remedy = (
-                ". A node has one class: say multi_label='first' (take the first), multi_label='none' (leave these "
-                "nodes without a label) or multi_label='one' (it is the name of a class)"
-            )
+            remedy = ". Say multi_label='first', multi_label='none' (no label) or multi_label='one' (it is a class)"
             problem = "{cell!r} seems to name several classes ({count:,} such rows)"
             table.refuse(name, f"contains({table.as_text(name)}, '{mark}')", problem, remedy)
         return [(split[cell][0] if multi == "first" else "") if mark in cell else cell for cell in cells]

@@ -18,7 +18,7 @@ from ..files import PathLike, whole_folder
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
 from .graph_tables import GraphTables
 from .names import option
-from .read import TEXT, connect, is_query, read_columns, several
+from .read import TEXT, connect, read_columns, several
 from .schema import GIVEN, Role
 
 SAMPLE = 1 << 17  # rows from which the vocabulary of texts is learned
@@ -56,8 +56,10 @@ def import_tables(
     if features is not None and Path(features).suffix.lower() != ".npy":
         raise InputError(f"{features}: a store takes features from an array [nodes, columns]; save it as .npy")
     with whole_folder(target) as work:
-        given = [path for one in (edges, nodes, features) if one is not None for path in several(one)]
-        check_disk(work, sum(map(_disk, given)))
+        given = [file for one in (edges, nodes, features) if one is not None for file in several(one)]
+        files = [file for file in given if isinstance(file, Path) and file.exists()]  # no queries
+        each = {".npy": 1} | dict.fromkeys(TEXT, 6)  # bytes on disk for one of a file, while it is imported
+        check_disk(work, sum(file.stat().st_size * each.get(file.suffix.lower(), 24) for file in files))
         with TemporaryDirectory(dir=work) as scratch, _database(Path(scratch), memory) as database:
             progress("reading nodes", 0.0)
             node_table = read_columns(nodes, database, Path(scratch))
@@ -92,14 +94,6 @@ def _database(scratch: Path, memory: int) -> Iterator[Any]:
             yield database
     except duckdb.OutOfMemoryException as error:
         raise InputError(f"memory= {format_bytes(memory)} is too little ({error}); give more") from error
-
-
-def _disk(path: PathLike) -> int:
-    """Bytes that an import takes on disk for a file, while it is made: about six times that of a text."""
-    file = Path(path)
-    if is_query(path) or not file.exists():
-        return 0
-    return file.stat().st_size * {".npy": 1, **dict.fromkeys(TEXT, 6)}.get(file.suffix.lower(), 24)
 
 
 def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress) -> dict[str, Any]:
@@ -166,10 +160,8 @@ def _check_features(graph: GraphTables) -> None:
     """Refuse columns of vectors, and columns that are used beside an array of features."""
     for role in graph.node_roles:
         if role.use == "vectors" or (graph.features is not None and role.use not in ("", "id", "label", "title")):
-            told = "a store has either an array of vectors (features=) or columns of other kinds"
-            raise InputError(
-                f"{role.table}, column {role.column!r}: {told}; leave this out with {option('ignore', role.column)}"
-            )
+            told = f"column {role.column!r}: a store has either an array of vectors (features=) or other columns"
+            raise InputError(f"{role.table}, {told}; leave this one out with {option('ignore', role.column)}")
 
 
 def _taken(roles: Sequence[Role]) -> list[str]:

@@ -217,10 +217,8 @@ class LibraryEncoder(Encoder):
         self.name = name
         library = next((part for part in ("sentence_transformers", "fastembed") if find_spec(part)), None)
         if library is None:
-            raise InputError(
-                f"there is no folder {name!r}, and no library that knows a model of this name: give the folder of an "
-                "encoder, or pip install sentence-transformers (or fastembed)"
-            )
+            remedy = "give the folder of an encoder, or pip install sentence-transformers (or fastembed)"
+            raise InputError(f"there is no folder {name!r}, and no library that knows a model of this name: {remedy}")
         try:
             package = import_module(library)
             if library == "fastembed":
@@ -237,10 +235,9 @@ class LibraryEncoder(Encoder):
             self.dim = self._vectors(["a"]).shape[1]
         except Exception as error:  # each library has its own for a name unknown, a network away, a damaged file
             reason = (str(error).splitlines() or [""])[0][:200]
-            raise InputError(
-                f"{library} cannot load {name!r} ({type(error).__name__}: {reason}). Without a network, fetch it on "
-                f"another machine (hf download {name} --local-dir FOLDER) and give the folder"
-            ) from error
+            remedy = f"fetch it on another machine (hf download {name} --local-dir FOLDER) and give the folder"
+            told = f"{library} cannot load {name!r} ({type(error).__name__}: {reason})"
+            raise InputError(f"{told}. Without a network, {remedy}") from error
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
         return _unit(np.array(list(self._encode(texts)), np.float32))
@@ -271,8 +268,13 @@ def load_encoder(name: PathLike) -> Encoder:
     for folder in (Path(name).expanduser(), cache_dir() / "encoders" / text):
         if folder.is_dir():
             return _from_folder(folder.resolve())
-    if text == "wordllama":
-        return _wordllama()
+    if text == "wordllama":  # the vectors in its wheel; its own loader would look for them elsewhere
+        found = find_spec("wordllama")
+        if found is None or not found.submodule_search_locations:
+            raise InputError("the package wordllama is not installed: pip install wordllama")
+        wheel = Path(found.submodule_search_locations[0])
+        tokenizer = wheel / "tokenizers" / "l2_supercat_tokenizer_config.json"
+        return StaticEncoder(text, wheel / "weights" / "l2_supercat_256.safetensors", tokenizer)
     if Path(name).exists() or text.startswith((".", "~", os.sep)) or text.count("/") > 1:
         raise InputError(f"there is no folder {text!r} with an encoder")
     return LibraryEncoder(text)
@@ -292,16 +294,6 @@ def _from_folder(folder: Path) -> Encoder:
         found = StaticEncoder(folder.name, weights, tokenizer, config if config.exists() else None)
     found.folder = folder
     return found
-
-
-def _wordllama() -> Encoder:
-    """The vectors in the wheel of ``wordllama``, whose own loader would look for them elsewhere."""
-    found = find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
-        raise InputError("the package wordllama is not installed: pip install wordllama")
-    folder = Path(found.submodule_search_locations[0])
-    files = folder / "weights" / "l2_supercat_256.safetensors", folder / "tokenizers/l2_supercat_tokenizer_config.json"
-    return StaticEncoder("wordllama", *files)
 
 
 def _tokenizer(path: Path) -> Any:
