@@ -262,7 +262,8 @@ class Facts(msgspec.Struct, frozen=True):
     edge_type_names: tuple[str, ...] = ()
     encoder: dict[str, Any] = {}  # fitted to the columns of the node table
     columns: dict[str, Any] = {}  # roles of the columns, to read the next tables in the same way
-    notes: tuple[str, ...] = ()  # about parts of the tables that were not used
+    roles: tuple[dict[str, str], ...] = ()  # what each column was taken for, and why
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def write(cls, folder: Path, graph: Mapping[str, Any]) -> None:

@@ -169,3 +169,4 @@ def test_import_says_what_the_store_holds(run, tmp_path, monkeypatch):
     own_graph.write_tables(tmp_path)
     code, out, _ = run("import", "--edges", "edges.csv", "--nodes", "nodes.csv", "--out", "graph.store")
     assert code == 0 and "240 nodes" in out and "Store in graph.store, " in out and "B; next:" in out
+    assert "taken for" in out and "--label-column" in out

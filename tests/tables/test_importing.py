@@ -51,10 +51,10 @@ def test_columns_under_other_names_are_found_as_in_memory(tmp_path):
     import_tables(**given, out=tmp_path / "g.store")
     stored = open_store(tmp_path / "g.store")
     assert list(stored.node_names)[:2] == ["p0", "p1"] and stored.class_names == ("a", "b") and stored.num_edges > 50
-    notes = Store(tmp_path / "g.store").facts.notes
-    assert "nodes.csv: column 'port' is taken for the id (the edges' ids)" in notes
-    assert "edges.csv: column 'needs' is taken for the target (holds node ids)" in notes
-    assert "edges.csv: column 'kind' is not used (a store keeps no edge types)" in notes
+    roles = [tuple(role.values())[:4] for role in Store(tmp_path / "g.store").facts.roles]
+    assert ("nodes.csv", "port", "id", "the edges' ids") in roles
+    assert ("edges.csv", "needs", "target", "holds node ids") in roles
+    assert ("edges.csv", "kind", "", "not asked for") in roles
     assert (
         list(stored.node_titles) == list(Graph.from_files(**given).node_titles)
         and "tool number 3 for" in (stored.node_titles[3])
@@ -161,9 +161,10 @@ def test_columns_that_are_not_used_are_told(tmp_path):
     nodes = "id,label,a,link\n" + "".join(f"n{i},{i % 2},{i * 0.5},http-{i}\n" for i in range(100))
     given = tables(tmp_path, nodes, "source,target\nn1,n2\n", typed=True)
     import_tables(**given, out=tmp_path / "g.store")
-    notes = Store(tmp_path / "g.store").facts.notes
-    assert notes[0] == "nodes.csv: column 'link' is not used (many different values); text_column='link'"
-    assert notes[1].startswith("directions and edge types are not kept")
+    facts = Store(tmp_path / "g.store").facts
+    told = {"table": "nodes.csv", "column": "link", "use": "", "why": "many different values"}
+    assert told | {"change": "text_column='link'"} in facts.roles
+    assert facts.notes[0].startswith("directions and edge types are not kept")
     assert open_store(tmp_path / "g.store").feature_names == ("a",)
 
 

@@ -308,6 +308,7 @@ def import_graph(args: argparse.Namespace) -> None:
         memory = options.given_memory(args)
         out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar.stage, **columns)
     store = Store(out)
+    taken = [{**role, "change": options.with_flags(role["change"], args)} for role in store.facts.roles]
     document = {
         "out": str(out),
         "nodes": len(store.arrays["y"]),
@@ -318,12 +319,13 @@ def import_graph(args: argparse.Namespace) -> None:
         "duplicates": store.facts.duplicates,
         "columns": store.facts.width or (store.arrays["features"].shape[1] if "features" in store.arrays else 0),
         "notes": [options.with_flags(note, args) for note in store.facts.notes],
+        "tables": taken,
         "classes": len(store.facts.class_names or ()),
         "bytes": sum(path.stat().st_size for path in out.iterdir()),
         "seconds": round(time.perf_counter() - started, 3),
         "next": shlex.join(["fewnode", "fit", "--edges", str(out), "--out", "runs/model"]),
     }
-    emit(args, document, "import")
+    emit(args, document, "import", roles=shortened(taken))
 
 
 def plan_work(args: argparse.Namespace) -> None:

@@ -105,10 +105,9 @@ class GraphTables:
         self.roles = [*self.node_roles, *label_roles, *dict.fromkeys(role for _, roles in self.edges for role in roles)]
         self.columns, self.arguments = self._options(), dict[str, Any]()
         self.encoder = deepcopy(encoder) or TableEncoder()
-        described = everyone if node_table is None else known.table  # of the others there is nothing to learn from
-        if encoder is None:
-            self.notes += self.encoder.choose_text_encoder(described, self.node_roles, text_encoder)
-        self.encoder.fit(described, self.node_roles, sample)
+        if encoder is None:  # of the other nodes there is nothing to learn from
+            self.notes += self.encoder.choose_text_encoder(known.table, self.node_roles, text_encoder)
+        self.encoder.fit(known.table, self.node_roles, sample)
 
     def _infer(
         self, edges: Sequence[Table], nodes: Table | None, columns: Mapping[str, Any], how: Mapping[str, bool] | None

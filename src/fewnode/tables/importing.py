@@ -1,7 +1,7 @@
 """Convert tables of any length to a store with bounded memory: DuckDB keeps them in a folder beside the arrays."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +19,6 @@ from ..store import Facts, Progress, check_disk, default_memory, format_bytes, n
 from .graph_tables import GraphTables
 from .names import option
 from .read import TEXT, connect, read_columns, several
-from .schema import GIVEN, Role
 
 SAMPLE = 1 << 17  # rows from which the vocabulary of texts is learned
 
@@ -76,11 +75,11 @@ def import_tables(
             progress("sorting edges", 0.0)
             database.execute(f"create table ends as select s, t, w from {graph.edges_sql()}")
             facts |= write_arcs(database, work, n, "weight_column" in graph.columns, progress)
-            notes = [*graph.notes, *_taken(graph.roles)]
+            facts |= {"notes": graph.notes, "roles": [asdict(role) for role in graph.roles]}
             if typed:
                 lost = "directions and edge types are not kept"
-                notes.append(f"{lost}; if the graph fits into memory, give the tables to fit instead")
-        Facts.write(work, facts | {"notes": notes})
+                facts["notes"].append(f"{lost}; if the graph fits into memory, give the tables to fit instead")
+        Facts.write(work, facts)
         progress("hashing", 0.0)
     progress("done", 1.0)
     return target
@@ -162,19 +161,6 @@ def _check_features(graph: GraphTables) -> None:
         if role.use == "vectors" or (graph.features is not None and role.use not in ("", "id", "label", "title")):
             told = f"column {role.column!r}: a store has either an array of vectors (features=) or other columns"
             raise InputError(f"{role.table}, {told}; leave this one out with {option('ignore', role.column)}")
-
-
-def _taken(roles: Sequence[Role]) -> list[str]:
-    """What columns without the usual names were taken for, and those that are not used."""
-    notes = []
-    for role in roles:
-        if role.use in ("id", "label", "source", "target") and role.column != role.use and role.why != GIVEN:
-            notes.append(f"{role.table}: column {role.column!r} is taken for the {role.use} ({role.why})")
-        elif not role.use:
-            change = f"({role.why}); {role.change}"
-            how = "(a store keeps no edge types)" if option("edge type", role.column) == role.change else change
-            notes.append(f"{role.table}: column {role.column!r} is not used {how}")
-    return notes
 
 
 class GrowingArrays:
