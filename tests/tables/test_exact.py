@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fewnode.errors import InputError
-from fewnode.tables.cells import kind_of, numbers
 from fewnode.tables.read import Table, read_columns
+from fewnode.tables.schema import kind_of, numbers
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -12,8 +12,8 @@ from scipy.sparse import issparse, random_array
 from fewnode import tables
 from fewnode.errors import InputError
 from fewnode.files import write_npz
-from fewnode.tables.cells import numbers
 from fewnode.tables.read import close_name
+from fewnode.tables.schema import numbers
 
 EDGES = "source,target\na,b\nb,c\nc,a\nd,a\n"
 NODES = "id,label,size,age\na,cat,1.5,2\nb,dog,0,-1\nc,,3e-2,7\nd,cat,4,0\n"

@@ -27,7 +27,7 @@ from ..nn.features import feature_columns
 from ..nn.views import wordless_bytes
 from ..store import STORE, column_bytes, methods_in_one_thread
 from ..tables import read_columns
-from ..tables.cells import MISSING
+from ..tables.schema import MISSING
 from ..tables.write import write_table
 from ..tasks import ClassSplit
 from ..training import checkpoint, loop

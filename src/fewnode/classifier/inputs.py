@@ -19,9 +19,8 @@ from ..graph import Graph
 from ..graph.arrays import hash_ranks
 from ..graph.stored import open_store
 from ..store import Store, StoredNames, is_store
-from ..tables.cells import MISSING
 from ..tables.read import close_name, is_frame, is_series, read_columns
-from ..tables.schema import pair_roles
+from ..tables.schema import MISSING, pair_roles
 from ..tasks import ClassSplit
 from .predictions import UNKNOWN
 

@@ -19,10 +19,9 @@ from ..graph.arrays import gather_rows, to_tensor
 from ..graph.operators import rows_of
 from ..nn.features import tfidf
 from ..nn.views import FAR_STEPS, NEAR_STEPS, ViewSources
-from ..tables.cells import numbers
 from ..tables.graph_tables import check_once, class_numbers, type_sql
 from ..tables.read import is_frame
-from ..tables.schema import known_roles
+from ..tables.schema import known_roles, numbers
 from .features import FeatureSchema
 from .inputs import TableSource, class_name, name_index, names_and_titles, node_name, unknown_node
 from .known_classes import PROPAGATION, HopFeatures, linear, one_hot

@@ -18,10 +18,9 @@ from scipy import sparse as sp
 
 from ..errors import InputError
 from ..files import cache_dir
-from .cells import is_missing, numbers
 from .names import option
 from .read import Table
-from .schema import Role
+from .schema import Role, is_missing, numbers
 from .text import Encoder, encode_cached, find_encoder
 
 HINT = (

@@ -13,11 +13,11 @@ from scipy import sparse as sp
 
 from ..errors import InputError, one_of
 from ..files import PathLike, checked_csr, read_npz, readable, reading
-from .cells import number_sql, numbers
+from . import schema
 from .encode import Block, Encoded, TableEncoder
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, literal, read_columns, several
-from .schema import Role, check_swapped, edge_roles, find_id, flagged, known_roles, node_roles, pair_roles
+from .schema import Role, find_id, flagged, known_roles, node_roles, number_sql, numbers
 
 MultiLabel = Literal["first", "none", "one"]
 
@@ -95,7 +95,7 @@ class GraphTables:
         label = named(self.node_roles, "label")
         if labels is not None:
             label_table = read_columns(labels, database, folder, name="labels")
-            label_roles = [*pair_roles(label_table, columns, partial(everyone.share, self.nodes.by))]
+            label_roles = [*schema.pair_roles(label_table, columns, partial(everyone.share, self.nodes.by))]
             by, label = (role.column for role in label_roles)
             rows = self.nodes.look_up(label_table, by, "A node has one label; give each node one row")
         self.y, self.class_names = None, None
@@ -123,10 +123,10 @@ class GraphTables:
             self.edges = list[tuple[Table, list[Role]]]()
             for table in edges:
                 alike = next((roles for other, roles in self.edges if [*other.columns] == [*table.columns]), None)
-                self.edges.append((table, alike or edge_roles(table, columns, known)))
+                self.edges.append((table, alike or schema.edge_roles(table, columns, known)))
         except InputError:
             if nodes is not None and edges:
-                check_swapped(edges[0], nodes, columns)
+                schema.check_swapped(edges[0], nodes, columns)
             raise
         if nodes is not None and edges:
             self._check_ids(nodes, columns)
@@ -137,7 +137,7 @@ class GraphTables:
         ends = [one.sample(name) for one, name in self.ends()]
         if all(table.share(used, values) >= 0.5 for values in ends):
             return
-        check_swapped(edges, table, columns)
+        schema.check_swapped(edges, table, columns)
         values = list({value for end in ends for value in end})
         share = table.share(used, values)
         rest = [name for name, content in table.columns.items() if name != used and content != "vectors"]
