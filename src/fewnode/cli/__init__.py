@@ -70,7 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding lacks is no reason to end
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    args = _parse(argv)
+    parser, Parser.words = build_parser(), list(sys.argv[1:] if argv is None else argv)
+    args, unknown = parser.parse_known_args(Parser.words or ["--help"])
+    if unknown:
+        args.command.error(f"unrecognized arguments: {' '.join(unknown)} (several names are joined by commas: A,B)")
     if "OMP_NUM_THREADS" not in os.environ:  # for the libraries that a command will load
         os.environ["OMP_NUM_THREADS"] = str(free_cores())
     if args.raise_limits:
@@ -105,15 +108,6 @@ def free_cores() -> int:
             running.append(int(LOAD.read_text().split()[3].partition("/")[0]))
             time.sleep(0.004)
     return min(allowed, max(1, allowed + 1 - round(median(running[1:] or running))))
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = build_parser()
-    Parser.words = list(sys.argv[1:] if argv is None else argv)
-    args, unknown = parser.parse_known_args(Parser.words or ["--help"])
-    if unknown:
-        args.command.error(f"unrecognized arguments: {' '.join(unknown)} (several names are joined by commas: A,B)")
-    return args
 
 
 def _complain(message: str, code: int) -> int:

@@ -8,28 +8,30 @@ from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from ..classifier.classifier import FewShotClassifier, check_folder
+from ..classifier.commands import load_attached, predict_tables
+from ..classifier.drift import drift_tables
+from ..classifier.inputs import TableSource, find_nodes
+from ..classifier.planning import plan
 from ..errors import InputError, one_of
+from ..files import atomic_write, readable
+from ..graph.graph import summary
+from ..labelling.session import grow_folder
+from ..methods import find
+from ..methods.base import checked_options
+from ..store import Store
+from ..tables import check_writable, find_id, read_columns, write_columns
+from ..tables.importing import import_tables
 from . import options
 from .output import Bar, emit, say, show
 
-if TYPE_CHECKING:
-    from ..classifier.classifier import FewShotClassifier
-    from ..graph import Graph
-    from ..tasks import ClassSplit
-
 
 def fit_classifier(args: argparse.Namespace) -> None:
-    from ..methods import check, find
-
-    if args.method is not None:
-        check(args.method)  # refuses a wrong name before torch is imported
     say("Reading the tables ...")
-    from ..classifier.classifier import FewShotClassifier, check_folder
-    from ..classifier.inputs import TableSource
-    from ..methods.base import checked_options
-
     check_folder(args.out, args.force)
     method_options = checked_options(find(args.method or "vantage"), options.option_pairs(args.set))
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
@@ -39,7 +41,12 @@ def fit_classifier(args: argparse.Namespace) -> None:
     settings = options.picked(args, "method", "n_way", "k_shot", "min_size", "seed", "device") | method_options
     classifier = FewShotClassifier(**settings)
     split = classifier.choose_split(graph)
-    facts = _understood(graph, split)
+    facts = summary(graph, asdict(split), components=False)
+    facts["classes"] = [{**row, "part": row["part"] or "too small"} for row in facts["classes"] if row["nodes"]]
+    facts["features"] = "none given (positions in the graph are used)"
+    if graph.features is not None:
+        sparse = graph.features.layout != graph.indptr.layout
+        facts["features"] = f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
     facts["notes"] = [options.with_flags(note, args) for note in source.notes]
     facts["columns"] = [{**role, "change": options.with_flags(role["change"], args)} for role in source.roles]
     if not args.json:
@@ -48,22 +55,21 @@ def fit_classifier(args: argparse.Namespace) -> None:
     with Bar() as learning:
         classifier.fit(graph, split, source=source, progress=learning.stage)
         classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning.stage)
+    assert classifier.model is not None
+    card = classifier.model.card
     facts["notes"] += classifier.notes[len(source.notes) :]
-    found = {**facts, **_fitted(classifier, args.out), "seconds": round(time.perf_counter() - started, 3)}
-    emit(args, found, "fit")
-
-
-def _understood(graph: "Graph", split: "ClassSplit") -> dict[str, Any]:
-    """What was read from the tables."""
-    from ..graph.graph import summary
-
-    features = "none given (positions in the graph are used)"
-    if graph.features is not None:
-        sparse = graph.features.layout != graph.indptr.layout
-        features = f"{graph.num_features:,} {'sparse' if sparse else 'numeric'} columns"
-    facts = summary(graph, asdict(split), components=False)
-    used = [{**row, "part": row["part"] or "too small"} for row in facts["classes"] if row["nodes"]]
-    return {**facts, "classes": used, "features": features}
+    document = {
+        **facts,
+        "folder": args.out,
+        "bytes": sum(path.stat().st_size for path in Path(args.out).iterdir() if path.is_file()),
+        "method": card.method,
+        "steps": card.stopped_at,
+        "edge_notes": [note for note in card.notes if "edge" in note],
+        "open_set": classifier.simulated() if facts["labelled"] else None,
+        "next": shlex.join(["fewnode", "predict", args.out, "--support", "support.csv", "--out", "predictions.csv"]),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    emit(args, document, "fit")
 
 
 def shortened(roles: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -77,25 +83,7 @@ def shortened(roles: list[dict[str, str]]) -> list[dict[str, str]]:
     return found
 
 
-def _fitted(classifier: "FewShotClassifier", folder: str) -> dict[str, Any]:
-    """What came out of the fit."""
-    assert classifier.model is not None and classifier.graph is not None
-    labelled = bool((classifier.graph.y >= 0).any())
-    return {
-        "folder": folder,
-        "bytes": sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file()),
-        "method": classifier.model.card.method,
-        "steps": classifier.model.card.stopped_at,
-        "edge_notes": [note for note in classifier.model.card.notes if "edge" in note],
-        "open_set": classifier.simulated() if labelled else None,
-        "next": shlex.join(["fewnode", "predict", folder, "--support", "support.csv", "--out", "predictions.csv"]),
-    }
-
-
 def predict_nodes(args: argparse.Namespace) -> None:
-    from ..classifier.commands import predict_tables
-    from ..tables import check_writable, find_id, read_columns
-
     if args.report is not None:
         from ..report.predictions_page import write_predictions_page
 
@@ -142,13 +130,9 @@ def predict_nodes(args: argparse.Namespace) -> None:
     emit(args, document, "predict")
 
 
-def _adapted(args: argparse.Namespace, wanted: Sequence[str] = ()) -> "FewShotClassifier":
+def _adapted(args: argparse.Namespace, wanted: Sequence[str] = ()) -> FewShotClassifier:
     """The saved classifier, adapted to the support table, if there is one. Nodes that are ``wanted`` later are looked
     up as soon as the graph is read: a misspelt one is reported before any work."""
-    from ..classifier.commands import load_attached
-    from ..classifier.inputs import find_nodes
-    from ..files import readable
-
     priors, told = dict(args.prior), dict[str, str]()
     if "" in priors:
         raise InputError(f"--prior {priors['']:g}: write CLASS=SHARE, for example mule=0.01")
@@ -176,7 +160,7 @@ def _where(args: argparse.Namespace) -> dict[str, Any]:
     return options.picked(args, "edges", "nodes", "features") | {"memory": options.given_memory(args)}
 
 
-def _shots(classifier: "FewShotClassifier") -> dict[str, int]:
+def _shots(classifier: FewShotClassifier) -> dict[str, int]:
     return {name: len(nodes) for name, nodes in (classifier.support or {}).items()}
 
 
@@ -193,10 +177,7 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
     return shlex.join([*words, "--node", node])
 
 
-def find_nodes(args: argparse.Namespace) -> None:
-    from ..classifier.commands import load_attached
-    from ..tables import check_writable, write_columns
-
+def find_candidates(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     if args.out is not None:
         check_writable(args.out, args.force)
@@ -227,8 +208,6 @@ def find_nodes(args: argparse.Namespace) -> None:
 
 
 def grow_model(args: argparse.Namespace) -> None:
-    from ..labelling.session import grow_folder
-
     started = time.perf_counter()
     with Bar() as bar:
         found = grow_folder(args.folder, args.labels, args.out, progress=bar.stage, say=say, **_where(args))
@@ -245,9 +224,6 @@ def explain_node(args: argparse.Namespace) -> None:
 
 
 def find_label_issues(args: argparse.Namespace) -> None:
-    from ..classifier.commands import load_attached
-    from ..tables import check_writable, write_columns
-
     if args.out is not None:
         check_writable(args.out, args.force)
     classifier = load_attached(args.folder, say=say, **_where(args))
@@ -277,9 +253,6 @@ def serve_model(args: argparse.Namespace) -> None:
 
 def show_drift(args: argparse.Namespace) -> int:
     kind = one_of("kind of figure", Path(args.figure or "x.svg").suffix[1:], ("svg", "png", "pdf"))
-    from ..classifier.drift import drift_tables
-    from ..files import atomic_write
-
     found = drift_tables(args.folder, args.edges, args.nodes, say=say)
     if args.figure is not None:
         from ..report.figures import draw_drift
@@ -294,11 +267,6 @@ def show_drift(args: argparse.Namespace) -> int:
 
 
 def import_graph(args: argparse.Namespace) -> None:
-    import numpy as np
-
-    from ..store import Store
-    from ..tables.importing import import_tables
-
     started = time.perf_counter()
     columns = options.given_columns(args)
     typed = columns.pop("edge_type_column", None) is not None or args.directed
@@ -329,7 +297,5 @@ def import_graph(args: argparse.Namespace) -> None:
 
 
 def plan_work(args: argparse.Namespace) -> None:
-    from ..classifier.planning import plan
-
     found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=options.given_memory(args))
     emit(args, found, "plan")

@@ -6,6 +6,7 @@ import socket
 import tempfile
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ..files import PathLike, parse_json
 from ..report.nodes import NodeRows
 from ..tables import write_columns
 from . import exchange
-from .labels import Step, agreement
+from .labels import SKIPPED, Step, agreement
 from .layout import kept_layout
 from .session import LabelSession, open_session
 from .web import HEADERS, failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
@@ -140,7 +141,7 @@ class LabelServer:
         """Everything but the points: classes, progress, what can be undone."""
         session = self.session
         with session.lock:
-            answered = session.labels.examples()
+            answered, marks = session.labels.examples(), list(session.labels.marks.values())
             return {
                 "title": self.title,
                 "version": session.version,
@@ -149,12 +150,12 @@ class LabelServer:
                 "open": session.open,
                 "classes": [self._class(one, len(answered.get(one["name"], ()))) for one in session.counts()],
                 "answers": session.labels.count_answers(),
-                "skipped": session.skipped(),
+                "skipped": marks.count(SKIPPED),
                 "undo": self._last_step(session.labels.done, query["who"]),
                 "redo": self._last_step(session.labels.undone, query["who"]),
                 "who": query["who"],
                 "people": self.guard.people,
-                "unsettled": sum(mark is None for mark in session.labels.marks.values()),
+                "unsettled": marks.count(None),
                 "points": [asdict(point) for point in session.points],
                 "settled": session.settled(),
                 "checked": session.checked(),
@@ -175,10 +176,9 @@ class LabelServer:
 
     def _class(self, one: dict[str, Any], answers: int) -> dict[str, Any]:
         """A class with the number of nodes that people gave to it, and the places of its latest 500 examples."""
-        names = one["examples"]
+        names, called, title = one["examples"], self.browser.name, self.browser.title
         ids = find_nodes(self.session.graph, names[-500:], "examples").tolist()
-        parts = self.browser.name, self.browser.title
-        shown = [{"id": i, "name": parts[0](i), "title": parts[1](i), "place": self.places[i].tolist()} for i in ids]
+        shown = [{"id": i, "name": called(i), "title": title(i), "place": self.places[i].tolist()} for i in ids]
         about = self.session.labels.about.get(one["name"], "")
         return {**one, "answers": answers, "count": len(names), "examples": shown, "about": about}
 
@@ -301,10 +301,10 @@ class LabelServer:
         """All about one node."""
         node = self._numbers(query.get("id"))[0]
         with self.session.lock:
-            found, likeliest = self.session.found, []
+            found, likeliest = self.session.found, list[tuple[str, float]]()
             if found is not None:
-                p, which = found.probabilities[node].topk(min(8, len(found.classes)))
-                likeliest = [(found.classes[c], value) for value, c in zip(p.tolist(), which.tolist(), strict=True)]
+                shares = zip(found.classes, found.probabilities[node].tolist(), strict=True)
+                likeliest = sorted(shares, key=lambda share: -share[1])[:8]
             return {
                 **self._rows([node])[0],
                 "columns": self.browser.row(node),
@@ -394,12 +394,8 @@ def label(
         )
     with listening_at(host, port) as listening:
         session = open_session(classifier, support, say, memory, twice)
-        try:
+        with closing(session.journal), suppress(KeyboardInterrupt):  # uvicorn has shut down already
             _serve(session, Guard(host, listening.getsockname()[1], tuple(people) or ("",)), listening, browser, say)
-        except KeyboardInterrupt:
-            pass  # uvicorn has shut down already
-        finally:
-            session.journal.close()
     return session
 
 

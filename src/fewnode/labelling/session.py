@@ -30,7 +30,7 @@ from ..store import STORE
 from ..training.progress import Progress
 from . import exchange
 from .journal import Journal
-from .labels import MISSING, SKIPPED, Labels, Step, agreed
+from .labels import MISSING, Labels, Step, agreed
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,10 @@ class LabelSession:
         known = self._set_classifier(classifier)
         self.labels = Labels(other=opening.other_name(known) if self.open else OTHER)
         self._replay(known)
-        if steps:
-            self._start_from(steps)
-        self._learn()
+        if steps and (self.labels.done or self.labels.undone):
+            self.notes.append("the labels given before are taken up; the support table is not read again")
+            steps = ()
+        self.do(*steps)
 
     def _set_classifier(self, classifier: FewShotClassifier) -> tuple[str, ...]:
         """Take the classifier, of which nothing has been asked yet; the names of its known classes."""
@@ -140,21 +141,10 @@ class LabelSession:
         place = name_index(self.graph, given := list(nodes))
         return [node for node in given if node in place and self.known_y[place[node]] < 0]
 
-    def _start_from(self, steps: Sequence[Step]) -> None:
-        if self.labels.done or self.labels.undone:
-            self.notes.append("the labels given before are taken up; the support table is not read again")
-            return
-        trial = self.labels
-        for step in steps:  # all of it or nothing: half a table in the journal would hide the other half
-            trial = self._after(step, trial)
-        for step in steps:
-            self.journal.append(msgspec.to_builtins(step))
-        self.labels = trial
-
     # --- steps ------------------------------------------------------------------------------------------
 
-    def do(self, given: Mapping[str, Any] | Step) -> None:
-        """Do one step; it is in the journal before anything else happens.
+    def do(self, *given: Mapping[str, Any] | Step) -> None:
+        """Do steps, all of them or none; they are in the journal before anything else happens.
 
         Steps are ``{"do": "class", "name"}``, ``{"do": "label", "nodes", "class"}``, ``{"do": "take", "nodes"}``,
         ``{"do": "skip", "nodes"}``, ``{"do": "rename", "name", "to"}``, ``{"do": "merge", "name", "into"}``,
@@ -162,10 +152,13 @@ class LabelSession:
         nodes are given by name, ``who`` is the person. A label can be ``unsure``, have a comment ``text``, or
         ``settle`` what others disagree about, or what the graph says; ``asked`` says which question it answers.
         """
-        step = convert(given, Step, "the step")
+        steps = [convert(one, Step, "the step") for one in given]
         with self.lock:
-            labels = self._after(step, self.labels)
-            self.journal.append(msgspec.to_builtins(step))
+            labels = self.labels
+            for step in steps:
+                labels = self._after(step, labels)
+            for step in steps:
+                self.journal.append(msgspec.to_builtins(step))
             self.labels = labels
             self._learn()
 
@@ -207,9 +200,6 @@ class LabelSession:
         """What new classes are about, where a text encoder can compare that with the texts of the graph."""
         about = self.labels.about if self.described else {}
         return {name: about[name].strip() for name in self.labels.classes if about.get(name, "").strip()}
-
-    def skipped(self) -> int:
-        return sum(mark == SKIPPED for mark in self.labels.marks.values())
 
     def checked(self) -> dict[str, tuple[int, int]]:
         """Of each class: how many answers to "sure" questions about it there were, and how many of these agreed."""

@@ -164,31 +164,19 @@ def draw_map(classifier: FewShotClassifier, answers: Answers, size: int = 4000) 
     nodes = (layer >= 0).nonzero().flatten()
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))]
     nodes = nodes[(layer[nodes] < 4).long().argsort(stable=True)][: max(size - len(examples), 0)]
-    x = classifier.coordinates()
+    x, shown = classifier.coordinates(), layer[nodes]
     x = x[torch.cat([examples, nodes]).to(x.device)].double().cpu()
-    points = _layout(x, torch.cat([4 + places, layer[nodes]]))
-    shown = layer[nodes]
+    points = _layout(x, torch.cat([4 + places, shown]))
+    names = ["", "", "", "", *(answers.found.classes[c] for c in new)]
+    totals = layer[layer >= 0].bincount(minlength=len(names)).tolist()
     layers = [
-        {
-            "place": k - 4,
-            "name": "" if k < 4 else answers.found.classes[new[k - 4]],
-            "points": points[len(examples) :][shown == k].tolist(),
-            "total": int((layer == k).sum()),
-        }
-        for k in range(4 + len(new))
+        {"place": k - 4, "name": names[k], "points": points[len(examples) :][shown == k].tolist(), "total": totals[k]}
+        for k in range(len(names))
     ]
-    marks = [
-        {
-            "x": x,
-            "y": y,
-            "name": node_title(graph, node) or node_name(graph, node),
-            "label": [*support][c],
-            "place": c,
-        }
-        for (x, y), node, c in zip(points.tolist(), examples.tolist(), places.tolist(), strict=False)
-    ]
-    total = int((layer >= 0).sum()) + len(marks)
-    return {"layers": layers, "examples": marks, "shown": len(points), "total": total}
+    titles = [node_title(graph, node) or node_name(graph, node) for node in examples.tolist()]
+    marked = zip(points.tolist(), titles, places.tolist(), strict=False)  # the examples are the first points
+    marks = [{"x": x, "y": y, "name": name, "label": [*support][c], "place": c} for (x, y), name, c in marked]
+    return {"layers": layers, "examples": marks, "shown": len(points), "total": sum(totals) + len(marks)}
 
 
 def _layout(x: Tensor, groups: Tensor) -> Tensor:

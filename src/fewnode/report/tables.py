@@ -162,21 +162,16 @@ def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
     """The hardest and the easiest classes of each data set."""
     rows = []
     for problem, found in main_problems(cells).items():
-        classes = [f"{name} {100 * accuracy:.0f}" for name, accuracy in class_accuracies(found).items()]
+        shares = defaultdict(list)  # of each class with the trained methods
+        for cell in [cell for cell in found if not cell.training_free] or found:
+            for name in cell.rows[0]["per_class"]:
+                right, asked = np.sum([row["per_class"][name] for row in cell.rows if name in row["per_class"]], axis=0)
+                shares[name].append(right / asked)
+        means = {name: float(np.mean(part)) for name, part in shares.items()}
+        classes = [f"{name} {100 * means[name]:.0f}" for name in sorted(means, key=lambda name: means[name])]
         ends = (", ".join(classes[:3]), ", ".join(classes[:-4:-1]))
         rows.append([dataset_title(problem.dataset), problem.setting, *ends])
     return _table("classes", rows)
-
-
-def class_accuracies(cells: Sequence[Cell]) -> dict[str, float]:
-    """The accuracy on each class of a problem, averaged over the trained methods; the hardest first."""
-    found = defaultdict(list)
-    for cell in [cell for cell in cells if not cell.training_free] or cells:
-        for name in cell.rows[0]["per_class"]:
-            right, asked = np.sum([row["per_class"][name] for row in cell.rows if name in row["per_class"]], axis=0)
-            found[name].append(right / asked)
-    means = {name: float(np.mean(shares)) for name, shares in found.items()}
-    return dict(sorted(means.items(), key=lambda item: item[1]))
 
 
 def main_problems(cells: Sequence[Cell]) -> dict[Problem, list[Cell]]:

@@ -403,12 +403,9 @@ def _answer(service: Service, limits: Limits, token: str | None, listening: Any)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
-    try:
+    with suppress(KeyboardInterrupt):  # uvicorn has shut down already
         server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass  # uvicorn has shut down already
-    finally:
-        stop.set()
+    stop.set()
     if service.served is None and service.error is not None:
         raise service.error
 

@@ -101,8 +101,7 @@ class Service:
                 raise NotReady("the model is being loaded")
             session = self._session(self.served.session.classifier, wait=5.0)
             with closing(session.journal):
-                for step in steps:
-                    session.do(step)
+                session.do(*steps)
                 self.served = Served(session, self.served.model, self._mark())
             return self.served
 
