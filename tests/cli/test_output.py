@@ -6,7 +6,7 @@ from rich.console import Console
 
 from fewnode.cli import output
 from fewnode.cli.classifier import shortened
-from fewnode.cli.output import show, texts
+from fewnode.cli.output import fill, texts
 
 RECORDS = [{"name": "a class with a long name " * 5, "share": 0.7512, "range": "75 % (70 to 100)"}]
 TABLE = """{% filter table %}
@@ -37,14 +37,13 @@ def test_templates_are_filled_in_and_names_are_not_templates():
     assert template.render(n=1234, name="{{ n }} [b]", p=0.5, missing=None) == "1,234 of {{ n }} [b]: 50.0 %"
 
 
-def test_many_columns_that_were_taken_for_the_same_are_counted(capsys):
+def test_many_columns_that_were_taken_for_the_same_are_counted():
     roles = [{"table": "n.csv", "column": "id", "use": "id", "why": "its name", "change": "--id-column"}]
     roles += [
         {"table": "n.csv", "column": f"p{k}", "use": "number", "why": "its content", "change": f"--ignore-column p{k}"}
         for k in range(64)
     ]
-    show("roles", roles=shortened(roles), notes=[])
-    lines = capsys.readouterr().out.splitlines()
+    lines = fill("roles", roles=shortened(roles), notes=[]).splitlines()
     assert [line.split()[1] for line in lines[1:]] == ["id", "p0", "...", "p63"] and "... 62 more" in lines[3]
-    show("roles", roles=shortened(roles[:8]), notes=[])
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 8, "a short list is shown as it is"
+    lines = fill("roles", roles=shortened(roles[:8]), notes=[]).splitlines()
+    assert len(lines) == 1 + 8, "a short list is shown as it is"

@@ -9,6 +9,8 @@ import os
 import re
 import sys
 import time
+import tomllib
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -20,8 +22,8 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import InputError
-from .options import add_commands, with_flags
-from .output import say, warnings_as_notes
+from .options import add_arguments, with_flags
+from .output import say, show_warning
 
 LOAD = Path("/proc/loadavg")
 
@@ -61,7 +63,19 @@ def build_parser() -> argparse.ArgumentParser:
         help="read files that hold up to N times as much as usual for their size",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_commands(commands)
+    declared = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+    first: dict[str, str] = {}  # the first command with an option
+    for name, facts in declared["command"].items():
+        about = facts["help"][:1].upper() + facts["help"][1:] + "."
+        command = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
+        command.set_defaults(run=facts["run"], command=command, first=first)
+        add_arguments(command, facts["arguments"], declared)
+        command.usage = f"fewnode {name} [options]"
+        for one in command._actions:
+            first.setdefault(one.dest, command.prog)
+            if one.required:  # the rest is listed below the usage
+                value = one.metavar or (f"{{{','.join(one.choices)}}}" if one.choices else one.dest)
+                command.usage = " ".join([command.usage, *one.option_strings, str(value)])
     return parser
 
 
@@ -80,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["FEWNODE_RAISE_LIMITS"] = str(args.raise_limits)
     try:
         module, _, command = args.run.partition(".")
-        with warnings_as_notes():
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning  # type: ignore[assignment]  # takes more arguments than it needs
             code: int | None = getattr(import_module(f".{module}", __name__), command)(args)
         sys.stdout.flush()
         return code or 0

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,7 +28,7 @@ from ..store import Store
 from ..tables import check_writable, find_id, read_columns, write_columns
 from ..tables.importing import import_tables
 from . import options
-from .output import Bar, emit, say, show
+from .output import Bar, emit, fill, say
 
 
 def fit_classifier(args: argparse.Namespace) -> None:
@@ -50,7 +51,7 @@ def fit_classifier(args: argparse.Namespace) -> None:
     facts["notes"] = [options.with_flags(note, args) for note in source.notes]
     facts["columns"] = [{**role, "change": options.with_flags(role["change"], args)} for role in source.roles]
     if not args.json:
-        show("understood", **facts, roles=shortened(facts["columns"]))
+        sys.stdout.write(fill("understood", **facts, roles=shortened(facts["columns"])))
     started = time.perf_counter()
     with Bar() as learning:
         classifier.fit(graph, split, source=source, progress=learning.stage)

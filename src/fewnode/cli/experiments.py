@@ -30,7 +30,7 @@ def run_grid(args: argparse.Namespace) -> int:
         raise InputError("--address and --per-run are for --engine ray")
     say(f"Looking for finished runs of {grid.name} in {path} ...")
     from ..experiments.rows import read
-    from ..experiments.runners import Sizes, make_plan
+    from ..experiments.runners import Cluster, Session, Sizes, Workers, make_plan
 
     rows = read(path) if path.exists() else []
     runs = grid.runs(datasets=args.datasets or (), methods=args.methods or (), seeds=args.seeds)
@@ -40,18 +40,11 @@ def run_grid(args: argparse.Namespace) -> int:
         emit(args, document, "dry_run", groups=_by_method(document["todo"]), jobs=1)
         return 0
     say(fill("todo", **document, jobs=args.jobs).rstrip())
-    return _perform(args, plan, document)
-
-
-def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -> int:
-    from ..experiments.runners import Cluster, Session, Workers
-
-    path = document["results"]
-    session = Session(Path(path), plan.todo)
     if args.engine == "ray":
         engine: Cluster | Workers = Cluster(args.address, args.data_dir, args.per_run)
     else:
         engine = Workers(min(args.jobs, 4 * (os.cpu_count() or 1)), args.data_dir)
+    session = Session(path, plan.todo)
     try:
         with RunBar(len(plan.todo)) as bar:
             for run, row in session.conduct(engine):
@@ -65,7 +58,7 @@ def _perform(args: argparse.Namespace, plan: "Plan", document: dict[str, Any]) -
         "failed": [{"run": row["run"], "reason": row["reason"]} for row in session.failed],
         "elsewhere": len(session.elsewhere),
     }
-    emit(args, document, "run", quoted=shlex.quote(path))
+    emit(args, document, "run", quoted=shlex.quote(str(path)))
     return 1 if session.failed else 0
 
 

@@ -4,8 +4,6 @@ import argparse
 import ast
 import re
 import shlex
-import tomllib
-from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
@@ -13,30 +11,14 @@ from ..errors import InputError
 SHAPE = ("n_way", "k_shot", "n_query")
 
 
-def add_commands(commands: Any) -> None:
-    """Declare every command; ``args.run`` will name its function, ``args.first`` the first command with an option."""
-    declared = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
-    first: dict[str, str] = {}
-    for name, facts in declared["command"].items():
-        about = facts["help"][:1].upper() + facts["help"][1:] + "."
-        parser = commands.add_parser(name, help=facts["help"], description=facts.get("description", about))
-        parser.set_defaults(run=facts["run"], command=parser, first=first)
-        _add_arguments(parser, facts["arguments"], declared)
-        parser.usage = f"fewnode {name} [options]"
-        for one in parser._actions:
-            first.setdefault(one.dest, parser.prog)
-            if one.required:  # the rest is listed below the usage
-                value = one.metavar or (f"{{{','.join(one.choices)}}}" if one.choices else one.dest)
-                parser.usage = " ".join([parser.usage, *one.option_strings, str(value)])
-
-
-def _add_arguments(parser: Any, arguments: list[Any], declared: dict[str, Any]) -> None:
+def add_arguments(parser: Any, arguments: list[Any], declared: dict[str, Any]) -> None:
+    """Declare the arguments of a command, or of a group of them."""
     for one in arguments:
         if isinstance(one, str):
             title = declared["title"].get(one)
-            _add_arguments(parser.add_argument_group(title) if title else parser, declared["group"][one], declared)
+            add_arguments(parser.add_argument_group(title) if title else parser, declared["group"][one], declared)
         elif isinstance(one[0], list):
-            _add_arguments(parser.add_mutually_exclusive_group(), one, declared)
+            add_arguments(parser.add_mutually_exclusive_group(), one, declared)
         else:
             named, told, *more = one
             name, _, metavar = named.partition(" ")

@@ -6,9 +6,6 @@ import re
 import sys
 import textwrap
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size
@@ -27,7 +24,7 @@ _BAR = "\ue000"  # stands for | in a value, until the cells of a table have been
 def emit(args: argparse.Namespace, document: Any, template: str, **more: Any) -> None:
     """Print ``document`` as JSON if ``--json`` was given, else by a template, which may need ``more``."""
     if not args.json:
-        show(template, **(document if isinstance(document, dict) else {"rows": document}), **more)
+        sys.stdout.write(fill(template, **(document if isinstance(document, dict) else {"rows": document}), **more))
         return
     finite = json.loads(json.dumps(document), parse_constant=lambda _: None)  # JSON lacks NaN and infinity
     text = json.dumps(finite, ensure_ascii=False)
@@ -43,11 +40,6 @@ def say(message: str) -> None:
     """Print a line on standard error at once."""
     sys.stderr.write(f"{printable(message)}\n")
     sys.stderr.flush()
-
-
-def show(template: str, **facts: Any) -> None:
-    """Print a template, filled in from ``facts``."""
-    sys.stdout.write(fill(template, **facts))
 
 
 def fill(template: str, **facts: Any) -> str:
@@ -142,17 +134,10 @@ def clock(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-@contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Print the library's warnings as lines; drop those of other packages."""
-
-    def note(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
-        if Path(__file__).parents[1] in Path(filename).parents:
-            say(f"note: {message}")
-
-    with warnings.catch_warnings():
-        warnings.showwarning = note  # type: ignore[assignment]  # takes more arguments than it needs
-        yield
+def show_warning(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
+    """Print a warning of the library as a line; those of other packages are dropped."""
+    if Path(__file__).parents[1] in Path(filename).parents:
+        say(f"note: {message}")
 
 
 class Bar:

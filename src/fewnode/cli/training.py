@@ -17,12 +17,22 @@ if TYPE_CHECKING:
 
 def train_method(args: argparse.Namespace) -> int:
     from ..datasets import catalog
+    from ..files import check_place
     from ..methods import check, find
 
     method = check(args.method)  # refuses wrong names before torch is imported
     dataset = args.dataset if args.dataset.endswith(".npz") else catalog.entry(args.dataset).name
     given = options.option_pairs(args.set)
-    folder = _usable(Path(args.out), args.resume)
+    folder = Path(args.out)
+    check_place(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; name a folder")
+    held = [name for name in ("model.json", "training.safetensors") if (folder / name).exists()]
+    if held and not args.resume:
+        raise InputError(
+            f"{folder} already holds {' and '.join(held)}: add --resume to continue that training, "
+            "or choose another --out"
+        )
     try:
         say(f"Preparing {method} ...")
         from ..methods.base import checked_options
@@ -66,22 +76,6 @@ def train_method(args: argparse.Namespace) -> int:
     }
     emit(args, document, "train", quoted=shlex.quote(str(folder)))
     return 130 if model.card.interrupted else 0
-
-
-def _usable(folder: Path, resume: bool) -> Path:
-    """The folder to write to; one with a model or an unfinished training is refused unless that is resumed."""
-    from ..files import check_place
-
-    check_place(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; name a folder")
-    held = [name for name in ("model.json", "training.safetensors") if (folder / name).exists()]
-    if held and not resume:
-        raise InputError(
-            f"{folder} already holds {' and '.join(held)}: add --resume to continue that training, "
-            "or choose another --out"
-        )
-    return folder
 
 
 def evaluate_model(args: argparse.Namespace) -> None:
