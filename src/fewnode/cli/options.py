@@ -68,7 +68,7 @@ def option_pairs(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _named_number(text: str) -> tuple[str, float]:
+def named_number(text: str) -> tuple[str, float]:
     """``NAME=NUMBER``; a number alone has the empty name."""
     name, _, value = text.rpartition("=")
     try:
@@ -77,36 +77,29 @@ def _named_number(text: str) -> tuple[str, float]:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number, or NAME=NUMBER") from None
 
 
-def _amounts(text: str) -> dict[str, float]:
-    return dict(_named_number(part.strip()) for part in text.split(",") if part.strip())
+def amounts(text: str) -> dict[str, float]:
+    return dict(named_number(part.strip()) for part in text.split(",") if part.strip())
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     try:
         return int(float(text))
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r}: write a number, for example 111e6") from None
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: write a whole number of 1 or more")
     return int(text)
 
 
-def _names(text: str) -> list[str]:
+def names(text: str) -> list[str]:
     return [name for name in text.replace(" ", "").split(",") if name]
 
 
-TYPES: dict[str, Any] = {
-    "int": int,
-    "positive": _positive,
-    "float": float,
-    "count": _count,
-    "names": _names,
-    "named_number": _named_number,
-    "amounts": _amounts,
-}
+# The types of arguments in commands.toml, by name.
+TYPES: dict[str, Any] = {kind.__name__: kind for kind in (int, positive, float, count, names, named_number, amounts)}
 
 
 def given_memory(args: argparse.Namespace) -> int | None:

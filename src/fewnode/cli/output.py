@@ -60,14 +60,7 @@ def texts() -> "Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {
-        "table": _table,
-        "wrap": _wrap,
-        "number": number,
-        "percent": percent,
-        "clock": clock,
-        "size": _size,
-    }
+    found.filters |= dict(table=_table, wrap=_wrap, number=number, percent=percent, clock=clock, size=_size)
     return found
 
 

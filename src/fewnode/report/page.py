@@ -3,7 +3,6 @@
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +11,23 @@ from ..experiments.grid import Run
 from ..experiments.rows import Row
 from ..files import atomic_write
 from . import figures, tables
-from .results import TEST, Cell, dataset_title, gather
+from .results import TEST, Cell, dataset_title, gather, read_names
 from .tables import ResultTable
 from .templating import render
 
 Cells = Sequence[Cell]
 
 
-@dataclass(frozen=True)
-class Chapter:
-    """A part of the page: the function that makes its tables, and the one that draws its figure, with its caption."""
-
-    title: str
-    make: Callable[[Cells], list[ResultTable]] = lambda cells: []
-    caption: str = ""
-    draw: Callable[[Cells], figures.Figure | None] = lambda cells: None
-
-
-CHAPTERS = {
-    "leaderboard": Chapter("Leaderboard", tables.leaderboards, "Accuracy of every method", figures.draw_accuracy),
-    "published": Chapter("Beside the published numbers", tables.side_by_side),
-    "ablation": Chapter("Ablation", tables.ablations),
-    "sensitivity": Chapter("Sensitivity", tables.sensitivities),
-    "shots": Chapter("Number of examples", caption="Accuracy by number of examples", draw=figures.draw_shots),
-    "cost": Chapter("Cost", tables.costs, "Accuracy against seconds of training", figures.draw_cost),
-    "classes": Chapter("Classes", tables.difficulties),
+# The chapters that have tables, and those that have a figure; their titles and captions are in tables.toml.
+TABLES: dict[str, Callable[[Cells], list[ResultTable]]] = {
+    "leaderboard": tables.leaderboards,
+    "published": tables.side_by_side,
+    "ablation": tables.ablations,
+    "sensitivity": tables.sensitivities,
+    "cost": tables.costs,
+    "classes": tables.difficulties,
 }
+FIGURES = {"leaderboard": figures.draw_accuracy, "shots": figures.draw_shots, "cost": figures.draw_cost}
 
 
 def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
@@ -45,8 +35,8 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     cells = gather(rows)
     found, pictures = all_tables(cells), {}
     contents: dict[str, str | bytes] = {"cells.csv": tables.every_cell(cells).csv()}
-    for key, chapter in CHAPTERS.items():
-        if (figure := chapter.draw(cells)) is not None:
+    for key, draw in FIGURES.items():
+        if (figure := draw(cells)) is not None:
             pictures[key] = contents[f"{key}.svg"] = svg(figure, key)
             contents[f"{key}.pdf"] = figure_bytes(figure, "pdf", key)
     for table in (table for group in found.values() for table in group):
@@ -63,7 +53,7 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
 
 def all_tables(cells: Sequence[Cell]) -> dict[str, list[ResultTable]]:
     """The tables by chapter."""
-    return {key: chapter.make(cells) for key, chapter in CHAPTERS.items()}
+    return {key: make(cells) for key, make in TABLES.items()}
 
 
 def svg(figure: Any, name: str) -> str:
@@ -91,10 +81,10 @@ def page(
     rows: Sequence[Row], cells: Sequence[Cell], pictures: dict[str, str], found: dict[str, list[ResultTable]]
 ) -> str:
     """The HTML of the report: ``pictures`` (SVG) and tables by chapter."""
-    failed = [row for row in rows if row["status"] != "ok"]
+    failed, chapters = [row for row in rows if row["status"] != "ok"], read_names("tables.toml")["chapter"]
     return render(
         "results_page.html",
-        chapters={key: chapter for key, chapter in CHAPTERS.items() if found.get(key) or key in pictures},
+        chapters={key: chapter for key, chapter in chapters.items() if found.get(key) or key in pictures},
         pictures=pictures,
         tables=found,
         runs=len(rows) - len(failed),

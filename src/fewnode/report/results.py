@@ -40,10 +40,6 @@ class Problem:
         parts = [f"{self.n_way}-way {self.k_shot}-shot", queries, "inductive" * self.inductive, self.given]
         return ", ".join(filter(None, parts))
 
-    @property
-    def shape(self) -> tuple[int, int, int, bool, str]:
-        return (self.n_way, self.k_shot, self.n_query, self.inductive, self.given)
-
 
 class Cell:
     """The result of a method, with its options, on a problem: the ``rows`` of all training seeds.

@@ -5,7 +5,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -29,7 +29,7 @@ class ResultTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
-    strong: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    strong: frozenset[tuple[int, int]] = frozenset()
 
     def csv(self) -> str:
         out = io.StringIO()
@@ -77,10 +77,10 @@ def leaderboards(cells: Sequence[Cell]) -> list[ResultTable]:
 
     def order(cell: Cell) -> tuple[Any, ...]:
         p = cell.problem
-        return (p.inductive, p.n_query != 10, p.given, p.shape, dataset_title(p.dataset), p.dataset)
+        return (p.inductive, p.n_query != 10, p.given, replace(p, dataset=""), dataset_title(p.dataset), p.dataset)
 
     tables = []
-    for _, group in groupby(sorted(_main(cells), key=order), key=lambda cell: cell.problem.shape):
+    for _, group in groupby(sorted(_main(cells), key=order), key=lambda cell: replace(cell.problem, dataset="")):
         part = list(group)
         titles, problems, first = order_titles(part), by_problem(part), part[0].problem
         shown = [verdicts(found) for found in problems.values()]

@@ -25,15 +25,9 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {
-        "clean": clean,
-        "short": short,
-        "percent": percent,
-        "percent0": percent0,
-        "count": "{:,.0f}".format,
-        "markdown": lambda text: clean(text).translate(_MARKDOWN),
-        "latex": lambda text: clean(text).translate(_LATEX),
-    }
+    found.filters |= dict(clean=clean, short=short, percent=percent, percent0=percent0, count="{:,.0f}".format)
+    found.filters["markdown"] = lambda text: clean(text).translate(_MARKDOWN)
+    found.filters["latex"] = lambda text: clean(text).translate(_LATEX)
     return found
 
 
