@@ -15,7 +15,6 @@ import numpy as np
 
 from ..classifier.classifier import FewShotClassifier, check_folder
 from ..classifier.commands import load_attached, predict_tables
-from ..classifier.drift import drift_tables
 from ..classifier.inputs import TableSource, find_nodes
 from ..classifier.planning import plan
 from ..errors import InputError, one_of
@@ -254,6 +253,8 @@ def serve_model(args: argparse.Namespace) -> None:
 
 def show_drift(args: argparse.Namespace) -> int:
     kind = one_of("kind of figure", Path(args.figure or "x.svg").suffix[1:], ("svg", "png", "pdf"))
+    from ..classifier.drift import drift_tables
+
     found = drift_tables(args.folder, args.edges, args.nodes, say=say)
     if args.figure is not None:
         from ..report.figures import draw_drift
