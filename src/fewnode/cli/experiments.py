@@ -8,19 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..datasets import catalog
 from ..errors import InputError
+from ..experiments.grid import Run, load_grid
+from ..experiments.rows import Row, latest, read
 from .output import Bar, emit, fill, percent, say
 
 if TYPE_CHECKING:
-    from ..experiments.grid import Run
-    from ..experiments.rows import Row
     from ..experiments.runners import Plan
 
 
 def run_grid(args: argparse.Namespace) -> int:
-    from ..datasets import catalog
-    from ..experiments.grid import load_grid
-
     grid = load_grid(args.grid)
     path = Path(args.results or f"results/{grid.name}.jsonl")
     for name in args.datasets or ():
@@ -29,7 +27,6 @@ def run_grid(args: argparse.Namespace) -> int:
     if args.engine != "ray" and (args.address or args.per_run):
         raise InputError("--address and --per-run are for --engine ray")
     say(f"Looking for finished runs of {grid.name} in {path} ...")
-    from ..experiments.rows import read
     from ..experiments.runners import Cluster, Session, Sizes, Workers, make_plan
 
     rows = read(path) if path.exists() else []
@@ -69,7 +66,7 @@ class RunBar(Bar):
         super().__init__()
         self.done, self.total = 0, total
 
-    def __call__(self, run: "Run", row: "Row | None") -> None:
+    def __call__(self, run: Run, row: Row | None) -> None:
         name = str(run)
         if row is not None:
             self.done += 1
@@ -86,7 +83,6 @@ class RunBar(Bar):
 
 
 def _document(plan: "Plan", path: Path) -> dict[str, Any]:
-    from ..experiments.rows import read
     from ..experiments.runners import Durations
 
     known = Durations([])
@@ -116,8 +112,6 @@ def _by_method(todo: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[st
 
 
 def make_report(args: argparse.Namespace) -> None:
-    from ..experiments.rows import latest, read
-
     rows = latest(row for place in args.results for row in read(place))
     if not any(row["status"] == "ok" for row in rows):
         raise InputError(f"{', '.join(args.results)}: no run there has succeeded, so there is nothing to show")
@@ -138,7 +132,6 @@ def compare_results(args: argparse.Namespace) -> None:
         )
     if is_table(args.before):
         return emit(args, compare_predictions(args.before, args.after, args.top), "changes")
-    from ..experiments.rows import read
     from ..report.results import compare, dataset_title
 
     emit(args, compare(read(args.before), read(args.after)), "compare", dataset_title=dataset_title)

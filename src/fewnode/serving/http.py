@@ -35,7 +35,7 @@ try:
     from fastapi.responses import HTMLResponse
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
     from prometheus_client.multiprocess import MultiProcessCollector
-    from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+    from pydantic import AfterValidator, BaseModel, Field
     from starlette.exceptions import HTTPException
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
@@ -63,10 +63,9 @@ class Limits:
     seconds: float = 30.0
 
 
-class Asked(BaseModel):
+class Asked(BaseModel, extra="forbid"):
     """The nodes to predict: some of the graph, by their ids, or new ones with their edges."""
 
-    model_config = ConfigDict(extra="forbid")
     nodes: list[Text | int] = Field([], description="ids of nodes of the graph")
     new_nodes: list[dict[Text, Cell]] = Field([], description="rows with the columns of the node table: id, attributes")
     new_edges: list[list[Cell] | dict[Text, Cell]] = Field(
@@ -76,21 +75,19 @@ class Asked(BaseModel):
     all_probabilities: bool = Field(False, description="add the probability of every class")
 
 
-class NewClass(BaseModel):
+class NewClass(BaseModel, extra="forbid"):
     """A class and the nodes that show it, or a sentence that describes it; the nodes of a class that is there are added
     to it."""
 
-    model_config = ConfigDict(extra="forbid")
     name: Text = Field(min_length=1, max_length=200)
     examples: list[Text | int] = Field([], description="ids of nodes of the graph")
     description: Text = Field("", max_length=4000, description="for models whose texts were read by a text encoder")
 
 
-class Labels(BaseModel):
+class Labels(BaseModel, extra="forbid"):
     """Labels to learn beside those that were given before: nodes by class. One that the graph gives otherwise is
     corrected."""
 
-    model_config = ConfigDict(extra="forbid")
     labels: dict[Text, list[Text | int]] = Field({}, description="ids of nodes of the graph, by class")
 
 

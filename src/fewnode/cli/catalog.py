@@ -1,13 +1,18 @@
-"""Training and testing on data sets: ``fewnode train`` and ``fewnode evaluate``."""
+"""Methods and data sets of the catalog: ``fewnode ls``, ``info``, ``train``, ``evaluate`` and ``check``; and what is
+fetched or printed once."""
 
 import argparse
 import shlex
+import sys
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..datasets import catalog
 from ..errors import InputError
+from ..files import check_place
+from ..methods import check, describe, find
 from . import options
 from .output import Bar, emit, load_with_bar, percent, say
 
@@ -15,11 +20,56 @@ if TYPE_CHECKING:
     from ..training.loop import TrainingProgress
 
 
-def train_method(args: argparse.Namespace) -> int:
-    from ..datasets import catalog
-    from ..files import check_place
-    from ..methods import check, find
+def list_names(args: argparse.Namespace) -> None:
+    from ..experiments.grid import grid_names, load_grid
 
+    rows: list[dict[str, Any]]
+    if args.what == "datasets":
+        counted = ("nodes", "edges", "features", "classes")
+        found = catalog.entries().values()
+        rows = [{"name": one.name, **options.picked(one.counts, *counted), "description": one.title} for one in found]
+    else:
+        lines = describe() if args.what == "methods" else {name: load_grid(name).description for name in grid_names()}
+        rows = [{"name": name, "description": line} for name, line in lines.items()]
+    emit(args, rows, "names")
+
+
+def get_encoder(args: argparse.Namespace) -> None:
+    """Fetch the default text encoder, once the user has agreed."""
+    from ..datasets.download import fetch_encoder
+
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise InputError("nobody is here to be asked: say --yes to fetch the encoder from huggingface.co")
+        say("potion-base-8M (31 MB, MIT licence, by MinishLab) will be fetched from huggingface.co. Go on? [y/N] ")
+        if input().strip().lower() not in ("y", "yes"):
+            raise InputError("nothing was fetched")
+    emit(args, {"folder": str(fetch_encoder())}, "encoder")
+
+
+def show_info(args: argparse.Namespace) -> None:
+    entry = catalog.entry(args.dataset)  # refuses a wrong name before torch is imported
+    graph, split = load_with_bar(entry.name, args.data_dir)
+    from ..graph.graph import summary
+
+    document = {
+        "name": entry.name,
+        "description": entry.title,
+        "note": entry.note,
+        **summary(graph, asdict(split)),
+        "license": entry.license,
+        "citation": entry.citation,
+    }
+    emit(args, document, "info", every=args.all)
+
+
+def print_completion(args: argparse.Namespace) -> None:
+    import shtab
+
+    sys.stdout.write(shtab.complete(args.parser, shell=args.shell) + "\n")
+
+
+def train_method(args: argparse.Namespace) -> int:
     method = check(args.method)  # refuses wrong names before torch is imported
     dataset = args.dataset if args.dataset.endswith(".npz") else catalog.entry(args.dataset).name
     given = options.option_pairs(args.set)
@@ -112,7 +162,6 @@ def evaluate_model(args: argparse.Namespace) -> None:
 
 
 def check_contract(args: argparse.Namespace) -> int:
-    from ..methods import find
     from ..methods.base import checked_options
 
     kind = find(args.method)
