@@ -280,14 +280,13 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
     weights = {ends: _weight(held, ends) for ends, held in edges.items()}
     if len(nodes) == len(edges) == 1:
         (name,), ((ends, held),) = nodes, edges.items()
-        edge_type = getattr(held, "edge_type", None)
         return {
             "edge_index": indices[ends],
             "x": _by_values(features[name]),
             "y": labels[name],
             "num_nodes": sizes[name],
             "edge_weight": weights[ends],
-            "edge_type": None if edge_type is None else to_numpy(edge_type),
+            "edge_type": getattr(held, "edge_type", None),
         }
     start = dict(zip(nodes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
     shifted = [index + np.array([[start[ends[0]]], [start[ends[2]]]]) for ends, index in indices.items()]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,11 +21,6 @@ class EdgeUse:
     weighted: bool = True
     weights: dict[str, float] = field(default_factory=dict)
     types: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any] | None) -> "EdgeUse":
-        """From the document of a model."""
-        return msgspec.convert(given or {}, cls)
 
     @classmethod
     def learned(cls, graph: Graph) -> "EdgeUse":

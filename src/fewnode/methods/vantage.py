@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -86,7 +87,7 @@ class Vantage(Method):
         positional_view: bool = True,
     ) -> None:
         super().__init__()
-        use = EdgeUse.of(edges)
+        use = msgspec.convert(edges or {}, EdgeUse)
         use = use if node_adaptation else replace(use, types=())
         self.views, n_blocks = Views(in_channels, rank, use, blocks), max(len(blocks), 1)
         n_words, n_others = n_blocks * len(WORDS), 3 if use.types else 2  # of links, and of edge types

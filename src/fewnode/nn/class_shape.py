@@ -41,9 +41,8 @@ class Whitening(nn.Module):
         self.fold_of_class[base] = torch.randperm(len(base), device=y.device) % self.folds
         nodes = sample_per_class(y, base)
         for number, view in enumerate(views):
-            _, scatter, sizes = class_scatter(view[nodes].double(), y[nodes], base, self.fold_of_class)
-            self.matrices[number] = self._root(scatter.sum(0) / sizes.sum().clamp(min=1))
-            self.fold_matrices[:, number] = self._root(without_each(scatter, sizes))
+            _, within, others = class_scatter(view[nodes].double(), y[nodes], base, self.fold_of_class)
+            self.matrices[number], self.fold_matrices[:, number] = self._root(within), self._root(others)
             self.largest[number] = torch.linalg.matrix_norm(self.matrices[number], 2)
 
     def forward(self, view: int, z: Tensor, fold: Tensor | None = None) -> Tensor:
@@ -110,14 +109,14 @@ class LDAView(nn.Module):
         the directions learned from the other folds."""
         classes = torch.tensor(base, device=y.device)
         nodes = sample_per_class(y, classes)
-        means, scatter, sizes = class_scatter(self._units(views, nodes), y[nodes], classes, fold_of_class)
+        means, within, others = class_scatter(self._units(views, nodes), y[nodes], classes, fold_of_class)
         fold = fold_of_class[classes]
-        self.matrix[:], self.centre[:] = self._directions(scatter.sum(0) / sizes.sum(), means)
+        self.matrix[:], self.centre[:] = self._directions(within, means)
         self.labelled = torch.isin(y, classes).nonzero().ravel()
         self.fold_rows = means.new_zeros(len(self.labelled), self.found)
-        for f, others in enumerate(without_each(scatter, sizes)):
+        for f, other in enumerate(others):
             own = (fold_of_class[y[self.labelled]] == f).nonzero().ravel()
-            self.fold_rows[own] = self._rows(views, self.labelled[own], *self._directions(others, means[fold != f]))
+            self.fold_rows[own] = self._rows(views, self.labelled[own], *self._directions(other, means[fold != f]))
 
     def forward(self, views: list[Tensor], nodes: Tensor, within_folds: bool = False) -> Tensor:
         """The rows of ``nodes [...]``, ``[..., found]``, of length one; of labelled nodes ``within_folds``, in the
@@ -152,19 +151,15 @@ class LDAView(nn.Module):
 
 
 def class_scatter(z: Tensor, y: Tensor, classes: Tensor, fold_of_class: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Means ``[C, d]`` of ``classes`` (ascending) by rows ``z [n, d]`` with classes ``y [n]``, sums of outer products
-    of the rows around their means for each fold ``[folds, d, d]``, and how many rows each fold has."""
+    """Means ``[C, d]`` of ``classes`` (ascending) by rows ``z [n, d]`` with classes ``y [n]``, the covariance within
+    all classes ``[d, d]``, and those within the classes of all folds but one ``[folds, d, d]``."""
     place, fold = torch.searchsorted(classes, y), fold_of_class[y]
     size = torch.bincount(place, minlength=len(classes)).clamp(min=1)
     means = z.new_zeros(len(classes), z.shape[1]).index_add_(0, place, z) / size[:, None]
     away, folds = z - means[place], int(fold_of_class.max()) + 1
     scatter = torch.stack([away[fold == f].T @ away[fold == f] for f in range(folds)])
-    return means, scatter, torch.bincount(fold, minlength=folds)
-
-
-def without_each(scatter: Tensor, sizes: Tensor) -> Tensor:
-    """The covariances ``[folds, d, d]`` within the classes of all folds but one."""
-    return (scatter.sum(0) - scatter) / (sizes.sum() - sizes).clamp(min=1)[:, None, None]
+    total, sizes = scatter.sum(0), torch.bincount(fold, minlength=folds)
+    return means, total / max(len(z), 1), (total - scatter) / (len(z) - sizes).clamp(min=1)[:, None, None]
 
 
 def sample_per_class(y: Tensor, classes: Tensor, most: int = 200) -> Tensor:

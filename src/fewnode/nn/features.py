@@ -42,6 +42,9 @@ class ReducedFeatures(nn.Module):
         super().__init__()
         self.rank, self.blocks = rank, tuple(blocks) or (in_channels,)
         self.ranks = [min(rank, width) for width in self.blocks]
+        ends, places = ([0, *accumulate(widths)] for widths in (self.blocks, self.ranks))
+        # Of each block: its columns of the features, and those of the basis.
+        self.places = [(slice(*a), slice(*b)) for a, b in zip(pairwise(ends), pairwise(places), strict=True)]
         self.register_buffer("idf", torch.ones(in_channels))
         self.register_buffer("centre", torch.zeros(in_channels))
         self.register_buffer("basis", torch.zeros(in_channels, sum(self.ranks)))
@@ -72,7 +75,7 @@ class ReducedFeatures(nn.Module):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
             self.centre.copy_(column_means(x, space))
-        for block, (columns, place) in enumerate(self._places()):
+        for block, (columns, place) in enumerate(self.places):
             gram, rank = self._gram(x, columns, space), self.ranks[block]
             order = torch.arange(self.blocks[block]) if names is None else hash_ranks(names[columns])
             start = random_block(order, rank).to(self.basis)
@@ -81,11 +84,6 @@ class ReducedFeatures(nn.Module):
             beyond = leftover(gram, self.basis[columns, place], 8)[0]
             self.weakest[block] = torch.cat([values[-1:], beyond[:1], 1e-6 * values[:1]]).max()
         return self
-
-    def _places(self) -> list[tuple[slice, slice]]:
-        """Of each block: its columns of the features, and those of the basis."""
-        ends, places = ([0, *accumulate(widths)] for widths in (self.blocks, self.ranks))
-        return [(slice(*a), slice(*b)) for a, b in zip(pairwise(ends), pairwise(places), strict=True)]
 
     def _gram(self, x: Tensor, columns: slice, space: Space) -> Gram:
         return gram_product(x, space, lambda part: feature_columns(self.weighted(part), columns))
@@ -121,7 +119,7 @@ class ReducedFeatures(nn.Module):
 
     def _beyond(self, graph: Graph) -> Tensor:
         found = []
-        for block, (columns, place) in enumerate(self._places()):
+        for block, (columns, place) in enumerate(self.places):
             gram = self._gram(graph.x, columns, graph.space)
             for rank in (8, self.ranks[block]):  # mostly there are few or none, which is found out cheaply
                 values, directions = leftover(gram, self.basis[columns, place], rank)
