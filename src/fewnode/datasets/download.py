@@ -81,10 +81,8 @@ def check(file: File, path: Path) -> None:
             with path.open("rb") as content:
                 got = hashlib.file_digest(content, digest).hexdigest()
             if got != expected:
-                raise InputError(
-                    f"{path} ({size:,} bytes) is not the expected file: {name} expected {expected}, got {got}. "
-                    "Delete it and fetch it again"
-                )
+                told = f"{name} expected {expected}, got {got}. Delete it and fetch it again"
+                raise InputError(f"{path} ({size:,} bytes) is not the expected file: {told}")
 
 
 def _complete(

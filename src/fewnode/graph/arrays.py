@@ -32,10 +32,8 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
     last = int(ids.max()) if ids.size and np.issubdtype(ids.dtype, np.integer) else -1
     n = int(next(iter(sizes.values()), last + 1))
     if n > 10_000_000 + 10 * ids.size and sizes.keys() <= {"num_nodes"}:  # one wrong id would fill the memory
-        raise InputError(
-            f"there would be {n:,} nodes, but there are only {ids.size // 2:,} edges; number the nodes from 0 without "
-            "gaps, or give x or y"
-        )
+        edges = ids.size // 2
+        raise InputError(f"there would be {n:,} nodes for {edges:,} edges; number them without gaps, or give x or y")
     if n <= 0:
         raise InputError("the graph is empty: it has no nodes. Give edges, num_nodes, x or y")
     return n

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 FEATURES = ("text", "category", "number", "date", "vectors")
-TAKEN = (
-    "a Graph, DataFrames or files of edges (and nodes), a graph of NetworkX, igraph or PyTorch Geometric, a "
-    "sparse or square adjacency, or edges [2, E]"
-)
 
 
 def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
@@ -49,7 +45,8 @@ def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any
     elif isinstance(given, np.ndarray | torch.Tensor | list | tuple):
         found = _array_arguments(given)
     else:
-        raise InputError(f"{kind} is not a supported graph; give {TAKEN}")
+        known = "DataFrames, files, a graph of NetworkX, igraph or PyTorch Geometric, an adjacency or edges [2, E]"
+        raise InputError(f"{kind} is not a supported graph; give a Graph, {known}")
     return found | {name: value for name, value in options.items() if value is not None}
 
 
@@ -61,10 +58,8 @@ def _array_arguments(given: Any) -> dict[str, Any]:
         return scipy_arguments(array)
     if array.ndim == 2 and array.shape[0] == 2 and np.issubdtype(array.dtype, np.integer):
         return {"edge_index": array}
-    raise InputError(
-        f"an array of shape {array.shape} and type {array.dtype} is neither edges [2, E] (whole numbers) nor a square "
-        f"adjacency; give {TAKEN}"
-    )
+    what = f"an array of shape {array.shape} and type {array.dtype}"
+    raise InputError(f"{what} is neither edges [2, E] (whole numbers) nor a square adjacency; give one of them")
 
 
 def scipy_arguments(adjacency: Any) -> dict[str, Any]:
@@ -100,19 +95,20 @@ def networkx_arguments(
     place = {node: i for i, node in enumerate(nodes)}
     columns, carried = _columns([graph.nodes[node] for node in nodes]), _columns([held for *_, held in edges])
     ends = np.array([(place[a], place[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
-    found: dict[str, Any] = {"node_names": [str(node) for node in nodes], "directed": bool(graph.is_directed())}
-    found["edge_index"] = ends.T
     given = next((name for name in ("y", "label", "class") if name in columns), "") if label is None else label
     if given and given not in columns:
         there = ", ".join(map(repr, columns)) or "no attributes"
         raise InputError(f"label={given!r} is no attribute of the nodes; they have {there}")
-    if given:
-        found["y"] = columns[given]
+    names = [str(node) for node in nodes]
+    found: dict[str, Any] = {"edge_index": ends.T, "y": columns.get(given), "node_names": names}
+    found["directed"] = bool(graph.is_directed())
     rest, used = {name: values for name, values in columns.items() if name != given}, list[str]()
     if x is not None and x in columns:
         found["x"], used = _vectors(nodes, columns[x], x), [x]
     elif x is not None and rest and nodes:
-        features = _table_features(found["node_names"], rest)
+        table = Table.of("the node attributes", {"id": names, **rest})
+        unread = Table.of("the edges", {"source": names[:1], "target": names[:1]})
+        features = tables.read_graph(unread, table, id_column="id", label_column="")
         used = [role.column for role in features.roles if role.use in FEATURES]
         found |= {name: features.arguments.get(name) for name in ("x", "feature_names", "node_titles")}
     if label is None and rest and (not given or x not in columns):
@@ -183,13 +179,6 @@ def _vectors(nodes: Sequence[Any], rows: Sequence[Any], name: str) -> np.ndarray
     return matrix[:, None] if matrix.ndim == 1 else matrix
 
 
-def _table_features(ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> tables.GraphTables:
-    """Attributes read like a table of nodes: numbers, categories and texts."""
-    nodes = Table.of("the node attributes", {"id": ids, **columns})
-    edges = Table.of("the edges", {"source": ids[:1], "target": ids[:1]})
-    return tables.read_graph(edges, nodes, id_column="id", label_column="")
-
-
 def networkx_graph(graph: "Graph", names: Iterable[Any], columns: Mapping[str, Sequence[Any]]) -> Any:
     """The graph in NetworkX, with ``columns`` as attributes of its nodes where they are not None."""
     import networkx
@@ -198,8 +187,7 @@ def networkx_graph(graph: "Graph", names: Iterable[Any], columns: Mapping[str, S
     made = getattr(networkx, kind if graph.edge_types is None else f"Multi{kind}")()
     nodes = list(names)
     for at, node in enumerate(nodes):
-        held = {name: values[at] for name, values in columns.items()}
-        made.add_node(node, **{name: value for name, value in held.items() if value is not None})
+        made.add_node(node, **{name: values[at] for name, values in columns.items() if values[at] is not None})
     arrays = graph.edge_arrays()
     carried: dict[str, list[Any]] = {}
     if "edge_weight" in arrays:
@@ -264,11 +252,8 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
     features = {name: getattr(held, "x", None) for name, held in nodes.items()}
     known = ("train_mask", "val_mask", "test_mask")
     if masks := [mask for mask in known if any(mask in held for held in nodes.values())]:
-        warnings.warn(
-            f"{', '.join(masks)} divide nodes, not classes, and are not used: every label counts. Set y to -1 where a "
-            "label must not be seen; a ClassSplit divides the classes",
-            stacklevel=2,
-        )
+        told = "divide nodes, not classes, and are not used; set y to -1 where a label must not be seen"
+        warnings.warn(f"{', '.join(masks)} {told}", stacklevel=2)
     given = {name: getattr(held, label or "y", None) for name, held in nodes.items()}
     labels = {name: None if y is None else flat(y) for name, y in given.items()}
     if all(y is None for y in labels.values()):
@@ -356,11 +341,9 @@ def _weight(held: Any, ends: tuple[str, str, str]) -> np.ndarray | None:
     values = flat(carried)
     if values.ndim == 1 and values.dtype.kind == "f" and bool((values > 0).all()):
         return values
-    warnings.warn(
-        f"edge_attr of {ends if any(ends) else 'the graph'} (shape {values.shape}, {values.dtype}) is not one positive "
-        "weight per edge, so it is not used; give weights as edge_weight and types as edge_type",
-        stacklevel=2,
-    )
+    what = f"edge_attr of {ends if any(ends) else 'the graph'} (shape {values.shape}, {values.dtype})"
+    told = "is not one positive weight per edge and not used; give weights as edge_weight and types as edge_type"
+    warnings.warn(f"{what} {told}", stacklevel=2)
     return None
 
 

@@ -64,9 +64,6 @@ def open_store(path: PathLike, memory: int | None = None, *, manifest: Manifest 
     return graph
 
 
-FLOATS = ("features", "x_values", "weights", "type_weight")
-
-
 def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space) -> None:
     """Refuse arrays that are missing, do not fit together or hold indices out of range, before a kernel uses them."""
     size = Counter({name: len(part) for name, part in parts.items() if part.ndim})
@@ -85,19 +82,19 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
         "type_arc": (typed, 0, arcs - 1),
         "type_ids": (typed, 0, len(facts.edge_type_names) - 1),
         "type_weight": (typed, 1e-16, 1e30),
-        "name_ends": (n + 1, 0, size["name_letters"]),
-        "name_letters": (size["name_letters"], 0, 255),
         "name_order": (n, 0, n - 1),
         "name_hashes": (n, 0, 2**63),
-        "title_ends": (n + 1, 0, size["title_letters"]),
-        "title_letters": (size["title_letters"], 0, 255),
     }
+    for what in ("name", "title"):
+        letters = size[f"{what}_letters"]
+        bounds |= {f"{what}_ends": (n + 1, 0, letters), f"{what}_letters": (letters, 0, 255)}
     needed = {"y", "indptr", "indices"} | ({"x_indptr", "x_indices", "x_values"} if facts.width is not None else set())
     needed |= {name.replace("_ends", "_letters") for name in parts if name.endswith("_ends")}
     wrong = sorted(needed - parts.keys()) + ["y"] * (n == 0) + ["x_indices"] * (not 0 <= width <= 1 << 24)
     for name in bounds.keys() & parts.keys():
         part, (length, low, high) = parts[name], bounds[name]
-        kinds = (torch.float32,) if name in FLOATS else (torch.uint8, torch.int32, torch.int64)
+        real = name in ("features", "x_values", "weights", "type_weight")
+        kinds = (torch.float32,) if real else (torch.uint8, torch.int32, torch.int64)
         good = part.ndim == 1 + (name == "features") and part.dtype in kinds and len(part) == length
         for some in space.rows(length, 8 * max(part.numel() // max(n, 1), 1)) if good else ():
             least, most = part[some].aminmax() if part[some].numel() else (low, low)
@@ -106,9 +103,7 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
             good = int(part[0]) == 0 and int(part[-1]) == high and bool((part[1:] >= part[:-1]).all())
         wrong += [] if good else [name]
     if wrong:
-        raise InputError(
-            f"{folder}: the array {wrong[0]} is missing, does not fit the others or is out of range; {REMEDY}"
-        )
+        raise InputError(f"{folder}: the array {wrong[0]} is missing, does not fit or is out of range; {REMEDY}")
 
 
 def save_store(graph: Graph, path: PathLike) -> None:
@@ -117,10 +112,7 @@ def save_store(graph: Graph, path: PathLike) -> None:
     if target.exists():
         raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.directed or graph.edge_types is not None:
-        raise InputError(
-            "a store keeps no edge directions and types: use this graph in memory, or store its union "
-            "(fewnode.graph.edge_types.union)"
-        )
+        raise InputError("a store keeps no edge directions and types; store fewnode.graph.edge_types.union(graph)")
     with whole_folder(target) as fresh:
         write_graph(graph, fresh)
 
