@@ -153,6 +153,14 @@ def test_class_sizes_are_counted_and_new_classes_come_first(asked):
     assert {row["labelled"] for row in rows if row["kind"] == "known"} == {int((labels == c).sum()) for c in range(6)}
 
 
+def test_examples_of_a_known_class_are_added_to_its_labels(classifier):
+    labels, name = classifier.graph.y, classifier.graph.class_names[0]
+    more = [classifier.graph.node_names[i] for i in (0, 24)]  # bakers without a label
+    classifier.adapt(own_graph.examples() | {name: more})
+    rows = class_sizes(classifier, Answers(classifier.predict_proba(classifier.unlabelled()), 0.0, None))
+    assert next(row["labelled"] for row in rows if row["name"] == name) == int((labels == 0).sum()) + 2
+
+
 def test_the_surest_come_first_and_none_twice(asked):
     answers = Answers(asked[1], 0.0, None)
     for part in ranked(answers, NodeRows(asked[0])):

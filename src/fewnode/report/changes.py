@@ -30,7 +30,7 @@ def compare_predictions(before: PathLike, after: PathLike, top: int = 20) -> dic
     old, new = _read(before), _read(after)
     pairs = {node: (row, new[node]) for node, row in old.items() if node in new}
     changed = {node: pair for node, pair in pairs.items() if pair[0].label != pair[1].label}
-    surest = sorted(changed, key=lambda node: (-min(row.probability for row in changed[node]), node))[:top]
+    surest = sorted(changed.items(), key=lambda item: (-min(row.probability for row in item[1]), item[0]))[:top]
     moves = Counter((a.label, b.label) for a, b in changed.values())
     a, b = (Counter(row.label for row in part.values()) for part in (old, new))
     bands = []
@@ -50,7 +50,7 @@ def compare_predictions(before: PathLike, after: PathLike, top: int = 20) -> dic
         "surest": [
             {"id": node, "before": a.label, "probability_before": a.probability,
              "after": b.label, "probability_after": b.probability}
-            for node, (a, b) in ((node, changed[node]) for node in surest)
+            for node, (a, b) in surest
         ],
         "agreement": bands,
     }  # fmt: skip

@@ -20,10 +20,9 @@ SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 Figure = Any
 
 
-def _panels(
-    groups: Sequence[tuple[str, Any]], draw: Callable[[Any, Any], None], height: float = 2.6, legend: bool = True
-) -> Figure | None:
-    """A figure with one panel for each title and group, drawn by ``draw(axis, group)``, and one legend for all."""
+def _panels(groups: Sequence[tuple[str, Any]], draw: Callable[[Any, Any], None], height: float = 2.6) -> Figure | None:
+    """A figure with one panel for each title and group, drawn by ``draw(axis, group)``, and one legend for what they
+    label."""
     try:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
@@ -43,7 +42,7 @@ def _panels(
         labels |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     for spare in axes[len(groups) :]:
         spare.remove()
-    if legend:
+    if labels:
         style = {"ncols": 2 if len(groups) == 1 else 4, "fontsize": 8, "frameon": False}
         figure.legend(labels.values(), labels.keys(), loc="outside lower center", **style)
     return figure
@@ -80,7 +79,7 @@ def draw_accuracy(cells: Sequence[Cell]) -> Figure | None:
         axis.set_yticks([-place for place in range(len(titles))], [_text(title) if first else "" for title in titles])
         axis.set(ylim=(0.6 - len(titles), 0.6), xlabel="accuracy (%)")
 
-    return _panels(groups, draw, height=0.9 + 0.22 * len(titles), legend=False)
+    return _panels(groups, draw, height=0.9 + 0.22 * len(titles))
 
 
 def draw_cost(cells: Sequence[Cell]) -> Figure | None:

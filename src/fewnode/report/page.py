@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,7 @@ from .results import TEST, Cell, dataset_title, gather, read_names
 from .tables import ResultTable
 from .templating import render
 
-Cells = Sequence[Cell]
-
-
-# The chapters that have tables, and those that have a figure; their titles and captions are in tables.toml.
-TABLES: dict[str, Callable[[Cells], list[ResultTable]]] = {
-    "leaderboard": tables.leaderboards,
-    "published": tables.side_by_side,
-    "ablation": tables.ablations,
-    "sensitivity": tables.sensitivities,
-    "cost": tables.costs,
-    "classes": tables.difficulties,
-}
-FIGURES = {"leaderboard": figures.draw_accuracy, "shots": figures.draw_shots, "cost": figures.draw_cost}
+CHAPTERS: dict[str, dict[str, str]] = read_names("tables.toml")["chapter"]
 
 
 def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
@@ -35,8 +23,8 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
     cells = gather(rows)
     found, pictures = all_tables(cells), {}
     contents: dict[str, str | bytes] = {"cells.csv": tables.every_cell(cells).csv()}
-    for key, draw in FIGURES.items():
-        if (figure := draw(cells)) is not None:
+    for key, chapter in CHAPTERS.items():
+        if "figure" in chapter and (figure := getattr(figures, chapter["figure"])(cells)) is not None:
             pictures[key] = contents[f"{key}.svg"] = svg(figure, key)
             contents[f"{key}.pdf"] = figure_bytes(figure, "pdf", key)
     for table in (table for group in found.values() for table in group):
@@ -53,7 +41,8 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
 
 def all_tables(cells: Sequence[Cell]) -> dict[str, list[ResultTable]]:
     """The tables by chapter."""
-    return {key: make(cells) for key, make in TABLES.items()}
+    made = {key: chapter["tables"] for key, chapter in CHAPTERS.items() if "tables" in chapter}
+    return {key: getattr(tables, name)(cells) for key, name in made.items()}
 
 
 def svg(figure: Any, name: str) -> str:
@@ -71,9 +60,8 @@ def figure_bytes(figure: Any, kind: str, salt: str) -> bytes:
     out = io.BytesIO()
     # The salt keeps ids the same from one writing to the next.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "pdf.fonttype": 42}):
-        figure.savefig(
-            out, format=kind, metadata={"Date" if kind == "svg" else "CreationDate": None} if kind != "png" else None
-        )
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        figure.savefig(out, format=kind, metadata=undated.get(kind))
     return out.getvalue()
 
 
@@ -81,10 +69,10 @@ def page(
     rows: Sequence[Row], cells: Sequence[Cell], pictures: dict[str, str], found: dict[str, list[ResultTable]]
 ) -> str:
     """The HTML of the report: ``pictures`` (SVG) and tables by chapter."""
-    failed, chapters = [row for row in rows if row["status"] != "ok"], read_names("tables.toml")["chapter"]
+    failed = [row for row in rows if row["status"] != "ok"]
     return render(
         "results_page.html",
-        chapters={key: chapter for key, chapter in chapters.items() if found.get(key) or key in pictures},
+        chapters={key: chapter for key, chapter in CHAPTERS.items() if found.get(key) or key in pictures},
         pictures=pictures,
         tables=found,
         runs=len(rows) - len(failed),

@@ -91,12 +91,11 @@ def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[st
     """Classes with the nodes that were labelled (of a new class: its examples) and those that were predicted: new
     classes first, then other and unknown, then the known ones, those with most predictions first."""
     assert classifier.support is not None
-    labelled: dict[str, int] = {}
-    if classifier.question is not None:
+    labelled = {name: len(nodes) for name, nodes in classifier.support.items()}
+    if classifier.question is not None:  # examples of known classes are among their labels
         model = classifier.question.model
         sizes = torch.bincount(model.y[model.y >= 0], minlength=len(model.classes)).tolist()
-        labelled = dict(zip(model.classes, sizes, strict=True))
-    labelled |= {name: len(nodes) for name, nodes in classifier.support.items()}
+        labelled |= dict(zip(model.classes, sizes, strict=True))
     kinds = {**dict(zip(answers.found.classes, answers.kinds, strict=True)), UNKNOWN: UNKNOWN}
     rows = [
         {"name": name, "kind": kinds[name], "labelled": labelled.get(name, 0), "predicted": count}

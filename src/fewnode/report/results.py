@@ -1,6 +1,7 @@
 """Result rows gathered into cells, tested for significance and compared."""
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -92,24 +93,18 @@ class Cell:
 
 
 def gather(rows: Iterable[Row]) -> list[Cell]:
-    """The cells of all successful rows."""
-    return list(_cells(rows).values())
-
-
-def _cells(rows: Iterable[Row]) -> dict[Any, Cell]:
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    """The cells of all successful rows: those of a problem and a method with its options, which its title tells."""
+    groups, of_method = defaultdict(list), defaultdict(list)
     for row in rows:
         if row["status"] == "ok":
             run = row["run"]
             named = ((word, run.get(word)) for word in ("text_encoder", "split", "pool"))
             given = ", ".join(f"{word.replace('_', ' ')} {Path(name).name}" for word, name in named if name)
             problem = Problem(run["dataset"], run["n_way"], run["k_shot"], run["n_query"], run["inductive"], given)
-            options = tuple(sorted((key, str(value)) for key, value in run["options"].items()))
-            groups.setdefault((problem, run["method"], options), []).append(row)
-    cells = {key: Cell(key[0], group) for key, group in groups.items()}
-    of_method: dict[Any, list[Cell]] = {}
-    for (_, *method), cell in cells.items():
-        of_method.setdefault(tuple(method), []).append(cell)
+            groups[problem, title(run["method"], run["options"])].append(row)
+    cells = [Cell(problem, group) for (problem, _), group in groups.items()]
+    for cell in cells:
+        of_method[cell.title].append(cell)
     for part in of_method.values():  # three seeds tell little of a variance: all cells of a method are asked
         known = [(len(cell.rows) - 1, cell.deviation**2) for cell in part if cell.deviation is not None]
         free = sum(n for n, _ in known)
@@ -125,9 +120,9 @@ def _tasks(row: Row) -> tuple[str, int]:
 
 def by_problem(cells: Iterable[Cell]) -> dict[Problem, list[Cell]]:
     """The cells of each problem."""
-    found: dict[Problem, list[Cell]] = {}
+    found = defaultdict(list)
     for cell in cells:
-        found.setdefault(cell.problem, []).append(cell)
+        found[cell.problem].append(cell)
     return found
 
 
@@ -199,7 +194,7 @@ def compare(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
     and training seeds (paired where both have the same tasks; Holm-corrected, 5 %); the variance over one seed is
     unknown, which ``one_seed`` says.
     """
-    old, new = _cells(before), _cells(after)
+    old, new = ({(cell.problem, cell.title): cell for cell in gather(rows)} for rows in (before, after))
     pairs = [_shared_seeds(old[key], new[key]) for key in old if key in new]
     corrected = holm([p_of_cells(a, b) for a, b in pairs])
     changes = [_change(a, b, p) for (a, b), p in zip(pairs, corrected, strict=True)]

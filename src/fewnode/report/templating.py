@@ -1,11 +1,13 @@
 """Text from templates in which every value is escaped: names and texts of a user's data never become markup."""
 
-import unicodedata
+import re
 from functools import cache
 from typing import Any
 
 import jinja2
 
+# Control characters, marks that change the direction of writing, and surrogates, which cannot be encoded.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "|*_\\`[]#!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
@@ -39,9 +41,7 @@ def render(template: str, **values: Any) -> str:
 def clean(text: str) -> str:
     """A text without characters that no page may hold, or that change the direction of writing: "\\u202egnp.exe" must
     not look like "exe.png"."""
-    turns = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    bad = {c for c in set(text) if unicodedata.category(c) in ("Cc", "Cs") or unicodedata.bidirectional(c) in turns}
-    return "".join("\ufffd" if letter in bad else letter for letter in text)
+    return _UNSEEN.sub("\ufffd", text)
 
 
 def short(text: str, longest: int = 120) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -207,6 +206,8 @@ def check_unseen(split: Mapping[str, Sequence[int]], y: Tensor, remedy: str) -> 
 def metrics(scores: Tensor, tasks: Tasks) -> dict[str, float]:
     """Macro-F1, balanced accuracy and one-vs-rest AUROC of ``scores [T, M, N]``: means over classes that have queries,
     then over tasks."""
+    from scipy.stats import rankdata  # takes a while to import, which training and labelling need not wait for
+
     assert tasks.query_y is not None
     truth = F.one_hot(tasks.query_y.cpu(), tasks.n_way).double()
     called = F.one_hot(scores.argmax(-1), tasks.n_way).double()
