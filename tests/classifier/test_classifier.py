@@ -316,6 +316,8 @@ def test_parameters_change_what_the_next_fit_does(classifier):
     assert classifier.get_params()["k_shot"] == 4 and classifier.options["head"] == "ridge"
     assert (classifier.predict() == before).all()
     assert repr(classifier).endswith("nodes, 6 known classes; new: mule, phisher]")
+    few = FewShotClassifier("probe", min_size=100).fit(own_graph.graph())  # classes too small to train on are known
+    assert repr(few).endswith("nodes, 6 known classes]")
 
 
 def test_a_fitted_classifier_is_saved_not_pickled(classifier):

@@ -31,7 +31,7 @@ def test_fit_own_says_what_it_understood_and_what_comes_next(run, home):
         "--set", "steps=2", "--set", "check_every=2", "--out", "m",
     )  # fmt: skip
     assert code == 0 and "240 nodes (120 labelled" in out and "6 numeric columns" in out
-    assert "4 base, 2 validation, 0 too small" in out and "florist" in out
+    assert "classes: 6\n" in out and "florist" in out
     assert "vantage, 2 steps of training: " in out and "of all rows right" in " ".join(out.split())
     assert "fewnode predict m --support support.csv --out predictions.csv" in out
 
@@ -54,6 +54,12 @@ def test_predict_writes_all_nodes_without_a_label(run, home):
     assert {row["label"] for row in table if row["kind"] == "new"} == set(own_graph.NEW)
     assert "mule" in out and "Expected accuracy: " in " ".join(out.split()) and "fewnode explain" in out
     assert "Assumed: labels of known classes are missing at random" in " ".join(out.split())
+
+
+def test_without_new_classes_nothing_is_said_about_them(run, home):
+    code, out, _ = run("predict", home / "m", "--out", "p.csv")
+    assert code == 0 and "Expected accuracy: " in out and "nodes of known classes" in " ".join(out.split())
+    assert not any(word in out for word in ("examples  ", "precision", "Precision", "recall"))
 
 
 def test_closed_set_predictions_say_so_first(run, home):
@@ -300,6 +306,28 @@ def test_without_labels_fit_own_falls_back_to_probe_and_says_so(run, tmp_path):
     code, out, err = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
     assert code == 0 and "recognised when left out" in " ".join(out.split())
     assert len(rows(Path("p.csv"))) == 235
+
+
+def test_a_column_of_labels_may_be_empty(run, tmp_path):
+    own_graph.write_tables(tmp_path)
+    nodes = (tmp_path / "nodes.csv").read_text()
+    (tmp_path / "nodes.csv").write_text(re.sub("|".join(own_graph.TRADES), "", nodes))
+    code, out, _ = run("fit", "--edges", "edges.csv", "--nodes", "nodes.csv", "--label-column", "label", "--out", "m")
+    assert code == 0 and "240 nodes (0 labelled" in out
+
+
+def test_a_model_that_learned_from_all_classes_is_evaluated_as_predict_uses_it(run, tmp_path):
+    own_graph.write_tables(tmp_path)
+    nodes = (tmp_path / "nodes.csv").read_text()
+    (tmp_path / "nodes.csv").write_text(re.sub("|".join(own_graph.TRADES[3:]), "", nodes))
+    fit = ("fit", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m")
+    assert run(*fit)[0] == 0
+    code, out, _ = run("evaluate", "m")
+    assert code == 0 and out.startswith("Open-set classification") and "There are no closed-set tasks" in out
+    document = json.loads(run("evaluate", "m", "--json")[1])
+    assert document["open_set"]["simulations"] > 0 and "accuracy" not in document
+    code, _, err = run("evaluate", "m", "--n-query", 500)
+    assert code == 2 and "Ask for fewer with --n-query" in err
 
 
 def test_an_own_model_is_evaluated_on_classes_it_did_not_learn(run, home):

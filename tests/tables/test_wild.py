@@ -144,6 +144,18 @@ CASES = [
         x=[[1234.5], [0], [3], [4]],
     ),
     Case(
+        "thousands and decimal commas in every cell",
+        {"e.csv": EDGES, "n.csv": "id;label;size\na;cat;1.234,5\nb;dog;12.000,00\nc;;3.000,25\nd;cat;4 000,5\n"},
+        taken={"number": "size"},
+        x=[[1234.5], [12000], [3000.25], [4000.5]],
+    ),
+    Case(
+        "thousands and decimal points in every cell",
+        {"e.csv": EDGES, "n.csv": "id;label;size\na;cat;1,234.5\nb;dog;12,000.00\nc;;3,000.25\nd;cat;-4,000.5\n"},
+        taken={"number": "size"},
+        x=[[1234.5], [12000], [3000.25], [-4000.5]],
+    ),
+    Case(
         "a decimal mark that must be said",
         {"e.csv": EDGES, "n.csv": "id;label;size\na;cat;1,234\nb;dog;0\nc;;3\nd;cat;4\n"},
         {"decimal": ","},

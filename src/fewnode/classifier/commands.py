@@ -100,10 +100,10 @@ def evaluate_tables(
     n_tasks: int = 500,
     seed: int = 0,
     say: Say = lambda _: None,
-) -> tuple[Evaluation, dict[str, Any]]:
+) -> tuple[Evaluation | None, dict[str, Any]]:
     """The accuracy of a user's model on tasks of its own graph. The classes of the tasks are those it neither learned
-    from nor was selected on, if two of them have enough labels, else its validation classes; the second value says
-    which, and what the simulations of open-set classification achieved."""
+    from nor was selected on, if two of them have enough labels, else its validation classes; without any the accuracy
+    is None. The second value says which they are, and what the simulations of open-set classification achieved."""
     classifier = load_attached(folder, say=say)
     model, graph, known = classifier.model, classifier.graph, classifier.known
     assert model is not None and graph is not None
@@ -111,6 +111,9 @@ def evaluate_tables(
     large = {int(c): class_name(graph, int(c)) for c in (class_sizes(graph) >= k_shot + n_query).nonzero()[0]}
     others = [c for c, name in large.items() if name not in known.names()]
     chosen = others if len(others) >= 2 else [c for c, name in large.items() if name in known.validation]
+    open_set = classifier.simulated(k_shot) if bool((graph.y >= 0).any()) else {"simulations": 0}
+    if len(chosen) < 2 <= len(large) and open_set["simulations"]:
+        return None, {"classes": [], "kind": None, "open_set": open_set}
     if len(chosen) < 2:
         raise InputError(
             f"tasks with {k_shot} examples and {n_query} queries of each class need two classes of {k_shot + n_query} "
@@ -119,4 +122,4 @@ def evaluate_tables(
     n_way = n_way or min(classifier.n_way, len(chosen))
     found = evaluate(model, graph, chosen, n_way=n_way, k_shot=k_shot, n_query=n_query, n_tasks=n_tasks, seed=seed)
     facts = {"classes": [large[c] for c in chosen], "kind": "unseen" if chosen is others else "validation"}
-    return found, facts | {"open_set": classifier.simulated(k_shot)}
+    return found, facts | {"open_set": open_set}

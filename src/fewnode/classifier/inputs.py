@@ -173,7 +173,8 @@ def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
     ranks, y = hash_ranks(names).numpy(), found.get("y")
     nodes = np.argsort(ranks)
     if y is not None:
-        classes, first = found["class_names"], np.full(len(found["class_names"]) + 1, len(names))
+        classes = found["class_names"] or ()
+        first = np.full(len(classes) + 1, len(names))
         np.minimum.at(first, y, ranks)  # -1, the unknown class, is the last
         sizes = np.bincount(y[y >= 0], minlength=len(classes))
         order = sorted(range(len(classes)), key=lambda c: (-sizes[c], first[c]))

@@ -40,7 +40,7 @@ def get_encoder(args: argparse.Namespace) -> None:
 
     if not args.yes:
         if not sys.stdin.isatty():
-            raise InputError("nobody is here to be asked: say --yes to fetch the encoder from huggingface.co")
+            raise InputError("no terminal to ask on: --yes fetches the encoder from huggingface.co without asking")
         say("potion-base-8M (31 MB, MIT licence, by MinishLab) will be fetched from huggingface.co. Go on? [y/N] ")
         if input().strip().lower() not in ("y", "yes"):
             raise InputError("nothing was fetched")
@@ -156,8 +156,10 @@ def evaluate_model(args: argparse.Namespace) -> None:
             drawn |= {"n_tasks": args.tasks, "seed": args.seed}
         found = evaluate(model, graph, split.novel if tasks is None else None, tasks=tasks, **drawn)
         more = {"options": card.options, "n_query": drawn.get("n_query"), "seed": drawn.get("seed"), "pool": args.pool}
-    measured = options.picked(found, "accuracy", "interval", "metrics", "per_class", "n_way", "k_shot", "n_tasks")
-    document = {"method": card.method, "dataset": card.dataset, **measured, **more, "per_task": found.per_task.tolist()}
+    document = {"method": card.method, "dataset": card.dataset, **more}
+    if found is not None:
+        document |= options.picked(found, "accuracy", "interval", "metrics", "per_class", "n_way", "k_shot", "n_tasks")
+        document["per_task"] = found.per_task.tolist()
     emit(args, document, "evaluate", title=card.title, found=found)
 
 

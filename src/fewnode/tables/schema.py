@@ -16,6 +16,7 @@ from .read import Table
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/a", "?", "-", "--", ".")
 GROUPED = r"'[+-]?\d{1,3}([., ]\d{3})+'"  # 1,234,567
+GROUPED_DECIMAL = r"'[+-]?\d{1,3}((\.\d{3})+,|(,\d{3})+\.|( \d{3})+[.,])\d+'"  # 1.234,5 and 1,234.5 and 1 234,5
 GIVEN = "you said so"
 
 
@@ -379,7 +380,8 @@ def kind_of(table: Table, name: str) -> str:
     cell, some = table.column(name), f"rowid % {max(1, len(table) // 2000)} = 0"
     given = f"not {is_missing(cell)}"
     parsed = f"try_cast(replace({_plain(cell)}, ',', '.') as double) is not null"
-    like = f"not regexp_matches({cell}, '_|^0\\d') and ({parsed} or regexp_full_match({cell}, {GROUPED}))"
+    grouped = " or ".join(f"regexp_full_match({_plain(cell)}, {form})" for form in (GROUPED, GROUPED_DECIMAL))
+    like = f"not regexp_matches({cell}, '_|^0\\d') and ({parsed} or {grouped})"
     stats = f"avg(({like})::int), avg(len(regexp_extract_all({cell}, '\\S+')))"
     numbers, words = table.one(stats, f"{given} and {some}")
     if numbers is None:
