@@ -31,7 +31,7 @@ from fewnode.methods.tent import TENT
 from fewnode.methods.tent_residual import TENTResidual
 from fewnode.tasks import Tasks, draw_tasks
 from fewnode.training.evaluate import score_tasks
-from fewnode.training.loop import optimizer
+from fewnode.training.loop import TrainingState
 
 SIZES: dict[str, dict[str, int]] = {
     "cora_full": {"nodes": 19_793, "edges": 65_311, "features": 8_710, "words": 59, "classes": 70},
@@ -89,7 +89,7 @@ class Bench:
     ) -> None:
         self.model, self.graph, self.way, self.shot, self.tasks_per_step = model, graph, way, shot, tasks_per_step
         self.model.prepare(graph)
-        self.optimizer = optimizer(model, model.training_settings or Training())
+        self.state = TrainingState(model, model.training_settings or Training(), None)
         self.tasks = self.draw(20 * tasks_per_step)
         self.at = 0
 
@@ -100,9 +100,8 @@ class Bench:
         """One training step."""
         self.model.train()
         self.at = (self.at + self.tasks_per_step) % len(self.tasks)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.model.loss(self.graph, self.tasks[self.at : self.at + self.tasks_per_step]).backward()
-        self.optimizer.step()
+        tasks = self.tasks[self.at : self.at + self.tasks_per_step]
+        self.state.take_step(self.model.loss(self.graph, tasks), None)
 
     def score_seconds(self, count: int, repeats: int = 5) -> float:
         """Scoring that many tasks, after the pass over the graph."""

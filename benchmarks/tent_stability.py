@@ -145,11 +145,11 @@ def diagnose(names: list[str], dataset: str = DATASETS[0], steps: int = 60) -> N
 @torch.no_grad()
 def inside(model: TENT, graph: Any, tasks: Any) -> dict[str, float]:
     """Means over the tasks: length of a prototype, largest tau of a task, cosine between queries of a task."""
-    _, prototypes, supports, queries = model.embed_tasks(graph, model.embed(graph), tasks)
-    queries = torch.nn.functional.normalize(queries, dim=-1)
+    embedded = model.embed_tasks(graph, model.embed(graph), tasks)
+    queries = torch.nn.functional.normalize(embedded.q, dim=-1)
     found = {
-        "prototype_norm": prototypes.norm(dim=-1).mean(),
-        "largest_tau": tau(prototypes, supports, tasks.support_y).amax(1).mean(),
+        "prototype_norm": embedded.s.norm(dim=-1).mean(),
+        "largest_tau": tau(embedded.s, embedded.s_k, tasks.support_y).amax(1).mean(),
         "query_cosine": (queries @ queries.transpose(1, 2)).mean(),
     }
     return {name: float(f"{value.item():.3g}") for name, value in found.items()}

@@ -19,7 +19,9 @@ def inputs(tiny):
 @pytest.mark.parametrize(("hidden", "out", "kept"), [(24, 12, 12), (40, 30, 12), (10, 12, 5), (24, 7, 7)])
 def test_it_starts_as_two_propagations_of_as_many_inputs_as_it_has_room_for(tiny, inputs, hidden, out, kept):
     graph, _ = tiny
-    h = SmoothingEncoder(12, hidden, out, dropout=0.5).eval()(inputs, graph)
+    encoder = SmoothingEncoder(12, hidden, out, dropout=0.5).eval()
+    encoder.radius = None  # before the sphere
+    h = encoder(inputs, graph)
     smooth = operators.normalized_adjacency(graph)
     expected = (smooth @ inputs.smoothed(graph))[:, :kept]
     torch.testing.assert_close(h[:, :kept], expected)
@@ -29,7 +31,7 @@ def test_it_starts_as_two_propagations_of_as_many_inputs_as_it_has_room_for(tiny
 def test_at_rest_it_is_the_encoder_of_the_others(tiny, inputs):
     graph, _ = tiny
     ours = SmoothingEncoder(inputs.width, 6, 4, dropout=0.5).eval()
-    theirs = GraphEncoder(inputs.width, 6, 4, dropout=0.5).eval()
+    theirs = GraphEncoder(inputs.width, 6, 4, dropout=0.5, radius=3.0).eval()
     ours.load_state_dict(theirs.state_dict())
     torch.testing.assert_close(ours(inputs, graph), theirs(inputs, graph))
     nodes = torch.tensor([5, 0, 17])
@@ -40,6 +42,7 @@ def test_a_unit_is_dropped_at_all_nodes_or_at_none(tiny, inputs):
     """With one unit per output, what is dropped shows as a column of zeros; what is kept counts double."""
     graph, _ = tiny
     encoder = SmoothingEncoder(12, 8, 8, dropout=0.5)
+    encoder.radius = None  # before the sphere
     with torch.no_grad():
         torch.nn.init.normal_(encoder.weight)
         encoder.outer.weight.copy_(torch.eye(8))

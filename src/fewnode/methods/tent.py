@@ -3,7 +3,6 @@
 Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classification. KDD 2022.
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -25,13 +24,15 @@ class EmbeddedTasks(NamedTuple):
     """What the scores and the loss of tasks are made of.
 
     ``h_q [T, M, d_h]``: first-step embeddings of the queries; ``s [T, N, d_s]``: prototypes; ``s_k [T, S, d_s]``:
-    supports as the network of their class embeds them; ``q [T, M, d_s]``: queries.
+    supports as the network of their class embeds them; ``q [T, M, d_s]``: queries; ``on_graph [T * S, d_s]``: supports
+    in the original graph, empty if nothing needs them.
     """
 
     h_q: Tensor
     s: Tensor
     s_k: Tensor
     q: Tensor
+    on_graph: Tensor
 
 
 class TENT(Method):
@@ -53,7 +54,6 @@ class TENT(Method):
         normalize: bring each first-step embedding to mean 0 and variance 1; the paper does not.
         tau_at_test: predict by ``q_i . s_j / tau_j``, as the training loss does, instead of the printed
             ``q_i . s_j / tau_i``, in which tau does not depend on the class and changes no prediction.
-        adapter_channels: width of the hidden layer of ``MLP_alpha`` and ``MLP_beta``.
         features: "reduced", "centred" (reduced, minus their mean) or "raw" inputs.
         aggregation: "sum" over a node and its neighbours makes both networks GINs; or "mean".
         start: of the weights: "xavier"; or "linear", which is orthogonal, with both networks linear and the adapter
@@ -88,7 +88,6 @@ class TENT(Method):
         gamma: float = 100.0,
         normalize: bool = False,
         tau_at_test: bool = False,
-        adapter_channels: Positive = 16,
         features: Features = "centred",
         aggregation: Literal["sum", "mean"] = "mean",
         start: Literal["xavier", "linear"] = "linear",
@@ -99,11 +98,10 @@ class TENT(Method):
         second_channels: Positive = 128,
     ) -> None:
         super().__init__()
-        linear = start == "linear"
+        mean, linear = aggregation == "mean", start == "linear"
         self.inputs = Inputs(in_channels, features, rank)
-        widths = hidden_channels, out_channels, second_channels
-        self.phi, self.gnn = self.networks(*widths, dropout, aggregation == "mean", linear)
-        sizes = out_channels, adapter_channels, len(self.gnn.theta)
+        self.phi, self.gnn = self.networks(hidden_channels, out_channels, second_channels, dropout, mean, linear)
+        sizes = out_channels, len(self.gnn.theta)
         self.alpha, self.beta = (mlp(*sizes, linear) if class_adaptation else None for _ in range(2))
         self.classifier = BaseClassifier(out_channels, base_classes)
         self.node_adaptation, self.task_adaptation = node_adaptation, task_adaptation
@@ -133,15 +131,16 @@ class TENT(Method):
 
     def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
         """Prototypes, supports and queries; without a state, the nodes that the tasks read are embedded here."""
-        support, query = tasks.support.flatten(), tasks.query.flatten()
-        task, n_classes = torch.arange(len(tasks), device=graph.device), len(tasks) * tasks.n_way
-        classes = (task[:, None] * tasks.n_way + tasks.support_y).flatten()
-        its_task = n_classes + task.repeat_interleave(tasks.query.shape[1])
-        # The class-ego graphs G_i, and around each query all that two layers read of its 2-hop subgraph.
+        support, query, n_classes = tasks.support.flatten(), tasks.query.flatten(), len(tasks) * tasks.n_way
+        task = torch.arange(len(tasks), device=graph.device)[:, None]
+        classes = (task * tasks.n_way + tasks.support_y).flatten()
+        whole_task = (n_classes + task).expand_as(tasks.query).flatten()
+        # G_i = (V_i, E_i, X_i), V_i = {c_i} + S_i + N_i
         in_ego, virtual = (len(support), n_classes) if self.node_adaptation else (0, 0)
-        on_graph = len(support) if self.on_graph else 0
         ego, ego_rows = class_ego_graphs(graph, support[:in_ego], classes[:in_ego], virtual)
-        centres, group = torch.cat([support[:on_graph], query]), torch.cat([classes[:on_graph], its_task])
+        # What two layers read of the 2-hop subgraph of each query; and around the supports, where that is asked for
+        on_graph = len(support) if self.on_graph else 0
+        centres, group = torch.cat([support[:on_graph], query]), torch.cat([classes[:on_graph], whole_task])
         around, rows = neighbourhoods(graph, centres, group)
         nodes = torch.cat([support, query, ego.node])
         if state is None:
@@ -152,14 +151,20 @@ class TENT(Method):
         # h_ci = MEAN(h_v | v in S_i)
         h_support = h_s.unflatten(0, tasks.support.shape)
         h_c = class_means(h_support, tasks.support_y, tasks.n_way).flatten(0, 1)
-        # theta_i for every class; alpha_q, beta_q and theta_q in the same way from all supports of the task
+        # theta_i from MEAN(h_v | v in S_i), theta_q from MEAN(h_v | v in S)
         theta = self.adapted(torch.cat([h_c, h_support.mean(1)]))
-        # s_i = Centroid(GNN_theta_i(G_i)), q_i = Centroid(GNN_theta_q(2-hop subgraph of the query))
+        # s_i = Centroid(GNN_theta_i(V_i, E_i, X_i)), s_i^k at the supports; q_i = Centroid(GNN_theta_q(2-hop subgraph))
         own = torch.cat([h_s[:in_ego], h_c[:virtual], h_s[:on_graph], h_q])
         sums = torch.cat([ego.closed_sums(torch.cat([h_ego, h_c[:virtual]])), sums])
-        outputs = self.gnn(ego_rows + rows, own, sums, theta).split([in_ego, virtual, on_graph, len(query)])
-        s, s_k = self.prototypes(outputs, tasks)
-        return EmbeddedTasks(h_q.unflatten(0, tasks.query.shape), s, s_k, outputs[3].unflatten(0, tasks.query.shape))
+        outputs = self.gnn(ego_rows + rows, own, sums, theta)
+        s_k, s, plain, q = outputs.split([in_ego, virtual, on_graph, len(query)])
+        if self.node_adaptation:
+            s_k, s = s_k.unflatten(0, tasks.support.shape), s.unflatten(0, (len(tasks), tasks.n_way))
+        else:
+            s_k = plain.unflatten(0, tasks.support.shape)
+            s = class_means(s_k, tasks.support_y, tasks.n_way)
+        shape = tasks.query.shape
+        return EmbeddedTasks(h_q.unflatten(0, shape), s, s_k, q.unflatten(0, shape), plain)
 
     def adapted(self, context: Tensor) -> Tensor:
         """Weights of ``GNN_theta`` for means of supports ``context [G, d_h]``: [G, d_theta]."""
@@ -171,14 +176,6 @@ class TENT(Method):
         # theta_i = (alpha_i + 1) o theta + beta_i
         adapted: Tensor = (1 + alpha) * theta + beta
         return adapted
-
-    def prototypes(self, outputs: Sequence[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
-        """``s [T, N, d_s]`` and ``s_k [T, S, d_s]`` from outputs at supports and class nodes of the class-ego graphs,
-        and at supports in the original graph."""
-        if self.node_adaptation:
-            return outputs[1].view(len(tasks), tasks.n_way, -1), outputs[0].unflatten(0, tasks.support.shape)
-        s_k = outputs[2].unflatten(0, tasks.support.shape)
-        return class_means(s_k, tasks.support_y, tasks.n_way), s_k
 
     def match(self, embedded: EmbeddedTasks, tasks: Tasks, divide: bool = True) -> Tensor:
         """The scores [T, M, N]; their softmax is ``p(s_j | q_i)`` if they are divided by tau."""
@@ -205,12 +202,12 @@ class TENT(Method):
         return torch.cat([self.match(self.embed_tasks(graph, state, part), part, self.tau_at_test) for part in parts])
 
 
-def mlp(in_channels: int, hidden_channels: int, out_channels: int, zero: bool) -> nn.Sequential:
-    """``MLP_alpha`` or ``MLP_beta``: one hidden layer; the weights of the last may start at zero."""
-    last = xavier(nn.Linear(hidden_channels, out_channels))
+def mlp(in_channels: int, out_channels: int, zero: bool) -> nn.Sequential:
+    """``MLP_alpha`` or ``MLP_beta``: one hidden layer of 16 units; the weights of the last may start at zero."""
+    last = xavier(nn.Linear(16, out_channels))
     if zero:
         nn.init.zeros_(last.weight)
-    return nn.Sequential(xavier(nn.Linear(in_channels, hidden_channels)), nn.ReLU(), last)
+    return nn.Sequential(xavier(nn.Linear(in_channels, 16)), nn.ReLU(), last)
 
 
 def tau(s: Tensor, s_k: Tensor, y: Tensor) -> Tensor:

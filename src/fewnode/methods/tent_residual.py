@@ -4,7 +4,6 @@ Departs from Wang, Ding, Zhang, Chen, Li: Task-Adaptive Few-shot Node Classifica
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -18,7 +17,7 @@ from ..nn.graph_layers import GraphEncoder, Inputs, rows_of
 from ..nn.heads import class_means, cosine_scores
 from ..tasks import Tasks
 from .base import Training
-from .tent import TENT, EmbeddedTasks, tau
+from .tent import TENT, EmbeddedGraph, EmbeddedTasks, tau
 
 PACE = 10.0  # Adam moves a parameter by the learning rate a step; the few scalars have to move faster
 GATE_PACE = 100.0  # likewise the one gate of all nodes
@@ -65,17 +64,12 @@ class TENTResidual(TENT):
     def networks(self, hidden: int, d_h: int, d_s: int, dropout: float, *_: bool) -> tuple[GraphEncoder, LocalGNN]:
         return SmoothingEncoder(self.inputs.width, hidden, d_h, dropout=dropout), ResidualGNN(d_h, d_s, d_h)
 
-    def first_step(self, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        h: Tensor = self.phi(self.inputs, graph, nodes)
-        # The 1e-4 keeps the gradient finite at a node without features and edges.
-        return h * (3.0 * (h.square().sum(1, keepdim=True) + 1e-4).rsqrt())
-
-    def prototypes(self, outputs: Sequence[Tensor], tasks: Tasks) -> tuple[Tensor, Tensor]:
-        s, s_k = super().prototypes(outputs, tasks)
+    def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
+        found = super().embed_tasks(graph, state, tasks)
         if self.mix is None:
-            return s, s_k
-        means = class_means(outputs[2].unflatten(0, tasks.support.shape), tasks.support_y, tasks.n_way)
-        return means + PACE * self.mix * (s - means), s_k
+            return found
+        means = class_means(found.on_graph.unflatten(0, tasks.support.shape), tasks.support_y, tasks.n_way)
+        return found._replace(s=means + PACE * self.mix * (found.s - means))
 
     def match(self, embedded: EmbeddedTasks, tasks: Tasks, divide: bool = True) -> Tensor:
         if self.power is None or self.scale is None:
@@ -85,7 +79,7 @@ class TENTResidual(TENT):
 
 
 class SmoothingEncoder(GraphEncoder):
-    """Two graph convolutions as in ``GraphEncoder``, with another start and another dropout.
+    """Two graph convolutions as in ``GraphEncoder``, on a sphere of radius 3, with another start and another dropout.
 
     *Start*: two propagations of the leading inputs and nothing else, since ``relu(x) - relu(-x) = x``: what training
     cannot improve is not lost to a random map either. *Dropout*: a unit is dropped at all nodes or at none. A step that
@@ -97,7 +91,7 @@ class SmoothingEncoder(GraphEncoder):
     """
 
     def __init__(self, width: int, hidden_channels: int, out_channels: int, *, dropout: float) -> None:
-        super().__init__(width, hidden_channels, out_channels, dropout=dropout)
+        super().__init__(width, hidden_channels, out_channels, dropout=dropout, radius=3.0)
         kept = min(width, hidden_channels // 2, out_channels)
         pair = torch.cat([torch.eye(kept), -torch.eye(kept)], 1)
         with torch.no_grad():
@@ -109,10 +103,9 @@ class SmoothingEncoder(GraphEncoder):
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
         weight, bias, outer = self._kept_units()
         x, smooth = inputs.smoothed(graph), operators.normalized_adjacency(graph)
-        assert x is not None  # reduced inputs
         near, rows = rows_of(smooth, nodes)
         hidden = torch.relu_(torch.addmm(bias, x[near].to(weight.dtype), weight))
-        return rows @ (hidden @ outer) + self.outer.bias
+        return self.collected(hidden @ outer, rows)
 
     def _kept_units(self) -> tuple[Tensor, Tensor, Tensor]:
         """The weight and the bias of the first layer and the weight of the second, without the units dropped now."""

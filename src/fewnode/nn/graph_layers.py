@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..errors import one_of
 from ..graph import Graph, operators
 from ..graph.arrays import csr_parts, csr_tensor, gather_rows
 from ..tasks import Tasks
@@ -39,7 +38,6 @@ class Inputs(nn.Module):
 
     def __init__(self, in_channels: int, features: Features = "reduced", rank: int = 256) -> None:
         super().__init__()
-        one_of("features", features, ("reduced", "centred", "raw"))
         self.reduced = None if features == "raw" else ReducedFeatures(in_channels, rank)
         self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
         self.register_buffer("centre", torch.zeros(self.width) if features == "centred" else None)
@@ -111,7 +109,11 @@ class GraphEncoder(nn.Module):
     def around(self, x: Tensor, rows: operators.Operator) -> Tensor:
         """Embed the P nodes that ``rows`` collects for, from smoothed inputs ``x`` next to them: [P, out_channels]."""
         h = F.dropout(self.middle(x.to(self.weight.dtype) @ self.weight + self.bias), self.dropout, self.training)
-        out: Tensor = self.end(rows @ (h @ self.outer.weight.t()) + self.outer.bias)
+        return self.collected(h @ self.outer.weight.t(), rows)
+
+    def collected(self, h: Tensor, rows: operators.Operator) -> Tensor:
+        """The end of the second layer, from ``h`` that has its weights."""
+        out: Tensor = self.end(rows @ h + self.outer.bias)
         if self.radius is None:
             return out
         # The 1e-4 keeps the gradient finite at a node without features and edges.
