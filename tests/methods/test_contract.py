@@ -86,3 +86,19 @@ def test_a_local_method_reads_only_what_is_near_the_tasks(case, monkeypatch):
     monkeypatch.setattr(model, "embed", lambda graph, nodes=None: asked.append(nodes) or whole(graph, nodes))
     torch.testing.assert_close(score_tasks(model, large, tasks), expected, rtol=1e-4, atol=1e-5)
     assert [len(nodes) for nodes in asked] == [len(torch.unique(torch.cat([tasks.support, tasks.query], 1)))]
+
+
+@every_method
+def test_whether_edge_weights_are_read_is_declared(case):
+    """What is declared decides about a note in the card."""
+    graph, split = subject(case).world
+    arrays = graph.edge_arrays()
+    weights = np.random.default_rng(0).gamma(2, 1, arrays["edge_index"].shape[1]) + 0.1
+    alike = np.equal(*graph.y.numpy()[arrays["edge_index"]])
+    weighted = Graph.from_edges(
+        arrays["edge_index"], graph.features_scipy(), graph.y, edge_weight=weights * (1 + 4 * alike), num_nodes=600
+    )
+    models = (subject(case).fit(each, split, steps=0) for each in (graph, weighted))
+    tasks = subject(case).tasks()
+    scores = [subject(case).scores(tasks, *pair) for pair in zip((graph, weighted), models, strict=True)]
+    assert ("weights" in subject(case).kind.reads_edges) != torch.allclose(*scores, atol=1e-6)

@@ -13,6 +13,7 @@ from oracles import gcn
 def make(base: tuple[int, ...] = (0, 2)) -> GCN:
     torch.manual_seed(0)
     model = GCN(12, base_classes=base, hidden_channels=8, out_channels=6, batch_size=None).double().eval()
+    model.inputs.float()  # as the features are
     model.prepare(gcn.small_graph())
     return model
 

@@ -39,6 +39,7 @@ def test_scores_are_distances_to_weighted_means():
     torch.manual_seed(0)
     graph = gcn.small_graph()
     model = GPN(graph.num_features, hidden_channels=6, out_channels=5).double().eval()
+    model.inputs.float()  # as the features are
     model.prepare(graph)
     tasks = Tasks(torch.tensor([[0, 3, 1, 5, 2]]), torch.tensor([[0, 0, 1, 1, 1]]), torch.tensor([[8, 9, 2]]))
     value = model.value(torch.relu(model.valuator(model.inputs, graph)))[:, 0]
@@ -49,6 +50,7 @@ def test_scores_are_distances_to_weighted_means():
 def test_the_loss_of_the_tasks_nodes_alone_is_the_loss_of_the_whole_graph():
     graph = gcn.small_graph()
     model = GPN(graph.num_features).double().eval()
+    model.inputs.float()  # as the features are
     model.prepare(graph)
     tasks = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 4)
     torch.testing.assert_close(model.loss(graph, tasks), Method.loss(model, graph, tasks))

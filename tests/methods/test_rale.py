@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from fewnode import Graph, draw_tasks
 from fewnode.methods.rale import RALE, Choice, PathAttention, hubs, join, reach, to_hubs
-from fewnode.nn.heads import one_hot
 from oracles import rale as oracle
 
 SMALL = {"rank": 4, "channels": 8, "heads": 2, "n_walks": 4, "n_paths": 3, "n_hubs": 3, "hub_share": 0.2}
@@ -115,7 +115,7 @@ def test_locations_are_those_of_loops_over_paths(graph):
     nodes = torch.tensor([[4, 5, 9, 29, 0]])
     here, there = reach(graph, nodes, 4, 3), reach(graph, support, 4, 3)
     paths, ways = join(here, there, 3), to_hubs(here, state[1], 3)
-    ours = model.locate(*state, nodes, here, there, one_hot(y, 3, torch.float64))[0]
+    ours = model.locate(*state, nodes, here, there, F.one_hot(y, 3).to(torch.float64))[0]
 
     def real(found, *at):
         return [n[:k].tolist() for n, k in zip(found.node[at], found.length[at].tolist(), strict=True) if k]
@@ -139,7 +139,7 @@ def test_the_head_takes_one_gradient_step_from_zero(graph):
     """Scores and gradients of a batch of tasks against the step written out with autograd."""
     model = model_on(graph, inner_rate=0.7)
     tasks, state = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 2, 0), model.embed(graph)
-    target, there = one_hot(tasks.support_y, 3, torch.float64), reach(graph, tasks.support, 4, 3)
+    target, there = F.one_hot(tasks.support_y, 3).to(torch.float64), reach(graph, tasks.support, 4, 3)
     z = model.locate(*state, tasks.support, there, there, target)
     q = model.locate(*state, tasks.query, reach(graph, tasks.query, 4, 3), there, target)
     theirs = []

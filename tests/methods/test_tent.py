@@ -59,6 +59,8 @@ def make_case(edges, supports, supports_y, queries, *, nodes=12, seed=0, kind=TE
     model = kind(3, base_classes=(1, 3, 5), **widths | options)
     model.prepare(graph)
     model = model.double().eval()  # at rest, nothing is dropped
+    if kind is not TENTReleased:
+        model.inputs.float()  # as the features are
     with torch.no_grad():
         for parameter in model.parameters():
             spread = 0.03 if parameter.numel() == 1 else 0.7  # numbers on their own count many times

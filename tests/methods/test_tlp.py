@@ -51,6 +51,7 @@ def test_what_is_read_around_nodes_is_what_the_whole_view_has_there():
     """Two dense convolutions over the whole view, with the masked columns of the inputs; values and gradients."""
     graph = gcn.small_graph()
     model = TLP(12, hidden_channels=8, out_channels=6).double()
+    model.inputs.float()  # as the features are
     model.prepare(graph)
     chosen, encoder = torch.tensor([5, 0, 17, 5]), model.encoder.eval()
     torch.manual_seed(2)

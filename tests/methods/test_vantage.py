@@ -253,8 +253,8 @@ def test_what_a_method_does_not_read_of_edges_is_noted():
     edges = base.edge_arrays()["edge_index"]
     more = {"edge_weight": np.ones(edges.shape[1]), "edge_type": np.zeros(edges.shape[1], int)}
     graph = Graph.from_edges(edges, base.features_scipy(), base.y.numpy(), **more)
-    said = {name: fewnode.fit(name, graph, split, n_way=2, k_shot=2, steps=1).card.notes for name in ("pn", "gcn")}
-    assert "pn does not use the edge weights and edge types; vantage does" in said["pn"]
+    said = {name: fewnode.fit(name, graph, split, n_way=2, k_shot=2, steps=1).card.notes for name in ("gmeta", "gcn")}
+    assert "gmeta does not use the edge weights and edge types; vantage does" in said["gmeta"]
     assert "gcn does not use the edge types; vantage does" in said["gcn"]
     assert "vantage does" not in " ".join(fewnode.fit("vantage", graph, split, n_way=2, k_shot=2, steps=1).card.notes)
 

@@ -6,7 +6,7 @@ import math
 import platform
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -21,7 +21,7 @@ from ..files import Count, Positive, Seconds, Share, parse_json
 from ..graph import Graph
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import GraphEncoder, Inputs, renumbered, rows_at
-from ..nn.heads import class_means, euclidean_scores, one_hot
+from ..nn.heads import class_means, euclidean_scores
 from ..nn.inner_loop import Weights, adapt
 from ..tasks import Tasks
 
@@ -70,25 +70,10 @@ class ModelCard:
         told = {"notes", "versions", "feature_names", "dataset"} | {"curve", "best", "stopped_at", "training_seconds"}
         return {key: value for key, value in vars(self).items() if key not in told}
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON document."""
-        return dict(vars(self))
-
     @classmethod
     def from_json(cls, data: bytes, where: str) -> "ModelCard":
-        """The card in a document that ``to_json`` made; unknown keys are ignored."""
-        found = parse_json(data, cls, where)
-        free = ("options", "context", "training")  # their values are defined by the method
-        return replace(found, **{key: _frozen(getattr(found, key)) for key in free})
-
-
-def _frozen(value: Any) -> Any:
-    """JSON's lists as tuples, to any depth."""
-    if isinstance(value, list):
-        return tuple(_frozen(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _frozen(item) for key, item in value.items()}
-    return value
+        """The card in a JSON document of its fields; unknown keys are ignored."""
+        return parse_json(data, cls, where)
 
 
 def versions() -> dict[str, str]:
@@ -290,7 +275,8 @@ class InnerLoopMethod(Method):
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
         """The loss of one task's supports, ``inputs, pool, target``, which the inner loop lowers."""
-        raise NotImplementedError
+        inputs, pool, target = data
+        return F.cross_entropy(self.task_scores(weights, *data, inputs, pool), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         """Scores [M, N] of one task, given ``inputs, pool, target`` of the supports and ``inputs, pool`` of queries."""
@@ -304,7 +290,7 @@ class InnerLoopMethod(Method):
         each_task, scores = vmap(self.task_scores, randomness="different"), []
         for part in order.split(torch.unique_consecutive(batch, return_counts=True)[1].tolist()):
             inputs, pool = state.rows(tasks.support[part])
-            known = (inputs, pool, one_hot(tasks.support_y[part], tasks.n_way, inputs.dtype))
+            known = (inputs, pool, F.one_hot(tasks.support_y[part], tasks.n_way).to(inputs.dtype))
             weights = adapt(self.task_loss, start, known, steps=self.inner_steps, rate=self.inner_rate)
             groups = tasks.query[part].split(self.queries_at_a_time, dim=1)
             scores.append(torch.cat([each_task(weights, *known, *state.rows(group)) for group in groups], 1))

@@ -12,8 +12,8 @@ from ..graph import Graph, operators
 from ..graph.arrays import csr_tensor
 from ..nn.ego import inner_arcs
 from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import Neighbourhoods, Weights, unit, unit_features
+from ..nn.graph_layers import take_rows
+from ..nn.inner_loop import GCNRows, Neighbourhoods, Weights, unit, unit_features
 from .base import InnerLoopMethod, Training
 
 
@@ -70,20 +70,17 @@ class GMeta(InnerLoopMethod):
         return nearest(z, target, functional_call(self.encoder, weights, (query_inputs, query_pool)))
 
 
-class SubgraphGCN(nn.Module):
+class SubgraphGCN(GCNRows):
     """Two GCN layers with a ReLU after each, then a linear map without a bias: it would cancel in distances."""
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, *, radius: float | None) -> None:
-        super().__init__()
-        self.first = xavier(nn.Linear(in_channels, hidden_channels))
-        self.second = xavier(nn.Linear(hidden_channels, hidden_channels))
+        super().__init__(in_channels, hidden_channels, hidden_channels)
         self.last = nn.Linear(hidden_channels, out_channels, bias=False)
         self.radius = radius
 
     def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
         """Outputs [S, out] at the centres of the subgraphs of a task, from ``inputs [R, in]`` and ``pool [S, R]``."""
-        h = torch.relu(self.second(pool @ torch.relu(self.first(inputs))))
-        out: Tensor = self.last(h)
+        out: Tensor = self.last(torch.relu(super().forward(inputs, pool)))
         return out if self.radius is None else self.radius * unit(out)
 
 

@@ -6,14 +6,13 @@ Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep N
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.arrays import csr_parts
 from ..graph.operators import normalized_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import Neighbourhoods, Weights, unit_features
+from ..nn.inner_loop import GCNRows, Neighbourhoods, Weights, unit_features
 from .base import InnerLoopMethod, Training
 
 HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
@@ -70,28 +69,10 @@ class MAML(InnerLoopMethod):
         like = next(iter(weights.values()))
         return {**weights, HEAD[0]: like.new_zeros(n_way, self.width), HEAD[1]: like.new_zeros(n_way)}
 
-    def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
-        inputs, pool, target = data
-        return F.cross_entropy(self.task_scores(weights, *data, inputs, pool), target)
-
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         own = {name: weight for name, weight in weights.items() if name not in HEAD}
         h: Tensor = functional_call(self.encoder, own, data[3:])
         return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
-
-
-class GCNRows(nn.Module):
-    """A two-layer GCN on the rows of a task: ReLU between the layers, none at the end."""
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.first = xavier(nn.Linear(in_channels, hidden_channels))
-        self.second = xavier(nn.Linear(hidden_channels, out_channels))
-
-    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
-        """Outputs [S, out] at the nodes of a task, from ``inputs [R, in]`` and ``pool [S, R]``."""
-        out: Tensor = self.second(pool @ torch.relu(self.first(inputs)))
-        return out
 
 
 class Own(nn.Linear):

@@ -3,7 +3,7 @@
 Snell, Swersky, Zemel: Prototypical Networks for Few-shot Learning. NeurIPS 2017.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ class PN(EncoderMethod):
         encoder: further options of ``EncoderMethod``; ``radius=None`` is the source's.
     """
 
-    reads_edges: ClassVar[tuple[str, ...]] = ()
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     def __init__(self, in_channels: int, *, use_graph: bool = True, out_channels: int = 128, **encoder: Any) -> None:

@@ -16,7 +16,6 @@ from ..graph import Graph
 from ..graph.operators import adjacency, hashed, mean_adjacency
 from ..nn.features import ReducedFeatures
 from ..nn.graph_layers import xavier
-from ..nn.heads import one_hot
 from ..nn.inner_loop import unit, unit_features
 from ..tasks import Tasks
 from .base import Method, Training
@@ -51,6 +50,7 @@ class RALE(Method):
         train_query=5,
         clip=10.0,
     )
+    reads_edges = ("weights",)  # in the mean over neighbours; walks are uniform
     sampled: ClassVar[bool] = True  # the walks depend on how the nodes are numbered
 
     def __init__(
@@ -87,7 +87,7 @@ class RALE(Method):
         supports, queries = tasks.support.shape[1], min(tasks.query.shape[1], QUERIES)
         size, scores = max(1, PATHS // (supports * (supports + queries) * self.n_paths)), []
         for part in (tasks[at : at + size] for at in range(0, len(tasks), size)):
-            target, there = one_hot(part.support_y, part.n_way, state[0].dtype), reached(part.support)
+            target, there = F.one_hot(part.support_y, part.n_way).to(state[0].dtype), reached(part.support)
             z = self.locate(*state, part.support, there, there, target)
             # The head starts at zero, where the gradient of its cross-entropy is known: one step on the supports.
             step = self.inner_rate * (target - 1 / part.n_way).mT / supports

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.heads import class_means, cosine_scores, one_hot
+from ..nn.heads import class_means, cosine_scores
 from ..tasks import Tasks
 from .probe import Probe
 
@@ -41,7 +41,8 @@ class Rectified(Probe):
         z, q = state[tasks.support], state[tasks.query]
         if self.shift:
             q = F.normalize(q + z.mean(1, keepdim=True) - q.mean(1, keepdim=True), dim=-1)
-        means, known = class_means(z, tasks.support_y, tasks.n_way), one_hot(tasks.support_y, tasks.n_way, z.dtype)
+        means = class_means(z, tasks.support_y, tasks.n_way)
+        known = F.one_hot(tasks.support_y, tasks.n_way).to(z.dtype)
         for _ in range(self.rounds):
             member = torch.cat([known, (self.scale * cosine_scores(q, means)).softmax(-1)], 1)
             means = (member / member.sum(1, keepdim=True)).mT @ torch.cat([z, q], 1)

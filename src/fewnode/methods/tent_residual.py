@@ -41,6 +41,7 @@ class TENTResidual(TENT):
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    reads_edges = ("weights",)
 
     def __init__(
         self,
@@ -101,21 +102,17 @@ class SmoothingEncoder(GraphEncoder):
 
     def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
         """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
-        weight, bias, outer = self._kept_units()
-        x, smooth = inputs.smoothed(graph), operators.normalized_adjacency(graph)
-        near, rows = rows_of(smooth, nodes)
-        hidden = torch.relu_(torch.addmm(bias, x[near].to(weight.dtype), weight))
-        return self.collected(hidden @ outer, rows)
-
-    def _kept_units(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The weight and the bias of the first layer and the weight of the second, without the units dropped now."""
         outer = self.outer.weight.t()
-        if not self.training or self.dropout == 0.0:
-            return self.weight, self.bias, outer
-        units = len(self.bias)
-        kept = torch.randperm(units, device=outer.device)[: max(1, round(units * (1 - self.dropout)))]
-        share = units / len(kept)
-        return self.weight.index_select(1, kept), self.bias[kept], share * outer.index_select(0, kept)
+        weight: Tensor = self.weight
+        bias: Tensor = self.bias
+        if self.training and self.dropout > 0:  # without the units that are dropped now
+            units = len(bias)
+            kept = torch.randperm(units, device=bias.device)[: max(1, round(units * (1 - self.dropout)))]
+            weight, bias = weight.index_select(1, kept), bias[kept]
+            outer = units / len(kept) * outer.index_select(0, kept)
+        near, rows = rows_of(operators.normalized_adjacency(graph), nodes)
+        x = inputs.smoothed(graph)[near].to(weight.dtype)
+        return self.collected(torch.relu_(torch.addmm(bias, x, weight)) @ outer, rows)
 
 
 class ResidualGNN(LocalGNN):

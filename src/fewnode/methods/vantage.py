@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse
 from ..nn.class_shape import LDAView, Whitening, few_shot_accuracy, sample_per_class, within_folds
-from ..nn.heads import class_means, one_hot
+from ..nn.heads import class_means
 from ..nn.views import NEAR, WORDS, Views, walk_view
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
@@ -155,15 +155,23 @@ class Vantage(Method):
         return state
 
     def score(self, graph: Graph, state: list[Tensor], tasks: Tasks) -> Tensor:
-        lengths, scores = self._lengths(), []
+        shares = torch.softmax(self.gate, 0)
+        if self.positional:
+            shares = torch.cat([0.5 * shares, shares.new_tensor([0.5])])
+        lengths, scores = shares.sqrt(), []  # of the parts of a node: the roots of their shares
+
+        def pool() -> Pool:
+            nodes = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))[:POOL].sort().values
+            return Pool(self._parts(state, nodes.to(graph.device)))
+
         for some in (tasks[at : at + 64] for at in range(0, len(tasks), 64)):  # at a time: a node is eleven views wide
             parts = list(self._parts(state, some.support))
             joined = torch.cat([length * part for length, part in zip(lengths, parts, strict=True)], -1)
             supports = F.normalize(joined, dim=-1)
             means = class_means(supports, some.support_y, some.n_way)
             if self.task_adaptation:
-                pool = graph.cache.get(SEARCHED, lambda: self._pool(graph, state), source=self.whitening.matrices)
-                shots, pseudo = some.shots()[..., None], pool.pseudo_supports(means, lengths)
+                searched = graph.cache.get(SEARCHED, pool, source=self.whitening.matrices)
+                shots, pseudo = some.shots()[..., None], searched.pseudo_supports(means, lengths)
                 means = (shots * means + 2 * pseudo) / (shots + 2)
             # One part at a time: many queries with their parts side by side would take ten times the memory.
             products, pieces = means.new_zeros(()), means.split([part.shape[-1] for part in parts], -1)
@@ -199,18 +207,6 @@ class Vantage(Method):
         if self.positional and fold is None:
             yield state[-1][nodes]
 
-    def _lengths(self) -> Tensor:
-        """Of the parts of a node: the roots of their shares."""
-        shares = torch.softmax(self.gate, 0)
-        if self.positional:
-            shares = torch.cat([0.5 * shares, shares.new_tensor([0.5])])
-        return shares.sqrt()
-
-    @torch.no_grad()
-    def _pool(self, graph: Graph, state: list[Tensor]) -> "Pool":
-        nodes = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))[:POOL].sort().values
-        return Pool(self._parts(state, nodes.to(graph.device)))
-
     @torch.no_grad()
     def _products(self, state: list[Tensor], tasks: Tasks, fold: Tensor) -> tuple[Tensor, Tensor]:
         """For each part, inner products of the supports ``[V, T, S, S]`` and of queries with them ``[V, T, M, S]``."""
@@ -224,7 +220,7 @@ class Vantage(Method):
         weights = torch.softmax(self.gate[: len(among)], 0)
         among, across = (torch.einsum("v,vtab->tab", weights, part) for part in (among, across))
         shrink = among.diagonal(dim1=1, dim2=2).clamp(min=1e-12).rsqrt()
-        member = one_hot(tasks.support_y, tasks.n_way, among.dtype)
+        member = F.one_hot(tasks.support_y, tasks.n_way).to(among.dtype)
         member = member / member.sum(1, keepdim=True) * shrink[:, :, None]
         lengths = ((among @ member) * member).sum(1).clamp(min=1e-12).sqrt()
         return self._matched(across @ member, lengths)

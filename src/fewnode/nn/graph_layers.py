@@ -1,6 +1,5 @@
 """The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph, operators
-from ..graph.arrays import csr_parts, csr_tensor, gather_rows
+from ..graph.arrays import csr_parts, to_scipy, to_tensor
 from ..tasks import Tasks
 from .features import ReducedFeatures
 
@@ -41,12 +40,6 @@ class Inputs(nn.Module):
         self.reduced = None if features == "raw" else ReducedFeatures(in_channels, rank)
         self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
         self.register_buffer("centre", torch.zeros(self.width) if features == "centred" else None)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Inputs":
-        # The singular vectors stay in float32, like the features, also in a model of another precision.
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        super()._apply(lambda part: part.float() if part.is_floating_point() else part, recurse)  # type: ignore[no-untyped-call]
-        return self
 
     def fit(self, graph: Graph) -> None:
         """Learn the singular vectors of the features, if they are to be reduced, and their mean."""
@@ -152,10 +145,7 @@ def rows_at(h: Tensor, nodes: Tensor) -> Tensor:
 
 def take_rows(matrix: Tensor, nodes: Tensor) -> Tensor:
     """The rows ``nodes [P]`` of a CSR tensor, as another one."""
-    indptr, columns, values = csr_parts(matrix)
-    at = gather_rows(indptr, nodes)[1]
-    ends = F.pad(indptr.diff()[nodes].cumsum(0), (1, 0))
-    return csr_tensor(ends, columns[at], values[at], (len(nodes), matrix.shape[1]))
+    return to_tensor(to_scipy(matrix)[nodes.cpu().numpy()], matrix.device)
 
 
 def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor | slice, operators.Operator]:

@@ -11,13 +11,9 @@ from torch.nn import functional as F
 from .graph_layers import xavier
 
 
-def one_hot(y: Tensor, n_way: int, dtype: torch.dtype) -> Tensor:
-    return (y[..., None] == torch.arange(n_way, device=y.device)).to(dtype)
-
-
 def class_means(z: Tensor, y: Tensor, n_way: int) -> Tensor:
     """The mean of each class's supports, [T, N, d]; shots may be unequal."""
-    member = one_hot(y, n_way, z.dtype)
+    member = F.one_hot(y, n_way).to(z.dtype)
     return torch.bmm((member / member.sum(1, keepdim=True)).transpose(1, 2), z)
 
 
@@ -34,7 +30,7 @@ def euclidean_scores(q: Tensor, prototypes: Tensor) -> Tensor:
 
 def ridge_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, penalty: float | Tensor = 1.0) -> Tensor:
     """Ridge regression on one-hot targets with a free intercept, solved in the dual: S x S, however wide ``d`` is."""
-    target = one_hot(y, n_way, z.dtype)
+    target = F.one_hot(y, n_way).to(z.dtype)
     centre, offset = z.mean(1, keepdim=True), target.mean(1, keepdim=True)
     z, q = z - centre, q - centre
     gram = z @ z.transpose(1, 2)
@@ -56,7 +52,7 @@ def logistic_scores(
     rows, c = z.detach().double(), inverse_penalty
     basis = torch.linalg.qr(rows.mT).Q
     rows, queries = (F.pad(part @ basis, (0, 1), value=1.0) for part in (rows, q.detach().double()))
-    target, free = one_hot(y, n_way, rows.dtype), rows.new_ones(rows.shape[-1], 1)
+    target, free = F.one_hot(y, n_way).to(rows.dtype), rows.new_ones(rows.shape[-1], 1)
     free[-1] = 0  # the last coordinate is the intercept, which is not penalised
     bound = torch.linalg.cholesky(c / 2 * rows.mT @ rows + torch.diag(free[:, 0]))
     last = w = rows.new_zeros(len(rows), rows.shape[-1], n_way)

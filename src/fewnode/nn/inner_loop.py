@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from ..graph import Graph
 from ..graph.arrays import gather_rows
 from .features import ReducedFeatures
+from .graph_layers import xavier
 
 Weights = dict[str, Tensor]
 
@@ -80,3 +81,17 @@ class Neighbourhoods:
         inputs[task, place] = found
         pool[task, owner % each, place] = self.weight[entry].to(found.dtype)
         return inputs, pool
+
+
+class GCNRows(nn.Module):
+    """A two-layer GCN on the rows of a task: ReLU between the layers, none at the end."""
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.first = xavier(nn.Linear(in_channels, hidden_channels))
+        self.second = xavier(nn.Linear(hidden_channels, out_channels))
+
+    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:
+        """Outputs [S, out] at the nodes of a task, from ``inputs [R, in]`` and ``pool [S, R]``."""
+        out: Tensor = self.second(pool @ torch.relu(self.first(inputs)))
+        return out

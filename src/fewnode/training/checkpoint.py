@@ -41,7 +41,7 @@ def write(model: Method, folder: Path) -> None:
     if not hasattr(model, "card"):
         raise InputError(f"this {type(model).__name__} was not made by fit: it does not know its options and classes")
     write_tensors(folder / WEIGHTS, model.state_dict())
-    write_json(folder / CARD, {"format": FORMAT, **model.card.to_json()})
+    write_json(folder / CARD, {"format": FORMAT, **vars(model.card)})
 
 
 def load(folder: PathLike, method: type[Method] | None = None) -> Method:

@@ -217,7 +217,7 @@ class TrainingState:
         parts |= {f"optimizer/{number}": moments for number, moments in self.optimizer.state_dict()["state"].items()}
         values = ((f"{part}/{key}", value) for part, entries in parts.items() for key, value in entries.items())
         tensors = {key: torch.as_tensor(value).detach().cpu().contiguous() for key, value in values}
-        card = json.dumps(self.model.card.to_json()).encode()
+        card = json.dumps(vars(self.model.card)).encode()
         tensors["card"] = torch.frombuffer(bytearray(card), dtype=torch.uint8)
         write_tensors(file, tensors, {"sha256": hashlib.sha256(to_bytes(tensors)).hexdigest()})
 
