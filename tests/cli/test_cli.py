@@ -190,8 +190,9 @@ def test_json_never_holds_nan(capsys):
 
     from fewnode.cli.output import emit
 
-    emit(Namespace(json=True), {"a": float("nan"), "b": [1.0, float("-inf")], "c": ("é", None)}, "report")
-    assert capsys.readouterr().out == '{"a": null, "b": [1.0, null], "c": ["é", null]}\n'
+    document = {"a": float("nan"), "b": [1.0, float("-inf")], "c": ("é", None), "seconds": 2.5}
+    emit(Namespace(json=True, started=0.0), document, "report")
+    assert capsys.readouterr().out == '{"a": null, "b": [1.0, null], "c": ["é", null], "seconds": 2.5}\n'
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

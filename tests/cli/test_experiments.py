@@ -161,14 +161,14 @@ def test_a_terminal_shows_bars_of_what_runs_and_a_line_for_what_has_finished(mon
     from rich.console import Console
 
     from fewnode.cli import output
-    from fewnode.cli.experiments import RunBar
+    from fewnode.cli.experiments import show_run
 
     terminal = Console(width=120, record=True, force_terminal=True, stderr=True)
     monkeypatch.setattr(output, "_console", lambda stderr=False: terminal)
     runs = [Run("wordnet", "tent", {}, seed=seed) for seed in range(3)]
-    with RunBar(3) as bar:
-        for one, found in ((runs[0], None), (runs[0], row(runs[0], 0.6)), (runs[1], None)):
-            bar(one, found)
+    with output.Bar() as bar:
+        for one, found, done in ((runs[0], None, 0), (runs[0], row(runs[0], 0.6), 1), (runs[1], None, 1)):
+            show_run(bar, one, found, done, 3)
         bar.progress.refresh()
         text = terminal.export_text()
     for words in ("[1/3] tent on wordnet, 5w5s, seed 0: 60.2 %", "tent on wordnet, 5w5s, seed 1", "1/3"):

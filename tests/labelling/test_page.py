@@ -463,6 +463,12 @@ def test_classes_are_described_answers_reviewed_and_undo_says_what_it_undid(wind
     page.get_by_role("button", name="Close").click()
     page.keyboard.press("z")
     page.wait_for_selector(f"#toast:has-text('Undone: label {members(0)[1]} as baker')")
+    find(page, members(0)[2])
+    page.keyboard.press("s")
+    after_fit(page)
+    page.keyboard.press("r")
+    skipped = page.locator(f"tr[data-node={members(0)[2]}]").get_by_role("combobox")
+    assert skipped.evaluate("made => made.selectedOptions[0].text") == "skipped"
     assert page.problems == []
 
 

@@ -31,7 +31,7 @@ API = (
     "grow",
 )  # fmt: skip
 FILES = ("support.csv", "labels.csv", "predictions.parquet", "label-studio.json", "argilla.jsonl", "doccano.jsonl")
-QUERIES = ("ids", "id", "q", "n", "by", "class", "column", "value", "like", "for", "who", "token")
+QUERIES = ("ids", "id", "q", "by", "class", "column", "value", "like", "for", "who", "token")
 WORDS = (
     "", "0", "6", "-1", "239", "240", "1,2,3", "9" * 5000, "1e3", "nan", "²", "teach", "sure", "doubtful", "open",
     "issues", "random", "mule", "baker", "other", "age", "n6", "\u202e", "\ud800", "\x00", "%00", "a" * 5000, "../..",

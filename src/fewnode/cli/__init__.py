@@ -56,14 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(parser=parser)  # completion describes the whole of it
     parser.add_argument("--version", action="version", version=f"fewnode {__version__}")
-    parser.add_argument(
-        "--raise-limits",
-        metavar="N",
-        type=int,
-        help="read files that hold up to N times as much as usual for their size",
-    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     declared = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+    add_arguments(parser, declared["group"]["program"], declared)
     first: dict[str, str] = {}  # the first command with an option
     for name, facts in declared["command"].items():
         about = facts["help"][:1].upper() + facts["help"][1:] + "."
@@ -81,9 +76,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 fine, 1 failed, 2 wrong input, 130 stopped by Ctrl-C."""
-    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding lacks is no reason to end
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal's encoding lacks is no reason to end
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser, Parser.words = build_parser(), list(sys.argv[1:] if argv is None else argv)
     args, unknown = parser.parse_known_args(Parser.words or ["--help"])
     if unknown:
@@ -96,7 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         module, _, command = args.run.partition(".")
         with warnings.catch_warnings():
             warnings.showwarning = show_warning  # type: ignore[assignment]  # takes more arguments than it needs
-            code: int | None = getattr(import_module(f".{module}", __name__), command)(args)
+            function = getattr(import_module(f".{module}", __name__), command)
+            args.started = time.perf_counter()
+            code: int | None = function(args)
         sys.stdout.flush()
         return code or 0
     except InputError as error:

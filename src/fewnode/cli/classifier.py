@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -51,7 +50,6 @@ def fit_classifier(args: argparse.Namespace) -> None:
     facts["columns"] = [{**role, "change": options.with_flags(role["change"], args)} for role in source.roles]
     if not args.json:
         sys.stdout.write(fill("understood", **facts, roles=shortened(facts["columns"])))
-    started = time.perf_counter()
     with Bar() as learning:
         classifier.fit(graph, split, source=source, progress=learning.stage)
         classifier.save(args.out, force=args.force, data=not args.without_data, progress=learning.stage)
@@ -67,7 +65,6 @@ def fit_classifier(args: argparse.Namespace) -> None:
         "edge_notes": [note for note in card.notes if "edge" in note],
         "open_set": classifier.simulated() if facts["labelled"] else None,
         "next": shlex.join(["fewnode", "predict", args.out, "--support", "support.csv", "--out", "predictions.csv"]),
-        "seconds": round(time.perf_counter() - started, 3),
     }
     emit(args, document, "fit")
 
@@ -91,7 +88,7 @@ def predict_nodes(args: argparse.Namespace) -> None:
             raise InputError("--report is about the nodes of the fitted graph; leave it out with --new-nodes")
         check_writable(args.report, args.force, "page", (".html", ".htm"))
     check_writable(args.out, args.force)
-    started, nodes = time.perf_counter(), None
+    nodes = None
     if args.nodes_file is not None:
         table = read_columns(args.nodes_file)
         column = next(iter(table.columns)) if len(table.columns) == 1 else find_id(table, (), ())[0]
@@ -124,7 +121,6 @@ def predict_nodes(args: argparse.Namespace) -> None:
         "surplus": {} if question is None else question.surplus(),
         "other_f1": None if question is None else question.other_f1(),
         "calibration": None if calibration is None else asdict(calibration),
-        "seconds": round(time.perf_counter() - started, 3),
         "next": None if args.new_nodes is not None else _explain_command(args, done.least_sure),
     }
     emit(args, document, "predict")
@@ -165,12 +161,11 @@ def _shots(classifier: FewShotClassifier) -> dict[str, int]:
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
-    words = ["fewnode", "explain", args.folder, *(["--support", args.support] if args.support else [])]
-    for text in args.describe:
-        words += ["--describe", text]
-    for name in ("edges", "nodes", "features", "memory"):
-        given = getattr(args, name)
-        words += [f"--{name}", *([given] if isinstance(given, str) else given)] if given else []
+    words = ["fewnode", "explain", args.folder]
+    for name in ("support", "describe", "edges", "nodes", "features", "memory"):
+        given = getattr(args, name) or []
+        for value in [given] if isinstance(given, str) else given:
+            words += [f"--{name}", value]
     words += [f"--{name.replace('_', '-')}" for name in ("use_class_names", "closed_set") if getattr(args, name)]
     for name, share in args.prior:
         words += ["--prior", f"{name}={share:g}"]
@@ -178,7 +173,6 @@ def _explain_command(args: argparse.Namespace, node: str) -> str:
 
 
 def find_candidates(args: argparse.Namespace) -> None:
-    started = time.perf_counter()
     if args.out is not None:
         check_writable(args.out, args.force)
     top = args.top or (20 if args.out is None else 200)
@@ -201,23 +195,18 @@ def find_candidates(args: argparse.Namespace) -> None:
         "examples": _shots(classifier).get(found.label),
         "expected": {str(n): round(found.expected(n), 2) for n in steps} if args.text is None else {},
         "first": found.names[:10],
-        "seconds": round(time.perf_counter() - started, 3),
         "next": _explain_command(args, found.names[0]) if args.text is None else None,
     }
     emit(args, document, "find")
 
 
 def grow_model(args: argparse.Namespace) -> None:
-    started = time.perf_counter()
     with Bar() as bar:
         found = grow_folder(args.folder, args.labels, args.out, progress=bar.stage, say=say, **_where(args))
-    seconds = round(time.perf_counter() - started, 3)
-    emit(args, {"folder": args.out or args.folder, **found._asdict(), "seconds": seconds}, "grow")
+    emit(args, {"folder": args.out or args.folder, **found._asdict()}, "grow")
 
 
 def explain_node(args: argparse.Namespace) -> None:
-    if args.neighbours < 0:
-        raise InputError(f"--neighbours {args.neighbours}: it is 0 or more")
     classifier = _adapted(args, [args.node])
     say(f"Explaining {args.node} ...")
     emit(args, classifier.explain(args.node, n_neighbours=args.neighbours).to_json(), "explain")
@@ -269,7 +258,6 @@ def show_drift(args: argparse.Namespace) -> int:
 
 
 def import_graph(args: argparse.Namespace) -> None:
-    started = time.perf_counter()
     columns = options.given_columns(args)
     typed = columns.pop("edge_type_column", None) is not None or args.directed
     wanted = options.picked(args, "features", "decimal", "multi_label", "max_classes", "text_encoder")
@@ -291,7 +279,6 @@ def import_graph(args: argparse.Namespace) -> None:
         "tables": taken,
         "classes": len(store.facts.class_names or ()),
         "bytes": sum(path.stat().st_size for path in out.iterdir()),
-        "seconds": round(time.perf_counter() - started, 3),
         "next": shlex.join(["fewnode", "fit", "--edges", str(out), "--out", "runs/model"]),
     }
     emit(args, document, "import", roles=shortened(taken))

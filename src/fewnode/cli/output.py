@@ -22,7 +22,10 @@ _BAR = "\ue000"  # stands for | in a value, until the cells of a table have been
 
 
 def emit(args: argparse.Namespace, document: Any, template: str, **more: Any) -> None:
-    """Print ``document`` as JSON if ``--json`` was given, else by a template, which may need ``more``."""
+    """Print ``document`` as JSON if ``--json`` was given, else by a template, which may need ``more``. A document says
+    how many ``seconds`` the command took, unless it has others."""
+    if isinstance(document, dict):
+        document = {**document, "seconds": document.get("seconds", round(time.perf_counter() - args.started, 3))}
     if not args.json:
         sys.stdout.write(fill(template, **(document if isinstance(document, dict) else {"rows": document}), **more))
         return
@@ -55,7 +58,7 @@ def texts() -> "Environment":
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("fewnode.cli", "texts"),
         undefined=jinja2.StrictUndefined,
-        finalize=lambda value: "" if value is None else _in_line(str(value)),
+        finalize=lambda value: "" if value is None else printable(str(value)).replace("\n", "\\x0a").replace("|", _BAR),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -68,11 +71,6 @@ def _size(number: int) -> str:
     from ..store import format_bytes
 
     return format_bytes(number)
-
-
-def _in_line(text: str) -> str:
-    """A value as a part of a line, or of a cell."""
-    return printable(text).replace("\n", "\\x0a").replace("|", _BAR)
 
 
 def _table(text: str) -> str:

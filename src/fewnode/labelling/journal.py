@@ -3,9 +3,10 @@
 import json
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
+
+import msgspec
 
 from ..errors import InputError
 from ..files import append_line, lock
@@ -60,13 +61,13 @@ class Journal:
         lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
         found = []
         for number, line in enumerate(lines, 1):
-            with suppress(ValueError):
-                found.append(json.loads(line))
-            if len(found) < number or not isinstance(found[-1], dict):
+            try:
+                found.append(msgspec.json.decode(line, type=dict[str, Any]))
+            except ValueError as error:
                 raise InputError(
                     f"{self.path}, line {number} is damaged: {line[:40]!r}. Repair or delete that line, or move the "
                     "file away to start anew; nothing was changed"
-                )
+                ) from error
         return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..classifier.predictions import UNKNOWN
 from ..errors import InputError, one_of
+from ..files import Count
 
 SKIPPED = ""  # the answer about a node that was skipped; no class has an empty name
 SETTLED = "\n"  # stands for everybody, where answers differed; nobody has such a name
@@ -29,7 +30,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
     do: str = ""
     nodes: list[str] = []
-    ids: list[int] = []
+    ids: list[Count] = []
     label: str = msgspec.field(name="class", default="")
     name: str = ""
     to: str = ""

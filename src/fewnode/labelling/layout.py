@@ -1,6 +1,7 @@
 """A map of the nodes in two dimensions: landmarks by t-SNE, every other node between its nearest landmarks."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,10 @@ def kept_layout(x: Tensor, folder: Path | None, say: Callable[[str], None] = lam
     mark = np.array([len(x), float(x[:: max(len(x) // 1000, 1)].double().abs().sum())])
     path = None if folder is None else folder / "map.npz"
     if path is not None and path.exists():
-        try:
+        with suppress(InputError, KeyError):  # damaged: it is made again
             parts = read_npz(path)
             if np.array_equal(parts["mark"], mark) and parts["places"].shape == (len(x), 2):
                 return parts["places"]
-        except (InputError, KeyError):
-            pass  # damaged: it is made again
     say("Drawing the map ...")
     places = layout(x)
     if path is not None:

@@ -26,12 +26,11 @@ from . import exchange
 from .labels import SKIPPED, Step, agreement
 from .layout import kept_layout
 from .session import LabelSession, open_session
-from .web import HEADERS, failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
+from .web import HANDLERS, HEADERS, guarded, is_loopback, json_response, listening_at, refusal, server_of
 
 try:
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
-    from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
@@ -132,8 +131,7 @@ class LabelServer:
             Mount("/page", StaticFiles(directory=PAGE)),
         ]
         headers = {**HEADERS, "Content-Security-Policy": " ".join([POLICY, *self.browser.image_hosts()])}
-        app = Starlette(routes=routes, exception_handlers=dict.fromkeys((InputError, OSError, HTTPException), failed))
-        return guarded(app, self.guard.answer, headers)
+        return guarded(Starlette(routes=routes, exception_handlers=HANDLERS), self.guard.answer, headers)
 
     # --- the whole --------------------------------------------------------------------------------------
 
@@ -177,7 +175,7 @@ class LabelServer:
     def _class(self, one: dict[str, Any], answers: int) -> dict[str, Any]:
         """A class with the number of nodes that people gave to it, and the places of its latest 500 examples."""
         names, called, title = one["examples"], self.browser.name, self.browser.title
-        ids = find_nodes(self.session.graph, names[-500:], "examples").tolist()
+        ids = self._ids(names[-500:])
         shown = [{"id": i, "name": called(i), "title": title(i), "place": self.places[i].tolist()} for i in ids]
         about = self.session.labels.about.get(one["name"], "")
         return {**one, "answers": answers, "count": len(names), "examples": shown, "about": about}
@@ -206,7 +204,7 @@ class LabelServer:
     def step(self, query: Query) -> dict[str, Any]:
         """Do the step of a person in a JSON text; the state after it."""
         step = parse_json(query["body"], Step, "the step")
-        nodes = [self.browser.name(i) for i in self._checked(step.ids)]  # a lasso: points by number
+        nodes = [self.browser.name(i) for i in self._ids(step.ids)]  # a lasso: points by number
         self.session.do(msgspec.structs.replace(step, ids=[], nodes=[*step.nodes, *nodes], who=query["who"]))
         return self.state(query)
 
@@ -237,18 +235,17 @@ class LabelServer:
 
     # --- single nodes -----------------------------------------------------------------------------------
 
-    def _checked(self, ids: list[int]) -> list[int]:
-        n = self.session.graph.num_nodes
-        if wrong := [i for i in ids if not 0 <= i < n]:
-            raise InputError(f"there is no node {wrong[0]}; they are numbered from 0 to {n - 1}")
-        return ids
+    def _ids(self, nodes: Sequence[str | int]) -> list[int]:
+        """Numbers of nodes that are given by name or by number."""
+        given = torch.tensor(nodes) if nodes and isinstance(nodes[0], int) else nodes
+        return find_nodes(self.session.graph, given, "nodes").tolist()
 
     def _numbers(self, given: str | None) -> list[int]:
         """Nodes from a text of at most 100 numbers with commas."""
         parts = (given or "").split(",")[:100]
         if not all(part.isdecimal() and len(part) < 16 for part in parts):
             raise InputError(f"nodes are asked for by their numbers, not {given!r:.80}")
-        return self._checked([int(part) for part in parts])
+        return self._ids([int(part) for part in parts])
 
     def _rows(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """A few words about each node."""
@@ -315,18 +312,13 @@ class LabelServer:
 
     def why(self, query: Query) -> dict[str, Any] | None:
         found = self.session.why(self.browser.name(self._numbers(query.get("id"))[0]))
-        if found is None:
-            return None
-        return {key: value for key, value in found.to_json().items() if key not in ("probabilities", "margins")}
+        return None if found is None else found.to_json()
 
     def suggest(self, query: Query) -> list[dict[str, Any]]:
-        given = query.get("n", "10")
-        if given not in map(str, range(1, 201)):
-            raise InputError(f"{given!r:.80} suggestions; ask for 1 to 200")
         among = self.browser.matching(query["column"], query.get("value", "")) if query.get("column") else None
         ways = query.get("by", "teach"), query.get("class"), query["who"]
-        names = self.session.questions(int(given), *ways, None if among is None else torch.tensor(among))
-        return self._rows(find_nodes(self.session.graph, names, "nodes").tolist())
+        names = self.session.questions(12, *ways, None if among is None else torch.tensor(among))
+        return self._rows(self._ids(names))
 
     def more(self, query: Query) -> list[dict[str, Any]]:
         """More nodes of a class, or more like some nodes."""
@@ -334,7 +326,7 @@ class LabelServer:
             names = self.session.more(label)
         else:
             names = self.session.like([self.browser.name(i) for i in self._numbers(query.get("like"))])
-        return self._rows(find_nodes(self.session.graph, names, "nodes").tolist())
+        return self._rows(self._ids(names))
 
 
 def _answering(method: Callable[[Query], Any]) -> Callable[[Request], Awaitable[Response]]:

@@ -27,7 +27,7 @@ from ..errors import InputError
 from ..files import PathLike, convert
 from ..graph import Graph
 from ..store import STORE
-from ..training.progress import Progress
+from ..training.progress import Shown
 from . import exchange
 from .journal import Journal
 from .labels import MISSING, Labels, Step, agreed
@@ -225,8 +225,8 @@ class LabelSession:
         """The columns id, label and, where there are any, description of a support table that leads to the same
         predictions."""
         told = self.descriptions()
-        rows = [(node, name, "") for name, nodes in self.examples().items() for node in nodes]
-        rows = [("", name, text) for name, text in told.items()] + rows
+        rows = [("", name, text) for name, text in told.items()]
+        rows += [(node, name, "") for name, nodes in self.examples().items() for node in nodes]
         columns = ("id", "label", "description") if told else ("id", "label")
         return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
 
@@ -238,18 +238,17 @@ class LabelSession:
         found.pop(self.labels.other, None)
         return {name: [node for node in nodes if node in there] for name, nodes in found.items()}
 
-    def grow(self, progress: Progress = lambda what, part: None) -> Growth:
+    def grow(self) -> Growth:
         """Learn the answers for good: classes with enough of them become known, and corrected labels count. The model
         is saved in its folder; what was done before cannot be undone any more."""
         with self.lock:
             labels, classifier = self.answered(), copy.copy(self.classifier)
-        found = classifier.grow(labels, progress=progress)  # takes long: nobody waits for it
+        found = classifier.grow(labels, progress=None)  # takes long: nobody waits for it
         with self.lock:
             if (folder := classifier.folder) is not None:
-                save_grown(classifier, found, folder, self.journal, progress)
+                save_grown(classifier, found, folder, self.journal)
                 classifier = load_attached(folder)
-            known = self._set_classifier(classifier)
-            self._know(known)
+            self._know(self._set_classifier(classifier))
             self.labels = self.labels.begun()
             self._learn()
         return found
@@ -351,8 +350,10 @@ class LabelSession:
             }
             n, examples = len(self.classes), self.examples()
             tally = {key: torch.bincount(which.long(), minlength=n).tolist() for key, which in chosen.items()}
-            classes = [{"name": name, "kind": kind, "examples": examples.get(name, [])} for name, kind in self.classes]
-            return [{**one, **{key: counted[i] for key, counted in tally.items()}} for i, one in enumerate(classes)]
+            return [
+                {"name": name, "kind": kind, "examples": examples.get(name, [])} | {key: tally[key][i] for key in tally}
+                for i, (name, kind) in enumerate(self.classes)
+            ]
 
     def predictions_table(self) -> dict[str, Any]:
         """The columns that ``fewnode predict`` writes with that support table."""
@@ -370,7 +371,6 @@ class LabelSession:
         n: int = 10,
         by: str = "teach",
         label: str | None = None,
-        *,
         among: Tensor | None = None,
         told: Iterable[str] = (),
     ) -> Suggestions:
@@ -405,7 +405,7 @@ class LabelSession:
             else:
                 once = [node for node, people in answers.items() if len(people) == 1 and who not in people]
                 found = [node for node in self._unlabelled(once) if zlib.crc32(node.encode()) < self.twice * 2**32]
-                found += self.suggest(n, by, label, among=among, told=taken).names
+                found += self.suggest(n, by, label, among, taken).names
             found = [node for node in found if node not in taken][:n]
             self.handed[who] = now, found
             return found
@@ -447,7 +447,7 @@ class LabelSession:
 
 
 def save_grown(
-    classifier: FewShotClassifier, found: Growth, folder: PathLike, journal: Journal, progress: Progress
+    classifier: FewShotClassifier, found: Growth, folder: PathLike, journal: Journal, progress: Shown = None
 ) -> None:
     """Save a classifier that has grown. The ``journal`` is told first: a kill in between leaves the former model, and
     there its classes are new ones still."""
@@ -461,7 +461,7 @@ def grow_folder(
     labels: Any = None,
     out: PathLike | None = None,
     *,
-    progress: Progress = lambda what, part: None,
+    progress: Shown = None,
     say: Say = lambda _: None,
     **where: Any,
 ) -> Growth:

@@ -71,6 +71,9 @@ def failed(request: Request, error: Exception) -> Response:
     return json_response({"error": told}, status)
 
 
+HANDLERS: dict[Any, Any] = dict.fromkeys((HTTPException, Exception, InputError, OSError), failed)
+
+
 def guarded(
     app: ASGIApp,
     refusal: Callable[[Request], Response | None],

@@ -24,7 +24,7 @@ from ..classifier.commands import Say
 from ..classifier.predictions import Predictions
 from ..errors import InputError
 from ..files import PathLike, readable
-from ..labelling.web import failed, guarded, is_loopback, json_response, listening_at, refusal, server_of
+from ..labelling.web import HANDLERS, guarded, is_loopback, json_response, listening_at, refusal, server_of
 from ..training.checkpoint import read_manifest
 from .service import NotReady, Served, Service
 
@@ -36,7 +36,6 @@ try:
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
     from prometheus_client.multiprocess import MultiProcessCollector
     from pydantic import AfterValidator, BaseModel, Field
-    from starlette.exceptions import HTTPException
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
     raise InputError("a service needs three more packages: pip install 'fewnode[serve]'") from error
@@ -162,7 +161,8 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
     wrong: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (400, 401, 413, 422, 503)}
     about = 'Errors are JSON: {"error": what is wrong, and what would be right}.'
     app = FastAPI(title="fewnode", version=__version__, description=about, docs_url=None, redoc_url=None,
-                  responses=wrong, lifespan=lifespan)  # fmt: skip
+                  responses=wrong, lifespan=lifespan,
+                  exception_handlers=HANDLERS | {RequestValidationError: _misshapen})  # fmt: skip
 
     @app.post("/v1/predict", response_model=Answer)
     def predict(asked: Asked) -> Response:
@@ -245,9 +245,6 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
         page = jinja2.Environment(autoescape=True).from_string(template).render(openapi=app.openapi())
         return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
 
-    for kind in (HTTPException, Exception, InputError, OSError):
-        app.add_exception_handler(kind, failed)
-    app.add_exception_handler(RequestValidationError, _misshapen)
     return _limited(guarded(app, lambda request: _refusal(request, token), body=limits.body), count, limits)
 
 

@@ -1,7 +1,6 @@
 """What a service answers: the classifier in a folder, adapted to the classes in its journal; both may be replaced."""
 
 import copy
-import hashlib
 import threading
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -12,7 +11,7 @@ from typing import Any
 from ..classifier.classifier import FewShotClassifier, Growth
 from ..classifier.commands import Say, load_attached
 from ..errors import InputError
-from ..files import NAME, PathLike
+from ..files import NAME, PathLike, sha256
 from ..labelling.journal import JOURNAL, Journal
 from ..labelling.session import LabelSession, check_memory, grow_folder
 
@@ -144,7 +143,7 @@ class Service:
 
     def _model(self) -> str:
         file = self.folder / NAME
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.exists() else ""
+        return sha256(file)[:12] if file.exists() else ""
 
     def _mark(self) -> tuple[int, int] | None:
         with suppress(FileNotFoundError):

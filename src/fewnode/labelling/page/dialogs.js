@@ -106,7 +106,8 @@ export function filesMenu() {
     el("div", { class: "line" }, ["label-studio.json", "argilla.jsonl", "doccano.jsonl"].map((name) => el("button", { onclick: save(name) }, name))));
 }
 
-const kappa = (value) => (value === null ? "–" : value.toFixed(2));
+const kappa = (value) => (value === null ? "–" : value.toFixed(2).replace("-", "−"));
+const kappas = (classes) => Object.entries(classes).flatMap(([name, value], i) => [i ? ", " : "", user(name), ` ${kappa(value)}`]);
 export async function reviewMenu(state, { step, pick }, which = "all") { // every answer: to look at, change, comment or take back
   const found = await get("/api/answers"), differ = (row) => new Set(Object.values(row.people).map((one) => one.label)).size > 1;
   const kinds = { all: () => true, "mine": (row) => row.people[state.who], differ, "not sure": (row) => Object.values(row.people).some((one) => one.unsure), corrections: (row) => row.given && !row.marked, comments: (row) => Object.values(row.people).some((one) => one.text) };
@@ -114,7 +115,7 @@ export async function reviewMenu(state, { step, pick }, which = "all") { // ever
   const line = (row) => {
     const mine = row.people[state.who], all = Object.values(row.people), settle = !mine && (differ(row) || "\n" in row.people || all.every((one) => one.unsure)); // else one more answer
     const label = el("select", { "aria-label": `Class of ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: label.value, unsure: mine?.unsure ?? false, settle }) },
-      mine ? "" : el("option", { value: "" }, settle ? "settle…" : "your answer…"), state.classes.map((one) => el("option", { value: one.name, selected: mine?.label === one.name }, one.name)));
+      mine?.label ? "" : el("option", { value: "" }, mine ? "skipped" : settle ? "settle…" : "your answer…"), state.classes.map((one) => el("option", { value: one.name, selected: mine?.label === one.name }, one.name)));
     const text = el("input", { type: "text", maxlength: "4000", value: mine?.text ?? "", placeholder: "comment", "aria-label": `Comment on ${row.name}`, onchange: () => again({ do: "label", ids: [row.id], class: mine.label, unsure: mine.unsure, text: text.value.trim() }) });
     return el("tr", { "data-node": row.name }, el("td", {}, el("button", { class: "plain user", title: row.name, onclick: () => { close(); pick(row.id); } }, row.title || row.name), el("span", { class: "about user" }, aboutOf(row))),
       el("td", {}, el("ul", { class: "list" }, said(Object.fromEntries(Object.entries(row.people).filter(([who, one]) => who !== state.who || one.unsure))))), el("td", {}, label), el("td", {}, mine?.label ? text : ""),
@@ -125,8 +126,8 @@ export async function reviewMenu(state, { step, pick }, which = "all") { // ever
   show(el("h2", {}, "Answers"),
     el("div", { class: "line" }, Object.keys(kinds).map((kind) => el("button", { "aria-pressed": String(kind === which), onclick: () => reviewMenu(state, { step, pick }, kind) }, `${kind} (${found.rows.filter(kinds[kind]).length})`))),
     rows.length ? el("div", { class: "scroll" }, el("table", { class: "review" }, rows.slice(0, 500).map(line))) : el("p", { class: "hint" }, "Nothing here."),
-    agreement.nodes > 0 && el("p", {}, `${agreement.nodes} nodes were answered by several people. Fleiss' kappa: ${kappa(agreement.fleiss)}`, Object.entries(agreement.classes).flatMap(([name, value]) => [", ", user(name), ` ${kappa(value)}`])),
-    agreement.pairs.length > 0 && el("table", { class: "review" }, agreement.pairs.map((pair) => el("tr", {}, el("td", {}, user(pair.people.map((who) => who || "(no name)").join(" and "))), el("td", {}, `${pair.nodes} nodes, ${percent(pair.share)} alike`), el("td", {}, `Cohen's kappa ${kappa(pair.cohen)}`), el("td", {}, Object.entries(pair.classes).flatMap(([name, value]) => [user(name), ` ${kappa(value)} `]))))),
+    agreement.nodes > 0 && el("p", {}, `${agreement.nodes} nodes were answered by several people. Fleiss' kappa: ${kappa(agreement.fleiss)} (`, kappas(agreement.classes), ")"),
+    agreement.pairs.length > 0 && el("table", { class: "review" }, agreement.pairs.map((pair) => el("tr", {}, el("td", {}, user(pair.people.map((who) => who || "(no name)").join(" and "))), el("td", {}, `${pair.nodes} nodes, ${percent(pair.share)} alike`), el("td", {}, `Cohen's kappa ${kappa(pair.cohen)}`), el("td", {}, kappas(pair.classes))))),
     el("p", { class: "quiet" }, state.people.length > 1 ? `You are ${state.who}. People: ${state.people.join(", ")}. ` : "", "To go on in another browser: ", el("button", { onclick: async (event) => event.target.replaceWith(user((await get("/api/link")).url), " (works once)") }, "New link")));
 }
 

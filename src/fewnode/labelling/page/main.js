@@ -147,7 +147,7 @@ async function nextQuestions() {
   const mine = asking, label = mine.label ? `&class=${encodeURIComponent(mine.label)}` : "";
   try {
     if (mine.by === "issues" && !mine.queue.length) toast("Comparing the labels of the graph with held-out predictions; this may take a while the first time.");
-    const queue = await get(`/api/suggest?n=12&by=${mine.by}${label}${filter()}`);
+    const queue = await get(`/api/suggest?by=${mine.by}${label}${filter()}`);
     if (asking !== mine) return;
     mine.queue = queue;
     mine.waiting = false;

@@ -350,7 +350,7 @@ export class PointMap {
     }
   }
 
-  _drawNames(examples, ink, ground) { // of your own classes, in the middle of their examples
+  _drawNames(examples, ink, ground) { // of your own classes, at the example in the middle
     const pen = this.marks, groups = new Map();
     for (const { place, index } of examples) {
       if (this.classes[index]?.kind === "new" && !this.hidden.has(index)) groups.set(index, [...(groups.get(index) ?? []), place]);
@@ -359,7 +359,9 @@ export class PointMap {
     pen.textAlign = "center";
     for (const [index, places] of groups) {
       const middle = [0, 1].map((k) => places.map((p) => p[k]).sort((a, b) => a - b)[Math.floor(places.length / 2)]);
-      const [x, y] = this.toScreen(middle), name = this.classes[index].name.slice(0, 40);
+      const away = (place) => (place[0] - middle[0]) ** 2 + (place[1] - middle[1]) ** 2;
+      const nearest = places.reduce((best, place) => (away(place) < away(best) ? place : best));
+      const [x, y] = this.toScreen(nearest), name = this.classes[index].name.slice(0, 40);
       pen.lineWidth = 4;
       pen.lineJoin = "round";
       pen.strokeStyle = ground;
