@@ -28,7 +28,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from fewnode.classifier.known_classes import HopFeatures, KnownClassModel, ViewPCA
+from fewnode.classifier.known_classes import HopFeatures, KnownClassModel, NodeInputs, ViewPCA
 from fewnode.classifier.label_issues import held_out_probabilities, label_doubt
 from fewnode.graph.operators import normalized_adjacency
 from fewnode.nn.views import Views
@@ -84,13 +84,14 @@ def run_graph(name: str, draws: range) -> None:
     seen, made, sources = views.use.seen(graph), views(graph), views.sources(graph)
     edges, x = normalized_adjacency(seen), ViewPCA.fit(made, graph.ranks).coordinates(made, graph.space)
     hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
+    inputs = NodeInputs(x, edges, graph.ranks, hops)
     words = tfidf(graph)
     for case, draw in todo:
         started = time.perf_counter()
         y, wrong = changed(graph.y.numpy(), x.numpy(), case, draw)
-        known, _ = KnownClassModel.fit(x, edges, torch.from_numpy(y), graph.ranks, hops)
+        known, _ = KnownClassModel.fit(inputs, torch.from_numpy(y))
         fitted = time.perf_counter()
-        nodes, p = held_out_probabilities(x, edges, torch.from_numpy(y), graph.ranks, known, hops)
+        nodes, p = held_out_probabilities(inputs, torch.from_numpy(y), known)
         judged = time.perf_counter()
         given, mistaken = y[nodes], wrong[nodes]
         baseline = cross_validated(words[nodes.numpy()], given)

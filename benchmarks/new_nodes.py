@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 import fewnode
-from fewnode.classifier.known_classes import HopFeatures
+from fewnode.classifier.known_classes import HopFeatures, NodeInputs
 from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency, rows_of
@@ -92,7 +92,7 @@ def drawn(graph: Any, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray
 @torch.no_grad()
 def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
     """All rows of the graph made again with what the model knows: bases, means, PCA and known-class model."""
-    pipeline, sources = world.pipeline, world.pipeline.sources
+    sources = world.sources
     normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
@@ -106,9 +106,9 @@ def whole_pass(graph: Any, world: OpenSetModel, y: Tensor) -> OpenSetModel:
         mean @ (mean @ links),
         normal.smooth(links, *NEAR_STEPS),
     ]
-    x = pipeline.pca.transform([centred(h, m) for h, m in zip(raw, sources.means, strict=False)]).half().float()
-    hops = HopFeatures.of(graph, sources) if len(pipeline.known.hops) else None
-    logits, alone = pipeline.known.logits(x, normal, y, features=hops)
+    x = world.pca.transform([centred(h, m) for h, m in zip(raw, sources.means, strict=False)]).half().float()
+    hops = HopFeatures.of(graph, sources) if len(world.known.hops) else None
+    logits, alone = world.known.logits(NodeInputs(x, normal, graph.ranks, hops), y)
     features = node_features(x, world.moments, logits, alone, propagated_masses(normal, y))
     return replace(world, x=x, y=y, log_known=logits.log_softmax(1), features=features)
 

@@ -151,8 +151,7 @@ def without(graph: Graph, node: int, others: list[int]) -> Graph:
 def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tuple[torch.Tensor, ...]:
     """All views, propagated labels and features on the cut graph; bases, means, head and others' answers stay."""
     graph, cut = union(graph), union(cut)  # edges have no direction here
-    pipeline, y = model.pipeline, graph.y
-    sources, known = pipeline.sources, pipeline.known
+    sources, known, y = model.sources, model.known, graph.y
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
     normal, mean = normalized_adjacency(cut), mean_adjacency(cut)
@@ -162,7 +161,7 @@ def rows_in_full(graph: Graph, cut: Graph, model: OpenSetModel, node: int) -> tu
 
     links = tfidf(lists(cut), rarities(lists(graph))) @ sources.links
     h = six_views(normal, mean, words, links)
-    x = pipeline.pca.transform(sources.centred(h))
+    x = model.pca.transform(sources.centred(h))
     alone = linear(x, known.weights)
     assert (len(known.hops) > 0) == (graph.num_features > 16)
     if len(known.hops):

@@ -10,6 +10,7 @@ from fewnode.classifier.known_classes import (
     HopFeatures,
     KnownClassModel,
     LabelPropagation,
+    NodeInputs,
     _loss_and_gradient,
     linear,
     logistic_regression,
@@ -66,47 +67,47 @@ def test_the_own_label_of_a_node_is_not_used():
     y = torch.from_numpy(rng.integers(0, 3, 300))
     x = torch.from_numpy(rng.normal(size=(300, 4)).astype(np.float32))
     graph = Graph.from_edges(np.zeros((2, 0), int), x.numpy(), y.numpy())
-    model, _ = KnownClassModel.fit(x, normalized_adjacency(graph), y, graph.ranks)
-    logits, _ = model.logits(x, normalized_adjacency(graph), torch.where(torch.arange(300) < 150, y, -1))
+    inputs = NodeInputs(x, normalized_adjacency(graph), graph.ranks)
+    model, _ = KnownClassModel.fit(inputs, y)
+    logits, _ = model.logits(inputs, torch.where(torch.arange(300) < 150, y, -1))
     told, silent = logits[:150].softmax(1), logits[150:].softmax(1)
     right = told.gather(1, y[:150, None]).mean()
     assert float(model.mix[2:].abs().max()) < 0.5 and float(right) < 0.55 and float(silent.max()) < 0.8
 
 
 def test_blanked_nodes_are_recognised_better_than_by_neighbours_or_coordinates_alone(planted):
-    edges, y = normalized_adjacency(planted.graph), planted.y
-    model, _ = KnownClassModel.fit(planted.model.x, edges, y, planted.graph.ranks)
-    logits, _ = model.logits(planted.model.x, edges, y)
+    inputs, y = planted.model.inputs(planted.graph), planted.y
+    model, _ = KnownClassModel.fit(inputs, y)
+    logits, _ = model.logits(inputs, y)
     blanked = (y < 0) & (planted.truth < 9)
 
     def accuracy(answer: torch.Tensor) -> float:
         return float((answer.argmax(1) == planted.truth)[blanked].float().mean())
 
-    far, near = LabelPropagation.of(edges, y, 9).terms(slice(0, 9))
+    far, near = LabelPropagation.of(inputs.edges, y, 9).terms(slice(0, 9))
     assert accuracy(logits) > 0.95 and accuracy(logits) >= max(accuracy(far), accuracy(near))
 
 
 def test_a_refitted_model_knows_the_classes_it_is_given(planted):
-    edges = normalized_adjacency(planted.graph)
-    model, _ = KnownClassModel.fit(planted.model.x, edges, planted.y, planted.graph.ranks)
+    inputs = planted.model.inputs(planted.graph)
+    model, _ = KnownClassModel.fit(inputs, planted.y)
     fewer = torch.where(planted.y > 5, -1, planted.y)
-    again = model.refit(planted.model.x, fewer, planted.graph.ranks)
+    again = model.refit(inputs, fewer)
     assert again.weights.shape[1] == 6 and torch.equal(again.mix, model.mix)
     seen = fewer >= 0
-    answer = again.logits(planted.model.x, edges, fewer)[0].argmax(1)
+    answer = again.logits(inputs, fewer)[0].argmax(1)
     assert float((answer == fewer)[seen].float().mean()) > 0.95
 
 
 def test_blocks_of_classes_and_some_nodes_give_the_same(planted):
-    edges, y, x = normalized_adjacency(planted.graph), planted.y, planted.model.x
-    model = planted.model.pipeline.known
-    whole, _ = model.logits(x, edges, y)
+    inputs, y, model = planted.model.inputs(planted.graph), planted.y, planted.model.known
+    whole, _ = model.logits(inputs, y)
     nodes = torch.tensor([5, 400, 7])
-    torch.testing.assert_close(model.logits(x, edges, y, nodes)[0], whole[nodes])
-    labels = LabelPropagation.of(edges, y, 9)
+    torch.testing.assert_close(model.logits(inputs, y, nodes)[0], whole[nodes])
+    labels = LabelPropagation.of(inputs.edges, y, 9)
     blocks = torch.cat([labels.at(nodes, slice(*ends)) for ends in ((0, 4), (4, 5), (5, 9))], 2)
     torch.testing.assert_close(blocks, labels.at(nodes, slice(0, 9)))
-    torch.testing.assert_close(blocks, model.terms(nodes, x, edges, y, None)[2:])
+    torch.testing.assert_close(blocks, model.terms(nodes, inputs, y)[2:])
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -57,20 +57,19 @@ def test_reasons_count_labelled_neighbours(mistaken):
 
 def test_a_held_out_prediction_does_not_see_its_label(planted):
     """The predictions of the nodes of one fold stay when their labels change to one another's."""
-    x, edges, y, ranks, known, hops = planted.model.known_parts(planted.graph)
-    nodes, p = held_out_probabilities(x, edges, y, ranks, known, hops, folds=4)
+    inputs, y, known = planted.model.inputs(planted.graph), planted.y, planted.model.known
+    nodes, p = held_out_probabilities(inputs, y, known, folds=4)
     held = nodes[torch.arange(len(nodes)) % 4 == 0]
     left = y.index_fill(0, held, -1)
-    expected = known.refit(x, left, ranks, hops).logits(x, edges, left, held, hops)[0].softmax(1)
+    expected = known.refit(inputs, left).logits(inputs, left, held)[0].softmax(1)
     assert torch.equal(p[torch.arange(len(nodes)) % 4 == 0], expected)
     assert sorted(nodes.tolist()) == (y >= 0).nonzero().flatten().tolist()
 
 
 def test_the_only_node_of_a_class_is_not_judged(planted):
-    x, edges, y, ranks, known, hops = planted.model.known_parts(planted.graph)
-    of_last = (y == KNOWN - 1).nonzero().flatten()
-    y = y.index_fill(0, of_last[1:], -1)
-    nodes, p = held_out_probabilities(x, edges, y, ranks, known, hops, folds=2)
+    of_last = (planted.y == KNOWN - 1).nonzero().flatten()
+    y = planted.y.index_fill(0, of_last[1:], -1)
+    nodes, p = held_out_probabilities(planted.model.inputs(planted.graph), y, planted.model.known, folds=2)
     assert of_last[0] not in nodes
     assert p.shape == (len(nodes), KNOWN)
     assert bool(p.isfinite().all())

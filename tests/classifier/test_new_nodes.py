@@ -10,7 +10,7 @@ from scipy import sparse as sp
 
 import fewnode
 from fewnode.classifier.inputs import TableSource
-from fewnode.classifier.known_classes import HopFeatures
+from fewnode.classifier.known_classes import HopFeatures, NodeInputs
 from fewnode.classifier.new_nodes import Neighbourhood, NewNodes
 from fewnode.classifier.novelty import node_features, propagated_masses
 from fewnode.classifier.open_set import OpenSetModel
@@ -61,16 +61,16 @@ def halves(graph: Graph) -> tuple[Graph, Graph, list[tuple[str, str]]]:
 
 def in_full(graph: Graph, model: OpenSetModel) -> OpenSetModel:
     """All rows of the whole graph, with the bases, means, frame and head of the model."""
-    sources, known, y = model.pipeline.sources, model.pipeline.known, graph.y
+    sources, known, y = model.sources, model.known, graph.y
     graph = union(model.use.seen(graph))
     normal, mean = normalized_adjacency(graph), mean_adjacency(graph)
     sparse = graph.x.layout == torch.sparse_csr
     words = (tfidf(graph.x, sources.idf) if sparse else graph.x - sources.centre) @ sources.words
     links = neighbour_lists(graph) @ torch.cat([sources.links, torch.zeros(NEW, sources.links.shape[1])])
     h = six_views(normal, mean, words, links)
-    x = model.pipeline.pca.transform(sources.centred(h))
+    x = model.pca.transform(sources.centred(h))
     hops = HopFeatures.of(graph, sources) if len(known.hops) else None
-    logits, alone = known.logits(x, normal, y, features=hops)
+    logits, alone = known.logits(NodeInputs(x, normal, graph.ranks, hops), y)
     features = node_features(x, model.moments, logits, alone, propagated_masses(normal, y))
     return replace(model, x=x, y=y, log_known=logits.log_softmax(1), features=features)
 
@@ -128,7 +128,7 @@ def test_a_node_without_edges_is_joined_to_those_most_like_it(fitted):
     assert joined.arcs.shape[1] == given.arcs.shape[1] + 2 * 5 * (NEW - 1)
     more = joined.arcs[:, given.arcs.shape[1] :]
     first = more[1, more[0] == N - NEW + 1]
-    x = torch.nn.functional.normalize(given._words(model.pipeline.sources)[1:2])
+    x = torch.nn.functional.normalize(given._words(model.sources)[1:2])
     like = (x @ torch.nn.functional.normalize(model.cached["words"].float()).T)[0]
     assert set(first.tolist()) == set(like.topk(5).indices.tolist())
 

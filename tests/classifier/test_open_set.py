@@ -106,7 +106,7 @@ def test_a_small_known_class_that_is_shown_now_is_offered_once(planted):
 
 
 def test_a_saved_model_predicts_the_same(planted, tmp_path):
-    known = planted.model.pipeline.known
+    known = planted.model.known
     fold = replace(known, on_coordinates=known.on_coordinates + 1)  # of a single one, as where labels are many
     open_set.save(replace(planted.model, reference=replace(planted.model.reference, fold=fold)), tmp_path)
     Manifest.write(tmp_path)

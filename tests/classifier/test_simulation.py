@@ -181,9 +181,9 @@ def episode(n: int = 4_000) -> Episode:
     classes[:, 0, 0] += 3.0 * (truth == 1)
     classes[:, 1, 0] += 3.0 * (truth == 2)
     nodes[:, 1] -= 2.0 * (truth == 3)
-    one, held, x = torch.ones(n), truth == 0, torch.randn(n, 3, generator=random)
-    moments, y = Moments.of(x, truth, torch.arange(n)), torch.where(held, 0, -1)
-    whole = Simulation((1, 2, 3), x, truth, nodes, one, one[:, None], y, held, one[:1], moments)
+    one, x = torch.ones(n), torch.randn(n, 3, generator=random)
+    moments, position = Moments.of(x, truth, torch.arange(n)), torch.where(truth == 0, 0, -1)
+    whole = Simulation((1, 2, 3), x, truth, nodes, one, one[:, None], position, one[:1], moments)
     return Episode(whole, torch.arange(n), classes, truth, [])
 
 

@@ -422,7 +422,8 @@ class FewShotClassifier:
                 raise InputError(f"the description of class {blank[0]!r} is {texts[blank[0]]!r}; write a few words")
             support = resolve(examples, graph, self.known, other, texts)
             vectors = self.encode_texts(list(texts.values())) if texts else None
-            described = {} if vectors is None else dict(zip(texts, model.describe(graph, vectors), strict=True))
+            rows = () if vectors is None else opening.described_rows(graph, model.sources, model.pca, vectors)
+            described = dict(zip(texts, rows, strict=True))
             model = self._with_labels(model, support, relearn, progress)
             new = self.known.new(support, other)
             fixed = checked_priors(priors, tuple(new), other)
@@ -711,7 +712,7 @@ class FewShotClassifier:
                 raise InputError(f"{name} is {value}; it is {least} or more")
         model, graph = self.open_set_model(progress), self._graph()
         with shown(progress) as tell:
-            held = held_out_probabilities(*model.known_parts(graph), folds=folds, progress=tell)
+            held = held_out_probabilities(model.inputs(graph), model.y, model.known, folds=folds, progress=tell)
         return LabelIssues.of(graph, model.y, model.classes, *held, top)
 
     def unlabelled(self) -> Tensor:

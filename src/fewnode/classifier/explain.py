@@ -334,12 +334,12 @@ class OpenSetExplainer(Explainer):
     ) -> None:
         """``occluded`` are words of the node's text, and what each adds to the vector of the text ``[words, dim]``."""
         self.occluded = occluded
-        self.model, self.pipeline = task.model, task.model.pipeline
+        self.model = task.model
         self.uncut: Surroundings | None = None
         self.hop_weights: Tensor | None = None  # [3, F, C] of the regression on features, at the node and around it
-        if len(self.pipeline.known.hops):
-            features = HopFeatures.of(graph, self.pipeline.sources)
-            self.hop_weights = features.scale * features.hops(self.pipeline.known.hops)
+        if len(self.model.known.hops):
+            features = HopFeatures.of(graph, self.model.sources)
+            self.hop_weights = features.scale * features.hops(self.model.known.hops)
         super().__init__(self.model.use.seen(graph), task, node)
 
     def similarity(self, nodes: Tensor) -> Tensor:
@@ -364,7 +364,7 @@ class OpenSetExplainer(Explainer):
     @torch.no_grad()
     def surroundings(self, cuts: Sequence[Sequence[int]]) -> Surroundings:
         """What reaches the node for each of ``cuts``: lists of neighbours to which there is no edge."""
-        walks, sources, y, n = CutWalks(self.graph, self.node, cuts), self.pipeline.sources, self.model.y, len(cuts)
+        walks, sources, y, n = CutWalks(self.graph, self.node, cuts), self.model.sources, self.model.y, len(cuts)
         steps = [(steps, restart) for restart, steps in PROPAGATION]
         near, far, *propagated = walks.smoothed((NEAR_STEPS, FAR_STEPS, *steps))
         two = walks.two_steps()
@@ -374,7 +374,7 @@ class OpenSetExplainer(Explainer):
         if self.hop_weights is not None:
             one = column_mass(self.graph, walks.one_step(), sources.idf, sources.centre).T
             parts = zip((columns[:n], one, columns[n : 2 * n]), self.hop_weights, strict=True)
-            hops = sum((part @ weights for part, weights in parts), hops) + self.pipeline.known.hops[-1]
+            hops = sum((part @ weights for part, weights in parts), hops) + self.model.known.hops[-1]
         links = times_rows(torch.cat([walks.lists(two), walks.lists(near)], 1).T, sources.links)
         reach = torch.cat(propagated, 1)
         labelled = (y >= 0).nonzero().flatten()
@@ -393,8 +393,8 @@ class OpenSetExplainer(Explainer):
     @torch.no_grad()
     def rows(self, around: Surroundings) -> OpenSetModel:
         """The open-set model with the rows of the node there, ``[B, ...]``, in place of those of the graph."""
-        x = self.pipeline.pca.transform(self.pipeline.sources.centred([*around.words, *around.links]))
-        alone = linear(x, self.pipeline.known.weights) + around.hops
+        x = self.model.pca.transform(self.model.sources.centred([*around.words, *around.links]))
+        alone = linear(x, self.model.known.weights) + around.hops
         return self.model.with_rows(x, alone, around.labels, around.mass)
 
     def predicted(self, around: Surroundings) -> Tensor:
@@ -408,7 +408,7 @@ class OpenSetExplainer(Explainer):
         if not self.graph.has_features:
             return super()._columns()
         around = self.uncut or self.surroundings([[]])
-        unusual = around.columns - self.pipeline.sources.columns()[: len(WORDS)]
+        unusual = around.columns - self.model.sources.columns()[: len(WORDS)]
 
         def without(parts: Sequence[Sequence[int]], own: bool = False) -> Tensor:
             """Probabilities when columns are average in all views, or only in the node's ``own`` features."""
@@ -416,7 +416,7 @@ class OpenSetExplainer(Explainer):
             row, column = torch.tensor(pairs, dtype=torch.long, device=self.at.device).view(-1, 2).T
             gone = around.weights[:, None] * unusual[:1, column] if own else unusual[:, column]
             words = around.words[:, :1].repeat(1, len(parts), 1)
-            words.index_add_(1, row, gone[:, :, None] * self.pipeline.sources.words[column], alpha=-1)
+            words.index_add_(1, row, gone[:, :, None] * self.model.sources.words[column], alpha=-1)
             hops = around.hops[:1].repeat(len(parts), 1)
             if self.hop_weights is not None:  # the mean over neighbours is not among the views: as over two steps
                 weights = self.hop_weights[:1] if own else self.hop_weights
@@ -424,7 +424,7 @@ class OpenSetExplainer(Explainer):
                 hops.index_add_(0, row, (much[:, :, None] * weights[:, column]).sum(0), alpha=-1)
             return self.predicted(around.with_words(words, hops))
 
-        weight = unusual.abs().sum(0) * self.pipeline.sources.words.norm(dim=1)
+        weight = unusual.abs().sum(0) * self.model.sources.words.norm(dim=1)
         if MEANING in self.graph.blocks:
             weight[meaning_columns(self.graph)] = 0  # the columns of a vector mean nothing one by one
         weight = weight.topk(min(128, len(weight)))
@@ -439,7 +439,7 @@ class OpenSetExplainer(Explainer):
         if self.occluded is not None:
             names, vectors = self.occluded
             columns = meaning_columns(self.graph)
-            gone = vectors * around.columns[0, columns].norm() @ self.pipeline.sources.words[columns]
+            gone = vectors * around.columns[0, columns].norm() @ self.model.sources.words[columns]
             gone = torch.cat([torch.zeros_like(gone[:1]), gone])
             words = around.words[:, :1] - around.weights[:, None, None] * gone
             changed = self._effects(self.predicted(around.with_words(words, around.hops[:1].expand(len(gone), -1))))

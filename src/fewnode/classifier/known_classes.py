@@ -173,6 +173,26 @@ class HopFeatures:
 
 
 @dataclass(frozen=True)
+class NodeInputs:
+    """What the classes of nodes are learned from, whatever their labels: coordinates ``x [N, d]``, ``edges``, and the
+    features ``hops``, None where the coordinates lose nothing of them. Nodes are drawn at random by their ``ranks
+    [N]``, which do not depend on how they are numbered."""
+
+    x: Tensor
+    edges: Operator
+    ranks: Tensor
+    hops: HopFeatures | None = None
+
+    def rows(self, nodes: Tensor) -> Tensor:
+        """The coordinates of some nodes."""
+        return rows_at(self.x, nodes, self.edges.space).float()
+
+    def shuffled(self, nodes: Tensor, random: torch.Generator | None = None) -> Tensor:
+        """The nodes in a random order, by default the first one of the seed 0."""
+        return shuffled(nodes, self.ranks, random or torch.Generator().manual_seed(0))
+
+
+@dataclass(frozen=True)
 class KnownClassModel:
     """The weights ``on_coordinates [d + 1, C]`` (the last row is the bias), fitted with the ``penalty``, and
     ``on_features [3 F + 1, C]`` (empty where the coordinates lose nothing of the features); and the weights ``mix [4]``
@@ -195,19 +215,20 @@ class KnownClassModel:
 
     @classmethod
     def fit(
-        cls, x: Tensor, edges: Operator, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, seed: int = 0
+        cls, inputs: NodeInputs, y: Tensor, seed: int = 0
     ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
-        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown) of nodes with the coordinates ``x [N, d]``. Also
-        the nodes held out to learn the mix, with the models that were fitted without them."""
-        labelled = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(seed))
+        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown). Also the nodes held out to learn the mix, with
+        the models that were fitted without them."""
+        x, space = inputs.x, inputs.edges.space
+        labelled = inputs.shuffled((y >= 0).nonzero().flatten(), torch.Generator().manual_seed(seed))
         folds = _folds(labelled)
         # Every penalty starts from zero: from the previous weights, the result would depend on the order of the rows.
         start = torch.zeros(x.shape[1] + 1, int(y.max()) + 1, device=x.device)
         best, penalty, fitted = float("inf"), PENALTIES[0], list[Tensor]()
         for tried in PENALTIES:
-            weights = [logistic_regression(x, y, train, start, tried, edges.space) for _, train in folds]
+            weights = [logistic_regression(x, y, train, start, tried, space) for _, train in folds]
             loss = sum(
-                float(F.cross_entropy(linear(rows_at(x, held, edges.space), w), y[held], reduction="sum"))
+                float(F.cross_entropy(linear(inputs.rows(held), w), y[held], reduction="sum"))
                 for (held, _), w in zip(folds, weights, strict=True)
             )
             if loss > best:
@@ -215,23 +236,16 @@ class KnownClassModel:
             best, penalty, fitted = loss, tried, weights
 
         def on_features(nodes: Tensor) -> Tensor:
-            return start[:0] if features is None else features.fit(y, nodes, start.shape[1])
+            return start[:0] if inputs.hops is None else inputs.hops.fit(y, nodes, start.shape[1])
 
         rest = torch.ones(4, device=x.device), torch.tensor(penalty, device=x.device)
         held_out = [(held, cls(w, on_features(train), *rest)) for (held, train), w in zip(folds, fitted, strict=True)]
-        mix = _learned_mix(held_out, x, edges, y, features)
-        whole = logistic_regression(x, y, labelled, start, penalty, edges.space)
+        mix = _learned_mix(held_out, inputs, y)
+        whole = logistic_regression(x, y, labelled, start, penalty, space)
         return cls(whole, on_features(labelled), mix, rest[1]), [(held, replace(m, mix=mix)) for held, m in held_out]
 
     def grown(
-        self,
-        fold: "KnownClassModel",
-        held: Tensor,
-        columns: Tensor,
-        x: Tensor,
-        edges: Operator,
-        y: Tensor,
-        features: HopFeatures | None,
+        self, fold: "KnownClassModel", held: Tensor, columns: Tensor, inputs: NodeInputs, y: Tensor
     ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
         """This model, and the one that was fitted without the nodes ``held``, for labels that have come in since.
 
@@ -243,42 +257,43 @@ class KnownClassModel:
 
         def continued(model: KnownClassModel, nodes: Tensor, steps: int) -> KnownClassModel:
             old, hop = (F.pad(part, (0, 1))[:, columns] for part in (model.on_coordinates, model.on_features))
-            weights = logistic_regression(x, y, nodes, old, float(model.penalty), edges.space, steps=6)
-            if features is not None:
+            weights = logistic_regression(inputs.x, y, nodes, old, float(model.penalty), inputs.edges.space, steps=6)
+            if inputs.hops is not None:
                 hop[-1, columns < 0] = -3
-                hop = features.fit(y, nodes, len(columns), steps, hop) if steps else hop
+                hop = inputs.hops.fit(y, nodes, len(columns), steps, hop) if steps else hop
             return replace(model, on_coordinates=weights, on_features=hop, mix=torch.ones_like(model.mix))
 
         whole, fold = continued(self, labelled, 5), continued(fold, labelled[~torch.isin(labelled, held)], 0)
-        mix = _learned_mix([(held, fold)], x, edges, y, features)
+        mix = _learned_mix([(held, fold)], inputs, y)
         return replace(whole, mix=mix), [(held, replace(fold, mix=mix))]
 
-    def refit(
-        self, x: Tensor, y: Tensor, ranks: Tensor, features: HopFeatures | None = None, space: Space = MEMORY
-    ) -> "KnownClassModel":
+    def refit(self, inputs: NodeInputs, y: Tensor) -> "KnownClassModel":
         """The model for other labels, learned from the start: weights that have seen the labels which are missing now
         would be surer than they may be. Penalty, scales and mix stay."""
-        nodes = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))[:SELECTION]
-        n_classes = int(y.max()) + 1
+        nodes = inputs.shuffled((y >= 0).nonzero().flatten())[:SELECTION]
+        x, features, n_classes = inputs.x, inputs.hops, int(y.max()) + 1
         start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
-        weights = logistic_regression(x, y, nodes, start, float(self.penalty), space)
+        weights = logistic_regression(x, y, nodes, start, float(self.penalty), inputs.edges.space)
         hops = self.on_features[:, :n_classes] if features is None else features.fit(y, nodes, n_classes, steps=20)
         return replace(self, on_coordinates=weights, on_features=hops)
 
     @torch.no_grad()
-    def logits(
-        self, x: Tensor, edges: Operator, y: Tensor, nodes: Tensor | None = None, features: HopFeatures | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def logits(self, inputs: NodeInputs, y: Tensor, nodes: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Logits ``[N, C]`` of all nodes or of some ``nodes [B]``, and those of the regressions alone."""
         if nodes is not None:
-            terms = self.terms(nodes, x, edges, y, features)
+            terms = self.terms(nodes, inputs, y)
             alone = terms[:2].sum(0)
             return alone + torch.einsum("t,tnc->nc", self.mix[2:], terms[2:]), alone
-        space, n_classes = _scratch(edges), self.weights.shape[1]
-        hops = None if features is None else features.logits(self.hops)
-        made = partial(_logits, x, self.weights, hops)
-        alone = space.by_rows("alone", (len(y), n_classes), torch.float32, made, 2 * len(self.weights))
-        labels = LabelPropagation.of(edges, y, n_classes)
+        # several models may be fitted at the same time
+        space, shape = inputs.edges.space.within("scratch").within(uuid4().hex[:8]), (len(y), self.weights.shape[1])
+        hops = None if inputs.hops is None else inputs.hops.logits(self.hops)
+
+        def regressions(rows: slice) -> Tensor:
+            found = linear(inputs.x[rows], self.weights)
+            return found if hops is None else found + hops[rows]
+
+        alone = space.by_rows("alone", shape, torch.float32, regressions, 2 * len(self.weights))
+        labels = LabelPropagation.of(inputs.edges, y, shape[1])
 
         def mixed(block: slice) -> Tensor:
             total = alone[:, block].clone()
@@ -286,15 +301,15 @@ class KnownClassModel:
                 total.add_(term, alpha=weight)
             return total
 
-        return space.by_columns("logits", (len(y), n_classes), torch.float32, mixed, COPIES), alone
+        return space.by_columns("logits", shape, torch.float32, mixed, COPIES), alone
 
     @torch.no_grad()
-    def terms(self, nodes: Tensor, x: Tensor, edges: Operator, y: Tensor, features: HopFeatures | None) -> Tensor:
+    def terms(self, nodes: Tensor, inputs: NodeInputs, y: Tensor) -> Tensor:
         """``[4, B, C]`` of some nodes ``[B]``: logits of the two regressions, and labels propagated far and near."""
-        space, n_classes = edges.space, self.weights.shape[1]
-        on_coordinates = linear(rows_at(x, nodes, space), self.weights)
-        on_features = torch.zeros_like(on_coordinates) if features is None else features.logits(self.hops)[nodes]
-        labels, blocks = LabelPropagation.of(edges, y, n_classes), space.columns(len(y), n_classes, COPIES)
+        space, n_classes, hops = inputs.edges.space, self.weights.shape[1], inputs.hops
+        on_coordinates = linear(inputs.rows(nodes), self.weights)
+        on_features = torch.zeros_like(on_coordinates) if hops is None else hops.logits(self.hops)[nodes]
+        labels, blocks = LabelPropagation.of(inputs.edges, y, n_classes), space.columns(len(y), n_classes, COPIES)
         found = torch.cat(list(space.results(partial(labels.at, nodes), blocks)), 2)
         return torch.cat([torch.stack([on_coordinates, on_features]), found])
 
@@ -355,10 +370,6 @@ def linear(x: Tensor, weights: Tensor) -> Tensor:
     return torch.addmm(weights[-1], x.float(), weights[:-1])
 
 
-def _logits(x: Tensor, weights: Tensor, hops: Tensor | None, rows: slice) -> Tensor:
-    return linear(x[rows], weights) if hops is None else linear(x[rows], weights) + hops[rows]
-
-
 def logistic_regression(
     x: Tensor, y: Tensor, nodes: Tensor, start: Tensor, penalty: float, space: Space = MEMORY, steps: int = 40
 ) -> Tensor:
@@ -417,15 +428,9 @@ def minimise(start: Tensor, backward: Callable[[Tensor], float], steps: int = 60
     return w.detach()
 
 
-def _learned_mix(
-    held_out: Sequence[tuple[Tensor, KnownClassModel]],
-    x: Tensor,
-    edges: Operator,
-    y: Tensor,
-    features: HopFeatures | None,
-) -> Tensor:
+def _learned_mix(held_out: Sequence[tuple[Tensor, KnownClassModel]], inputs: NodeInputs, y: Tensor) -> Tensor:
     """Weights of the terms that fit held-out nodes; with few of them they stay near the regression on coordinates."""
-    parts = [m.terms(held, x, edges, y.index_fill(0, held, -1), features) for held, m in held_out]
+    parts = [model.terms(held, inputs, y.index_fill(0, held, -1)) for held, model in held_out]
     terms, target = torch.cat(parts, 1), torch.cat([y[held] for held, _ in held_out])
     alone = torch.eye(len(terms), device=y.device)[0]
 
@@ -451,8 +456,3 @@ def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:
     starts = [at for at in range(0, parts * size, size) if at < n and n > size]
     folds = [(labelled[a : a + size], torch.cat([labelled[:a], labelled[a + size :]])[:SELECTION]) for a in starts]
     return folds or [(labelled, labelled)]
-
-
-def _scratch(edges: Operator) -> Space:
-    """A folder of its own for every call, where memory is bounded: several models may be fitted at the same time."""
-    return edges.space.within("scratch").within(uuid4().hex[:8])

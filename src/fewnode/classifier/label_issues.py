@@ -20,40 +20,35 @@ import torch
 from torch import Tensor
 
 from ..graph import Graph
-from ..graph.operators import Operator
 from ..training.progress import Progress
 from .inputs import names_and_titles
-from .known_classes import HopFeatures, KnownClassModel, shuffled
+from .known_classes import KnownClassModel, NodeInputs
 from .predictions import Rows, rounded
 
 
 @torch.no_grad()
 def held_out_probabilities(
-    x: Tensor,
-    edges: Operator,
+    inputs: NodeInputs,
     y: Tensor,
-    ranks: Tensor,
     known: KnownClassModel,
-    features: HopFeatures | None = None,
     *,
     folds: int = 5,
-    seed: int = 0,
     progress: Progress = lambda what, part: None,
 ) -> tuple[Tensor, Tensor]:
     """The labelled nodes ``[L]`` and their probabilities ``[L, C]`` by models that were fitted without their labels.
 
     Folds are stratified; the only node of a class is never held out and not returned.
     """
-    order = shuffled((y >= 0).nonzero().flatten(), ranks, torch.Generator().manual_seed(seed))
+    order = inputs.shuffled((y >= 0).nonzero().flatten())
     order = order[y[order].argsort(stable=True)]
     order = order[torch.bincount(y[order])[y[order]] > 1]
     fold = torch.arange(len(order), device=y.device) % folds
-    probabilities = x.new_zeros(len(order), int(y.max()) + 1, dtype=torch.float32)
+    probabilities = torch.zeros(len(order), int(y.max()) + 1, device=y.device)
     for i in range(folds):
         progress("comparing labels with held-out predictions", i / folds)
         held = order[fold == i]
         left = y.index_fill(0, held, -1)
-        logits, _ = known.refit(x, left, ranks, features, edges.space).logits(x, edges, left, held, features)
+        logits, _ = known.refit(inputs, left).logits(inputs, left, held)
         probabilities[fold == i] = logits.softmax(1)
     return order, probabilities
 

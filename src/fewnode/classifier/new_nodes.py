@@ -113,7 +113,7 @@ class NewNodes:
         alone[self.arcs[self.arcs >= n] - n] = False
         if not bool(alone.any()) or model.cached is None:
             return self
-        own, near = self._words(model.pipeline.sources)[alone], list[Tensor]()
+        own, near = self._words(model.sources)[alone], list[Tensor]()
         for some in own.split(256):
             parts = (part.float() for part in model.cached["words"].split(1 << 11))  # small: memory is used again
             like = [some @ part.T / part.norm(dim=1).clamp(min=1e-12) for part in parts]
@@ -133,13 +133,13 @@ class NewNodes:
         """The open-set model with the rows of the new nodes in place of those of the graph."""
         if model.cached is None:
             raise InputError("this model was saved without what new nodes need; fit it again")
-        graph, pipeline = model.use.seen(graph), model.pipeline
+        graph, known = model.use.seen(graph), model.known
         around = Neighbourhood(graph, self)
-        old, known = {name: part[around.touched].float() for name, part in model.cached.items()}, pipeline.known
-        x = pipeline.pca.transform(self._views(graph, pipeline.sources, around, old)).half().float()
+        old = {name: part[around.touched].float() for name, part in model.cached.items()}
+        x = model.pca.transform(self._views(graph, model.sources, around, old)).half().float()
         alone, n = linear(x, known.weights), len(model.classes)
         if len(known.hops):
-            alone = alone + self._hop_logits(HopFeatures.of(graph, pipeline.sources), known.hops, around, old)
+            alone = alone + self._hop_logits(HopFeatures.of(graph, model.sources), known.hops, around, old)
         given = F.pad(one_hot(torch.cat([self.y, model.y[around.touched]]), n), (0, 1), value=1)
         labels = torch.stack(
             [

@@ -18,11 +18,11 @@ from ..errors import InputError
 from ..files import NAME, Manifest, check_finite, parse_json, write_json, write_tensors
 from ..graph import Graph
 from ..graph.edge_types import EdgeUse
-from ..graph.operators import Operator, feature_rows, mean_adjacency, normalized_adjacency
+from ..graph.operators import feature_rows, mean_adjacency, normalized_adjacency
 from ..methods.base import Method
 from ..nn.features import feature_columns
 from ..nn.views import COPIES, VIEWS, WORDS, Views, ViewSources, neighbour_lists
-from ..store import MEMORY, Space, one_thread, rows_at
+from ..store import MEMORY, Space, one_thread
 from ..training.progress import Progress
 from . import novelty
 from .inputs import KnownClasses, class_name, class_sizes
@@ -30,6 +30,7 @@ from .known_classes import (
     PROPAGATION,
     HopFeatures,
     KnownClassModel,
+    NodeInputs,
     ViewPCA,
     class_prior,
     log_shares,
@@ -42,17 +43,8 @@ from .simulation import Counts, Estimate, Expectation, Simulated, collapsed, est
 
 MEANING = "meaning"  # the block of feature columns that a text encoder made
 Learned = TypeVar("Learned", KnownClassModel, Moments, ViewPCA)
+SAMPLE = 8_192  # unlabelled nodes from which shares are estimated
 MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.safetensors"
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """What the row of a node is computed from: the ``sources`` of its views, their ``pca``, and the model of the
-    ``known`` classes."""
-
-    sources: ViewSources
-    pca: ViewPCA
-    known: KnownClassModel
 
 
 @dataclass(frozen=True)
@@ -71,24 +63,16 @@ class Reference:
     @classmethod
     @torch.no_grad()
     def of(
-        cls,
-        x: Tensor,
-        edges: Operator,
-        y: Tensor,
-        pool: Tensor,
-        ranks: Tensor,
-        folds: Sequence[tuple[Tensor, KnownClassModel]],
-        hops: HopFeatures | None,
-        sample: int = 8_192,
+        cls, inputs: NodeInputs, y: Tensor, pool: Tensor, folds: Sequence[tuple[Tensor, KnownClassModel]]
     ) -> "Reference":
-        pool = shuffled(pool, ranks, torch.Generator().manual_seed(0))[:sample]
+        pool = inputs.shuffled(pool)[:SAMPLE]
         rows, features = list[Tensor](), list[Tensor]()
         for held, model in folds:
             left = y.index_fill(0, held, -1)
-            moments, masses = Moments.of(x, left, ranks), novelty.propagated_masses(edges, left)
+            moments, masses = Moments.of(inputs.x, left, inputs.ranks), novelty.propagated_masses(inputs.edges, left)
             nodes = torch.cat([held, pool]) if model is folds[-1][1] else held  # the last one also sees the others
-            rows.append(rows_at(x, nodes, edges.space).float())
-            logits = model.logits(x, edges, left, nodes, hops)
+            rows.append(inputs.rows(nodes))
+            logits = model.logits(inputs, left, nodes)
             features.append(novelty.node_features(rows[-1], moments, *logits, masses[nodes]))
         held, fold = folds[0] if len(folds) == 1 else (pool[:0], None)
         return cls(torch.cat(rows).half().float(), torch.cat(features), pool, moments, held, fold)
@@ -105,8 +89,9 @@ class OpenSetModel:
         log_known: ``[N, C]``, log probability of each known class, if the node is of one.
         features: ``[N, 6]``, see ``node_features``.
         moments, simulated: what directions of new classes are computed from; what simulated novel classes show.
+        sources, pca, known: compute rows of x, log_known and features again, for explanations and new nodes: what views
+            are made from, their principal components, and the model of the known classes.
         reference: held-out nodes beside unlabelled ones, from which the share of known nodes is estimated.
-        pipeline: computes rows of x, log_known and features again: for explanations and new nodes.
         cached: rows of the nodes in every smoothing, by name: new nodes are computed from their neighbours' rows.
         use: how edges count. Views of single directions and edge types are not used.
         chosen: known classes whose labels were chosen by hand (``grow``), so that nothing tells how many are missing.
@@ -120,7 +105,9 @@ class OpenSetModel:
     features: Tensor
     moments: Moments
     simulated: tuple[Simulated, ...]
-    pipeline: Pipeline
+    sources: ViewSources
+    pca: ViewPCA
+    known: KnownClassModel
     reference: Reference | None = None
     cached: dict[str, Tensor] | None = None
     use: EdgeUse = field(default_factory=EdgeUse)
@@ -145,22 +132,22 @@ class OpenSetModel:
         ``space`` is where rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and
         which part of it is done. ``names [C, dim]`` are the vectors that the text encoder gives to the classes' names.
         """
-        seen, ranks = views.use.seen(graph), graph.ranks
-        edges = normalized_adjacency(seen)
+        seen = views.use.seen(graph)
         progress("making the views", 0.0)
         made, sources = views(graph), views.sources(graph)
-        pca = ViewPCA.fit(made, ranks, space)
+        pca = ViewPCA.fit(made, graph.ranks, space)
         x = pca.coordinates(made, space)
         space.release()
         progress("learning the known classes", 0.0)
         # the views lose nothing of narrower features
         hops = HopFeatures.of(seen, sources) if seen.num_features > views.rank else None
-        known, folds = KnownClassModel.fit(x, edges, y, ranks, hops, seed)
+        inputs = NodeInputs(x, normalized_adjacency(seen), graph.ranks, hops)
+        known, folds = KnownClassModel.fit(inputs, y, seed)
         described = None if names is None else described_rows(graph, sources, pca, names)
         unlabelled = float((y < 0)[graph.listed].float().mean())  # of those that may be predicted
-        simulated = simulate(x, edges, y, ranks, known, hops, unlabelled, progress, seed, names=described)
-        none, learned = x[:0], (Moments.of(x, y, ranks), tuple(simulated), Pipeline(sources, pca, known))
-        found = cls(classes, x, y, ranks, none, none, *learned, use=views.use)._filled(graph, folds, space)
+        simulated = simulate(inputs, y, known, unlabelled, progress, seed, names=described)
+        learned = Moments.of(x, y, graph.ranks), tuple(simulated), sources, pca, known
+        found = cls(classes, x, y, graph.ranks, x[:0], x[:0], *learned, use=views.use)._filled(graph, folds, space)
         progress("done", 1.0)
         return found
 
@@ -168,22 +155,20 @@ class OpenSetModel:
     def grown(self, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> "OpenSetModel":
         """The model for labels that have come in since, also of further classes: views, coordinates and what was
         simulated stay, known classes and the share of known nodes are learned again. The graph is in memory."""
-        x, edges, before, ranks, known, hops = self.known_parts(graph)
-        reference = self.reference
+        inputs, reference = self.inputs(graph), self.reference
         progress("learning the known classes", 0.0)
         if reference is None or reference.fold is None:  # few labels are learned quickly
-            known, folds = KnownClassModel.fit(x, edges, y, ranks, hops)
+            known, folds = KnownClassModel.fit(inputs, y)
         else:
             place = {name: at for at, name in enumerate(self.classes)}
             columns = torch.tensor([place.get(name, -1) for name in classes], device=y.device)
-            came = shuffled(((y >= 0) & (before < 0)).nonzero().flatten(), ranks, torch.Generator().manual_seed(0))
+            came = inputs.shuffled(((y >= 0) & (self.y < 0)).nonzero().flatten())
             held = torch.cat([came[: len(came) // 5], reference.held[y[reference.held] >= 0]])[:4_000]
-            known, folds = known.grown(reference.fold, held, columns, x, edges, y, hops)
+            known, folds = self.known.grown(reference.fold, held, columns, inputs, y)
         progress("learning the known classes", 0.7)
-        pipeline, moments = replace(self.pipeline, known=known), Moments.of(x, y, ranks)
         chosen = (*self.chosen, *(name for name in classes if name not in self.classes))
-        found = replace(self, classes=classes, y=y, moments=moments, pipeline=pipeline, chosen=chosen)
-        found = found._filled(graph, folds)
+        moments = Moments.of(self.x, y, self.ranks)
+        found = replace(self, classes=classes, y=y, moments=moments, known=known, chosen=chosen)._filled(graph, folds)
         progress("done", 1.0)
         return found if self.cached is None else replace(found, cached=self.cached | found._label_state(graph))
 
@@ -191,20 +176,22 @@ class OpenSetModel:
         self, graph: Graph, folds: Sequence[tuple[Tensor, KnownClassModel]], space: Space = MEMORY
     ) -> "OpenSetModel":
         """With the rows of all nodes, from what was learned of the known classes; ``folds`` are held out."""
-        (x, edges, y, ranks, known, hops), moments = self.known_parts(graph), self.moments
-        logits, alone = known.logits(x, edges, y, features=hops)
+        x, y, inputs = self.x, self.y, self.inputs(graph)
+        logits, alone = self.known.logits(inputs, y)
         pool = ((y < 0) & graph.listed).nonzero().flatten()
         enough = len(pool) >= 20 and sum(len(held) for held, _ in folds) >= 20
-        reference = Reference.of(x, edges, y, pool, ranks, folds, hops) if enough else None
-        masses = novelty.propagated_masses(edges, y)
+        reference = Reference.of(inputs, y, pool, folds) if enough else None
+        masses = novelty.propagated_masses(inputs.edges, y)
 
         def features_of(rows: slice) -> Tensor:
-            return novelty.node_features(x[rows].float(), moments, logits[rows], alone[rows], masses[rows])
+            return novelty.node_features(x[rows].float(), self.moments, logits[rows], alone[rows], masses[rows])
 
-        shape, by_rows = (len(y), len(NODE_FEATURES)), space.by_rows
-        features = by_rows("features", shape, torch.float32, features_of, width=4 * x.shape[1])
-        shape = (len(y), logits.shape[1])
-        log_known = by_rows("log_known", shape, torch.float32, lambda rows: logits[rows].log_softmax(1))
+        def log_known_of(rows: slice) -> Tensor:
+            return logits[rows].log_softmax(1)
+
+        shape, width = (len(y), len(NODE_FEATURES)), 4 * x.shape[1]
+        features = space.by_rows("features", shape, torch.float32, features_of, width)
+        log_known = space.by_rows("log_known", (len(y), logits.shape[1]), torch.float32, log_known_of)
         return replace(self, log_known=log_known, features=features, reference=reference)
 
     def adapt(
@@ -225,14 +212,10 @@ class OpenSetModel:
         """
         nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
         nodes = nodes if len(nodes) else torch.arange(len(self.y), device=self.y.device)
-        sample = shuffled(nodes, self.ranks, torch.Generator().manual_seed(0))[:8_192]
+        sample = shuffled(nodes, self.ranks, torch.Generator().manual_seed(0))[:SAMPLE]
         none, size = torch.empty(0), len(nodes)
         task = OpenSetTask(self, {}, nodes[:0], {}, [], other, dict(fixed or {}), sample, size, Priors(*[none] * 4))
         return replace(task, descriptions=dict(descriptions or {})).with_examples(examples, others)
-
-    def describe(self, graph: Graph, vectors: Tensor) -> Tensor:
-        """Coordinates ``[K, d]`` of descriptions with the vectors ``[K, dim]``."""
-        return described_rows(graph, self.pipeline.sources, self.pipeline.pca, vectors)
 
     def nearest(self, shots: float, described: bool = False) -> Simulated:
         """What was simulated with the number of examples nearest to ``shots``, by ratio; of classes that were
@@ -259,27 +242,26 @@ class OpenSetModel:
 
     def _label_state(self, graph: Graph, space: Space = MEMORY) -> dict[str, Tensor]:
         """Those rows that depend on labels."""
-        _, edges, y, _, known, hops = self.known_parts(graph)
-        n = len(self.classes)
+        inputs, n = self.inputs(graph), len(self.classes)
 
         def given(rows: slice) -> Tensor:
-            return F.pad(one_hot(y[rows], n), (0, 1), value=1)
+            return F.pad(one_hot(self.y[rows], n), (0, 1), value=1)
 
-        labels = space.by_rows("labels", (len(y), n + 1), torch.half, given)
+        labels = space.by_rows("labels", (len(self.y), n + 1), torch.half, given)
         cached = {}
         for name, (restart, steps) in zip(("labels_far", "labels_near"), PROPAGATION, strict=True):
-            cached[name] = _moved(space, name, labels, partial(edges.smooth, steps=steps, restart=restart))
-        if hops is not None:
-            _, cached["hop_one"], cached["hop_two"] = (hops.times(weights).half() for weights in hops.hops(known.hops))
+            cached[name] = _moved(space, name, labels, partial(inputs.edges.smooth, steps=steps, restart=restart))
+        if (hops := inputs.hops) is not None:
+            _, cached["hop_one"], cached["hop_two"] = (hops.times(part).half() for part in hops.hops(self.known.hops))
             mean = mean_adjacency(hops.graph)
             cached["hop_two_mean"] = _moved(space, "hop_two_mean", cached["hop_two"], mean.__matmul__)
         return cached
 
-    def known_parts(self, graph: Graph) -> tuple[Tensor, Operator, Tensor, Tensor, KnownClassModel, HopFeatures | None]:
-        """What known classes were learned from (coordinates, edges, labels, ranks), their model and its features."""
-        seen, known = self.use.seen(graph), self.pipeline.known
-        hops = HopFeatures.of(seen, self.pipeline.sources) if len(known.hops) else None
-        return self.x, normalized_adjacency(seen), self.y, self.ranks, known, hops
+    def inputs(self, graph: Graph) -> NodeInputs:
+        """What the known classes were learned from."""
+        seen = self.use.seen(graph)
+        hops = HopFeatures.of(seen, self.sources) if len(self.known.hops) else None
+        return NodeInputs(self.x, normalized_adjacency(seen), self.ranks, hops)
 
     def with_rows(self, x: Tensor, alone: Tensor, labels: Tensor, mass: Tensor) -> "OpenSetModel":
         """The model with other rows than those of the graph: of nodes with the coordinates ``x [B, d]``, the logits
@@ -288,7 +270,7 @@ class OpenSetModel:
         labelled = labels.sum(2, keepdim=True)
         masses = torch.stack([labelled[1, :, 0], mass], 1)
         shares = log_shares(labels.clone(), labelled, class_prior(self.y, alone.shape[1]))
-        logits = alone + torch.einsum("t,tbc->bc", self.pipeline.known.mix[2:], shares)
+        logits = alone + torch.einsum("t,tbc->bc", self.known.mix[2:], shares)
         features = novelty.node_features(x, self.moments, logits, alone, masses)
         return replace(self, x=x, log_known=logits.log_softmax(1), features=features)
 
@@ -575,9 +557,8 @@ class Document(msgspec.Struct, frozen=True):
 def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
     """Write the model; what is larger is in its own store already, if there is a ``space``. The cached state is in a
     file that is read only when it is needed."""
-    pca, known, sources = model.pipeline.pca, model.pipeline.known, model.pipeline.sources
-    parts = {"y": model.y, "ranks": model.ranks} | _parts(pca, "pca") | _parts(known, "known")
-    parts |= _parts(model.moments, "moments")
+    sources, parts = model.sources, {"y": model.y, "ranks": model.ranks}
+    parts |= _parts(model.pca, "pca") | _parts(model.known, "known") | _parts(model.moments, "moments")
     if (reference := model.reference) is not None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
         parts |= {"reference.nodes": reference.nodes, "reference.held": reference.held}
@@ -624,19 +605,19 @@ def load(
             columns, links = parts["columns"], parts["links"].float()
             given = parts["idf"], parts["centre"], parts["words"], links, means, lambda: columns
             sources = ViewSources(*given, parts.get("blocks"))
-        pipeline = Pipeline(sources, _of(ViewPCA, parts, "pca"), _of(KnownClassModel, parts, "known"))
-        moments, reference = _of(Moments, parts, "moments"), None
+        known, reference = _of(KnownClassModel, parts, "known"), None
         if "reference.x" in parts:
             kept, fold = {name: parts[f"reference.{name}"] for name in ("features", "nodes", "held")}, None
             if "fold.on_features" in parts:  # penalty and mix are those of the whole model
                 weights, hops = parts["fold.on_coordinates"], parts["fold.on_features"]
-                fold = replace(pipeline.known, on_coordinates=weights, on_features=hops)
+                fold = replace(known, on_coordinates=weights, on_features=hops)
             reference = Reference(
                 parts["reference.x"].float(), moments=_of(Moments, parts, "reference"), fold=fold, **kept
             )
         x = parts["x"] if space.on_disk else parts["x"].float()
         made = x, y, parts["ranks"], parts["log_known"], parts["features"]
-        learned = moments, document.simulated, pipeline, reference
+        moments, pca = _of(Moments, parts, "moments"), _of(ViewPCA, parts, "pca")
+        learned = moments, document.simulated, sources, pca, known, reference
         return OpenSetModel(classes, *made, *learned, use=document.edges, chosen=document.chosen)
 
 

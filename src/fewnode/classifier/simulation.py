@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..graph.operators import Operator
 from ..store import Result, in_threads
 from ..training.progress import Progress
 from . import novelty
-from .known_classes import HopFeatures, KnownClassModel, minimise, shuffled
+from .known_classes import KnownClassModel, NodeInputs, minimise, shuffled
 from .novelty import DEFAULT, N_NODE, Clusters, Moments, NoveltyModel, Priors
 
 # right, known and other (F1): one number each; precision and recall: one for each new class; band 0..9: share of right
@@ -204,9 +203,9 @@ class Simulation:
     """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels: coordinates ``x`` and
     classes ``y``.
 
-    ``nodes`` are their features, ``weight`` says how many nodes each stands for, ``known [n, C]`` are the probabilities
-    of the known classes, of which ``labelled [C]`` nodes have labels, ``position [n]`` which of these is true; ``held
-    [n]`` says which are held-out known nodes.
+    ``nodes`` are their features, ``weight`` says how many nodes each stands for (none: known nodes that are held out),
+    ``known [n, C]`` are the probabilities of the known classes, of which ``labelled [C]`` nodes have labels, ``position
+    [n]`` which of these is true.
     """
 
     hidden: tuple[int, ...]
@@ -216,7 +215,6 @@ class Simulation:
     weight: Tensor
     known: Tensor
     position: Tensor
-    held: Tensor
     labelled: Tensor
     moments: Moments
 
@@ -256,7 +254,7 @@ class Episode:
         """Log odds of the groups and their priors, as of a task."""
         whole, utilities, weight = self.simulation, self.utilities(model, self.at), self.weight
         pool = utilities[weight.cpu().multinomial(len(weight), True, generator=torch.Generator().manual_seed(0))]
-        held = self.utilities(model, whole.held)
+        held = self.utilities(model, whole.weight == 0)
         share = novelty.known_share(held[:, 1:].logsumexp(1), pool[:, 1:].logsumexp(1))
         utilities = model.with_clusters(utilities, self.clusters, whole.x[self.at], whole.nodes[self.at])
         left_out = [model.margins(*part, self.clusters) for part in self.examples]
@@ -272,12 +270,9 @@ class Episode:
 
 
 def simulate(
-    x: Tensor,
-    edges: Operator,
+    inputs: NodeInputs,
     y: Tensor,
-    ranks: Tensor,
     model: KnownClassModel,
-    features: HopFeatures | None,
     unlabelled: float,
     progress: Progress,
     seed: int = 0,
@@ -291,7 +286,7 @@ def simulate(
     """
     random = torch.Generator().manual_seed(seed)
     part = min(max(unlabelled, 0.1), 0.4)
-    plans = [_plan(y, ranks, hidden, part, random) for hidden in _hidden_classes(y, ranks, random)]
+    plans = [_plan(inputs, y, hidden, part, random) for hidden in _hidden_classes(y, inputs.ranks, random)]
     ways = [(shot, None) for shot in shots] + [(shot, names) for shot in (0, *shots[:-2]) if names is not None]
     done, total = count(), len(plans) + len(ways)
 
@@ -300,10 +295,9 @@ def simulate(
             progress("simulating novel classes", number / total)
             yield result
 
-    simulated_on = partial(_simulation, x, edges, y, ranks, model, features)
-    simulations = list(told(in_threads(simulated_on, plans, edges.space)))
+    simulations = list(told(in_threads(partial(_simulation, inputs, y, model), plans, inputs.edges.space)))
     episodes = [[one for it in simulations for one in _episodes(it, shot, random, name)] for shot, name in ways]
-    found = told(in_threads(_learned, zip(ways, episodes, strict=True), edges.space))
+    found = told(in_threads(_learned, zip(ways, episodes, strict=True), inputs.edges.space))
     simulated = [one for one in found if one.episodes]
     return [_with_gaps_enough(one, simulated) for one in simulated] or [Simulated(3, DEFAULT, {}, {}, 0)]
 
@@ -345,57 +339,47 @@ def _hidden_classes(y: Tensor, ranks: Tensor, random: torch.Generator) -> list[l
 
 
 class Plan(NamedTuple):
-    """Nodes of a simulation: those without a label because their classes are ``hidden`` (``away``), those that are
-    ``blanked`` or ``held`` out, and a sample of the ``nodes`` without labels with their weights."""
+    """What is drawn for a simulation: the labels that are ``left [N]``, some of the ``nodes`` without one, how many
+    nodes each stands for, and known nodes that are ``held`` out."""
 
     hidden: list[int]
-    away: Tensor
-    blanked: Tensor
-    held: Tensor
+    left: Tensor
     nodes: Tensor
     weight: Tensor
+    held: Tensor
 
 
-def _plan(y: Tensor, ranks: Tensor, hidden: list[int], part: float, random: torch.Generator) -> Plan:
-    """Hide some classes, blank the given ``part`` of the other labels and hold out a tenth of these."""
-    away = torch.isin(y, torch.tensor(hidden, device=y.device))
-    known = shuffled(((y >= 0) & ~away).nonzero().flatten(), ranks, random)
-    blanked, held = known.split([max(1, round(part * len(known))), len(known) - max(1, round(part * len(known)))])
-    return Plan(
-        hidden, away, blanked, held[: min(max(1, len(known) // 10), 1_500)], *_sample(y, ranks, blanked, hidden, random)
-    )
+def _plan(inputs: NodeInputs, y: Tensor, hidden: list[int], part: float, random: torch.Generator) -> Plan:
+    """Hide some classes, blank the given ``part`` of the other labels and hold out a tenth of these; at most 3,000
+    nodes of known classes and 600 of each hidden one are looked at."""
+    left = torch.where(torch.isin(y, torch.tensor(hidden, device=y.device)), -1, y)
+    known = inputs.shuffled((left >= 0).nonzero().flatten(), random)
+    n_blanked = max(1, round(part * len(known)))
+    blanked, held = known[:n_blanked], known[n_blanked:][: min(max(1, len(known) // 10), 1_500)]
+    pools = [(blanked, 3_000), *((inputs.shuffled((y == c).nonzero().flatten(), random), 600) for c in hidden)]
+    weights = [torch.full((min(len(nodes), most),), max(len(nodes) / most, 1.0)) for nodes, most in pools]
+    nodes = torch.cat([nodes[:most] for nodes, most in pools])
+    left = left.index_fill(0, torch.cat([blanked, held]), -1)
+    return Plan(hidden, left, nodes, torch.cat(weights).to(y.device), held)
 
 
 @torch.no_grad()
-def _simulation(
-    x: Tensor, edges: Operator, y: Tensor, ranks: Tensor, model: KnownClassModel, hops: HopFeatures | None, plan: Plan
-) -> Simulation:
+def _simulation(inputs: NodeInputs, y: Tensor, model: KnownClassModel, plan: Plan) -> Simulation:
     """The known-class model and the features of nodes without the labels that the ``plan`` takes away."""
-    hidden, away, blanked, held, nodes, weight = plan
-    left = torch.where(away, -1, y).index_fill(0, torch.cat([blanked, held]), -1)
+    hidden, left, nodes, weight, held = plan
     columns = left[left >= 0].unique()
     position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
     position[columns] = torch.arange(len(columns), device=y.device)
     left = position[left]
-    moments, refitted = Moments.of(x, left, ranks), model.refit(x, left, ranks, hops, edges.space)
-    edges.space.release()
+    moments, refitted = Moments.of(inputs.x, left, inputs.ranks), model.refit(inputs, left)
+    inputs.edges.space.release()
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
-    logits, alone = refitted.logits(x, edges, left, nodes, hops)
-    rows = x[nodes].float()
-    features = novelty.node_features(rows, moments, logits, alone, novelty.propagated_masses(edges, left)[nodes])
-    is_held = torch.arange(len(nodes), device=y.device) >= len(nodes) - len(held)
-    sample = rows, y[nodes], features, weight, logits.softmax(1), position[y[nodes]], is_held
+    logits, alone = refitted.logits(inputs, left, nodes)
+    rows, masses = inputs.rows(nodes), novelty.propagated_masses(inputs.edges, left)
+    features = novelty.node_features(rows, moments, logits, alone, masses[nodes])
+    sample = rows, y[nodes], features, weight, logits.softmax(1), position[y[nodes]]
     labelled = torch.bincount(left[left >= 0], minlength=len(columns)).float()
     return Simulation(tuple(hidden), *sample, labelled, moments)
-
-
-def _sample(
-    y: Tensor, ranks: Tensor, blanked: Tensor, hidden: list[int], random: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """At most 3,000 nodes of known classes and 600 of each hidden one, and how many nodes each stands for."""
-    parts = [(blanked, 3_000), *((shuffled((y == c).nonzero().flatten(), ranks, random), 600) for c in hidden)]
-    weights = [torch.full((min(len(nodes), most),), max(len(nodes) / most, 1.0)) for nodes, most in parts]
-    return torch.cat([nodes[:most] for nodes, most in parts]), torch.cat(weights).to(y.device)
 
 
 def _episodes(
@@ -444,7 +428,7 @@ def _episode(
         examples.append((x[shown], nodes[shown], left_out))
     for c in other:
         truth[y == c] = len(new) + 1
-    at = ((truth >= 0) & ~simulation.held).nonzero().flatten()
+    at = ((truth >= 0) & (simulation.weight > 0)).nonzero().flatten()
     return Episode(simulation, at, torch.stack(classes, 1), truth[at], examples)
 
 
