@@ -209,7 +209,7 @@ def test_parameters_and_a_short_name():
     params = classifier.get_params()
     assert params["method"] == "probe" and FewShotClassifier(**params).get_params() == params
     assert classifier.set_params(k_shot=2, seed=5) is classifier
-    assert classifier.get_params()["seed"] == 5 and classifier.shape["k_shot"] == 2
+    assert classifier.get_params()["seed"] == 5 and classifier.k_shot == 2
     assert classifier.min_size is None and classifier.set_params(min_size=9).get_params()["min_size"] == 9
 
 
@@ -431,7 +431,7 @@ def test_nothing_that_is_given_is_changed(tmp_path):
         "load": lambda: FewShotClassifier.load(tmp_path / "m").attach(graph),
     }
     public = {name for name, part in vars(FewShotClassifier).items() if not name.startswith("_")}
-    properties = {"shape", "classes_", "question", "calibration"}
+    properties = {"classes_", "question", "calibration"}
     untried = {"least_size", "predicted", "search", "encode_texts", *properties}  # these take texts alone, or nothing
     assert public - set(calls) == untried
     for name, call in calls.items():

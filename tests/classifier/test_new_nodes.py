@@ -145,6 +145,19 @@ def test_a_saved_model_answers_the_same(fitted, tmp_path):
     )
 
 
+def test_edges_beside_a_graph_of_new_nodes_may_be_a_table(fitted):
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    classifier, _, new, edges = fitted
+    table = pandas.DataFrame(edges, columns=["source", "target", "weight"])
+    classifier = copy.copy(classifier)
+    classifier.source = TableSource(columns={"weight_column": "weight"})
+    pairs, same = (classifier.predict_proba(new_nodes=new, new_edges=given) for given in (edges, table))
+    assert torch.equal(pairs.probabilities, same.probabilities)
+    classifier.source = TableSource(columns={"edge_type_column": "weight"})
+    with pytest.raises(InputError, match="holds all edges, also those among the new nodes"):
+        classifier.predict_proba(new_nodes=new, new_edges=table)
+
+
 def test_a_label_of_a_new_node_counts_for_its_neighbours(fitted):
     classifier, _, new, edges = fitted
     unknown = new.with_labels(torch.full((NEW,), -1))

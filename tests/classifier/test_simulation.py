@@ -65,7 +65,7 @@ def test_rows_without_a_label_are_not_right_and_cost_recall():
 
 def test_a_class_that_is_never_called_has_no_precision():
     best = torch.tensor([[0.9, 0.05, 0.05]])
-    found = expectation(("mule",), Counts.expected(best, best, torch.ones(1), torch.ones(1)), {}, 0)
+    found = expectation(("mule",), Counts.expected(best, best, torch.ones(1), torch.ones(1)), {})
     assert found.classes["mule"].precision == Estimate(None, None, None) and found.classes["mule"].recall.value == 0
     assert found.classes["mule"].called == 0 and found.classes["mule"].members == pytest.approx(0.05)
     assert found.to_json()["right"]["value"] == pytest.approx(0.9)

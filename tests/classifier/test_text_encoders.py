@@ -237,6 +237,8 @@ def test_search_finds_texts_by_meaning(model):
     assert found.probabilities.tolist() == sorted(found.probabilities.tolist(), reverse=True)
     with pytest.raises(InputError, match="write a few words"):
         model.search(" ")
+    with pytest.raises(InputError, match="top is -1; it is 1 or more"):
+        model.search("weaving", top=-1)
 
 
 def test_a_support_table_may_have_descriptions(model, tmp_path):

@@ -64,6 +64,7 @@ from .simulation import Expectation
 from .suggest import Suggestions, suggest
 
 FORMAT, DOCUMENT, NODES = 7, "classifier.json", "nodes.parquet"
+SHAPE = ("n_way", "k_shot", "n_query", "seed")  # of the tasks a method is trained on
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -162,11 +163,6 @@ class FewShotClassifier:
             for name in wrong:
                 one_of("parameter", name, (*own, *option_types(kind)))
 
-    @property
-    def shape(self) -> dict[str, Any]:
-        """Classes, examples and queries of each class in a training task, and the seed."""
-        return {"n_way": self.n_way, "k_shot": self.k_shot, "n_query": self.n_query, "seed": self.seed}
-
     # --- fit and attach -------------------------------------------------------------------------------------
 
     def fit(
@@ -227,12 +223,13 @@ class FewShotClassifier:
         ready = self.schema.fit(graph)
         with shown(progress) as tell:
             training = callback or (lambda now: tell("training", now.step / now.steps))
-            how: dict[str, Any] = {"device": "cpu" if stored else self.device, "callback": training}
+            how = {name: getattr(self, name) for name in SHAPE} | options
+            how |= {"device": "cpu" if stored else self.device, "callback": training}
             tell("making the views", 0.0)
             with warnings.catch_warnings():
                 if self.method is None:  # nobody asked for a training, so its tasks are no concern of anybody
                     warnings.simplefilter("ignore")
-                self.model = loop.fit(method, ready, split if split.base else None, **self.shape, **how, **options)
+                self.model = loop.fit(method, ready, split if split.base else None, **how)
             self.notes += self.model.card.notes
             self.known, self.source = KnownClasses.of(graph, split), source
             self._set_graph(ready, fitted=True)
@@ -336,10 +333,6 @@ class FewShotClassifier:
             self._embedding = inference.embed(self._fitted()[0], graph)
         return self._embedding
 
-    def embeddings(self) -> list[Tensor]:
-        """The embedding of the attached graph as one matrix or more with a row for each node."""
-        return embeddings_of(self.embedding(), self._graph().num_nodes)
-
     def open_set_model(self, progress: Shown = "auto", *, inductive: bool = False) -> OpenSetModel:
         """The open-set model of the attached graph: as it was saved for these very labels, or learned now; if
         ``inductive``, with what predictions for new nodes need."""
@@ -366,6 +359,10 @@ class FewShotClassifier:
             found = replace(found, cached=cached)
         self._open_set_model = found
         return found
+
+    def embeddings(self) -> list[Tensor]:
+        """The embedding of the attached graph as one matrix or more with a row for each node."""
+        return embeddings_of(self.embedding(), self._graph().num_nodes)
 
     # --- adapt and predict ----------------------------------------------------------------------------------
 
@@ -597,6 +594,8 @@ class FewShotClassifier:
         graph, columns = self._graph(), opening.meaning_columns(self._graph())
         if not text.strip():
             raise InputError("the text to search for is empty; write a few words")
+        if top < 1:
+            raise InputError(f"top is {top}; it is 1 or more")
         (wanted,) = self.encode_texts([text]).to(graph.device)
         rows = graph.space.rows(graph.num_nodes, 8 * len(wanted))
         parts = (feature_columns(feature_rows(graph.x, some), columns).to_dense() for some in rows)
@@ -806,8 +805,7 @@ class FewShotClassifier:
         manifest = checkpoint.read_manifest(source)
         model = checkpoint.read(source, manifest)
         card = model.card
-        shape: dict[str, Any] = {"n_way": card.n_way, "k_shot": card.k_shot, "n_query": card.n_query, "seed": card.seed}
-        made = cls(card.method, **shape, **card.options)
+        made = cls(card.method, **{name: getattr(card, name) for name in SHAPE}, **card.options)
         made.model, made.folder, made.manifest = model, source, manifest
         if DOCUMENT not in manifest:
             made.schema, made.notes, made.named_classes = FeatureSchema.of_card(card), list(card.notes), False

@@ -43,8 +43,8 @@ class Drift:
     """What differs between ``n_before`` nodes of the fitted graph and ``n_after`` new ones.
 
     Args:
-        auc, interval: how well a regression tells new nodes from old ones, out of fold (0.5: not at all), and the 95 %
-            interval.
+        auc, interval: how well a regression on the description of a node and its squares tells new nodes from old ones,
+            out of fold (0.5: not at all), and the 95 % interval.
         columns: the shift of each feature column, largest first.
         degrees: their means before and after.
         classes: the share of each class among the predictions before and after.
@@ -108,12 +108,14 @@ def measure_drift(
         raise InputError(f"{min(map(len, picked))} nodes are too few to compare; give at least 50")
     old, new = _described(graphs, picked, seed)
     n, m = len(old), len(new)
-    scores = _out_of_fold(np.concatenate([old, new]), np.repeat([0, 1], [n, m]), seed)
+    x, folds = np.concatenate([old, new]), StratifiedKFold(5, shuffle=True, random_state=seed)
+    told = LogisticRegression(C=0.1, max_iter=300), np.concatenate([x, x**2 / 20], 1), np.repeat([0, 1], [n, m])
+    scores = cross_val_predict(*told, cv=folds, method="decision_function")
     auc, interval = auc_interval(scores[:n], scores[n:])
     columns = []
     if before.has_features and after.has_features:
-        x = [_rows(graph, at).tocsc() for graph, at in zip(graphs, picked, strict=True)]
-        columns = _columns(x[0], x[1], before.feature_names)
+        was, now = (_rows(graph, at).tocsc() for graph, at in zip(graphs, picked, strict=True))
+        columns = _columns(was, now, before.feature_names)
     means = [float(graph.degree[torch.from_numpy(at)].float().mean()) for graph, at in zip(graphs, picked, strict=True)]
     classes = _class_shares(before, picked[0], old, new, seed)
     reasons = []
@@ -124,8 +126,8 @@ def measure_drift(
         reasons.append(f"columns have shifted ({', '.join(shifted[:3])}{more})")
     if moved := _moved(classes, n, m):
         name = max(moved, key=lambda name: abs(classes[name][1] - classes[name][0]))
-        was, now = (f"{100 * share:.1f} %" for share in classes[name])
-        reasons.append(f"predicted classes have shifted (most of all {name}, {was} before and {now} now)")
+        shares = [f"{100 * share:.1f} %" for share in classes[name]]
+        reasons.append(f"predicted classes have shifted (most of all {name}, {shares[0]} before and {shares[1]} now)")
     return Drift(n, m, auc, interval, columns, (means[0], means[1]), classes, reasons)
 
 
@@ -159,16 +161,6 @@ def _described(graphs: Sequence[Graph], picked: Sequence[np.ndarray], seed: int)
     scale = np.where(scale > 1e-6 * (1 + np.abs(centre)), scale, 1.0)
     old, new = (((part - centre) / scale).clip(-20, 20) for part in rows)
     return old, new
-
-
-def _out_of_fold(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    """How new each node looks to a regression on ``x`` and its squares that was not fitted on it."""
-    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    model = LogisticRegression(C=0.1, max_iter=300)
-    scores: np.ndarray = cross_val_predict(
-        model, np.concatenate([x, x**2 / 20], 1), y, cv=folds, method="decision_function"
-    )
-    return scores
 
 
 def auc_interval(low: np.ndarray, high: np.ndarray) -> tuple[float, tuple[float, float]]:

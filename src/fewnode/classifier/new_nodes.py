@@ -58,15 +58,19 @@ class NewNodes:
         weight, or a table. Columns are called as those of the ``source``; labels may be left out.
         """
         graph = model.use.seen(graph)
+        weighted = graph.weights is not None
+        ends, given, place_of = _read_edges(source, edges, weighted)
         if isinstance(nodes, Graph):
             names = nodes.node_names or [str(i) for i in range(graph.num_nodes, graph.num_nodes + nodes.num_nodes)]
             inside, new = nodes.edge_arrays(), replace(nodes, node_names=names)
-            each = inside.get("edge_weight", np.ones(inside["edge_index"].shape[1]))
-            among = ((names[a], names[b], weight) for a, b, weight in zip(*inside["edge_index"], each, strict=True))
-            edges = [*(edges or ()), *among]
+            if nodes.num_edges and "edge_type" in given:
+                raise InputError("a table of new edges with types holds all edges, also those among the new nodes")
+            if weighted or "edge_weight" in given:
+                each = inside.get("edge_weight", np.ones(inside["edge_index"].shape[1]))
+                given["edge_weight"] = [*given.get("edge_weight", np.ones(len(ends))), *each]
+            ends += [(names[a], names[b]) for a, b in inside["edge_index"].T]
         else:
             new = _read_nodes(source, nodes)
-        ends, given, place_of = _read_edges(source, edges, graph.weights is not None)
         n, names = new.num_nodes, new.node_names or ()
         index = {name: i for i, name in enumerate(names)}
         old = name_index(graph, [*names, *(name for pair in ends for name in pair)])

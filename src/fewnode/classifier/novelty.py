@@ -15,17 +15,17 @@ compared with the simulations.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import torch
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..errors import InputError
 from ..graph.operators import Operator
-from .known_classes import PROPAGATION, shuffled
+from ..store import one_thread
+from .known_classes import PROPAGATION, KnownClassModel, NodeInputs, shuffled
 
 SAMPLE = 50_000  # labelled nodes from which the moments are computed
 NODE_FEATURES = ("best", "energy", "labelled", "distance", "known", "length")
@@ -138,6 +138,17 @@ def propagated_masses(edges: Operator, y: Tensor) -> Tensor:
     return edges.smooth(torch.stack([labelled, torch.ones_like(labelled)], 1), steps=steps, restart=restart)
 
 
+@torch.no_grad()
+def seen_without(
+    inputs: NodeInputs, y: Tensor, model: KnownClassModel, nodes: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Moments]:
+    """Some nodes as they are when only the labels ``y [N]`` are known, on which the ``model`` was fitted: coordinates,
+    features, logits of the known classes; and the moments then."""
+    moments, masses = Moments.of(inputs.x, y, inputs.ranks), propagated_masses(inputs.edges, y)
+    rows, (logits, alone) = inputs.rows(nodes), model.logits(inputs, y, nodes)
+    return rows, node_features(rows, moments, logits, alone, masses[nodes]), logits, moments
+
+
 def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
     """Features ``[n, 4 D]`` of nodes being of a new class, from ``projections [n, 2 D]`` on its directions and the node
     features ``nodes [n, 6]``. Four for each direction: the ridge score in standard deviations of labelled nodes; the
@@ -243,7 +254,7 @@ class Clusters:
             return None
         z = ((x[at] - moments.mean) @ moments.whitening).cpu().numpy()
         found = KMeans(min(most, len(at) // core), n_init=1, max_iter=20, random_state=0)
-        with _thread_pools().limit(limits=1):  # sums of several threads are rounded differently
+        with one_thread:  # sums of several threads are rounded differently
             distance = found.fit_transform(z, sample_weight=weight[at].cpu().numpy())
         inside = [np.flatnonzero(found.labels_ == c) for c in range(found.n_clusters)]
         cores = [part[distance[part, c].argsort()[:core]] for c, part in enumerate(inside) if len(part) >= core]
@@ -260,12 +271,6 @@ class Clusters:
         features = class_features(x @ weights - self.mean @ weights, nodes, self.directions)
         best, at = model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1)
         return best, self.named[at]
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Those of the libraries that are loaded; looking for them takes as long as the clusters."""
-    return ThreadpoolController()
 
 
 # Shares of the groups

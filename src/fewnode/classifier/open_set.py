@@ -66,16 +66,13 @@ class Reference:
         cls, inputs: NodeInputs, y: Tensor, pool: Tensor, folds: Sequence[tuple[Tensor, KnownClassModel]]
     ) -> "Reference":
         pool = inputs.shuffled(pool)[:SAMPLE]
-        rows, features = list[Tensor](), list[Tensor]()
+        x, features = list[Tensor](), list[Tensor]()
         for held, model in folds:
-            left = y.index_fill(0, held, -1)
-            moments, masses = Moments.of(inputs.x, left, inputs.ranks), novelty.propagated_masses(inputs.edges, left)
             nodes = torch.cat([held, pool]) if model is folds[-1][1] else held  # the last one also sees the others
-            rows.append(inputs.rows(nodes))
-            logits = model.logits(inputs, left, nodes)
-            features.append(novelty.node_features(rows[-1], moments, *logits, masses[nodes]))
+            rows, found, _, moments = novelty.seen_without(inputs, y.index_fill(0, held, -1), model, nodes)
+            x, features = [*x, rows], [*features, found]
         held, fold = folds[0] if len(folds) == 1 else (pool[:0], None)
-        return cls(torch.cat(rows).half().float(), torch.cat(features), pool, moments, held, fold)
+        return cls(torch.cat(x).half().float(), torch.cat(features), pool, moments, held, fold)
 
 
 @dataclass(frozen=True)
@@ -431,22 +428,20 @@ class OpenSetTask:
 
     def expectation(self, counts: Counts) -> Expectation:
         """The accuracy to expect of rows with such counts."""
-        gaps = self._simulated().gaps
-        return expectation(tuple(self.examples), counts, gaps, len(gaps.get("right", ())))
+        return expectation(tuple(self.examples), counts, self.simulated().gaps)
 
-    def _simulated(self) -> Simulated:
+    def simulated(self) -> Simulated:
         """The simulations that are most like this task."""
         return self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]), bool(self.descriptions))
 
     def other_f1(self) -> float | None:
         """F1 of other in simulations with a class that nobody named; None where there were none."""
-        found = self._simulated().truth.get("other")
+        found = self.simulated().truth.get("other")
         return sum(found) / len(found) if found else None
 
     def band_accuracy(self, band: int, probability: float, rows: int) -> Estimate:
         """The accuracy to expect of ``rows`` whose classes have a mean ``probability``, in a ``band`` of a tenth."""
-        simulated = self._simulated()
-        return estimate(probability, simulated.gaps.get(f"band {band}", ()), rows)
+        return estimate(probability, self.simulated().gaps.get(f"band {band}", ()), rows)
 
     def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
         """The accuracy to expect of rows with these probabilities, of which only the ``accepted`` get a label."""
@@ -563,8 +558,8 @@ def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
         parts |= {"reference.x": reference.x.half(), "reference.features": reference.features}
         parts |= {"reference.nodes": reference.nodes, "reference.held": reference.held}
         parts |= _parts(reference.moments, "reference")
-        if reference.fold is not None:
-            parts |= {f"fold.{name}": getattr(reference.fold, name) for name in ("on_coordinates", "on_features")}
+        if (fold := reference.fold) is not None:  # its penalty and mix are those of the whole model
+            parts |= {"fold.on_coordinates": fold.on_coordinates, "fold.on_features": fold.on_features}
     if not space.on_disk:
         parts |= {"x": model.x.half(), "log_known": model.log_known, "features": model.features}
         parts |= {name: getattr(sources, name) for name in ("idf", "centre", "words")}
@@ -607,18 +602,16 @@ def load(
             sources = ViewSources(*given, parts.get("blocks"))
         known, reference = _of(KnownClassModel, parts, "known"), None
         if "reference.x" in parts:
-            kept, fold = {name: parts[f"reference.{name}"] for name in ("features", "nodes", "held")}, None
-            if "fold.on_features" in parts:  # penalty and mix are those of the whole model
+            features, nodes, held = (parts[f"reference.{name}"] for name in ("features", "nodes", "held"))
+            seen, fold = _of(Moments, parts, "reference"), None
+            if "fold.on_features" in parts:
                 weights, hops = parts["fold.on_coordinates"], parts["fold.on_features"]
                 fold = replace(known, on_coordinates=weights, on_features=hops)
-            reference = Reference(
-                parts["reference.x"].float(), moments=_of(Moments, parts, "reference"), fold=fold, **kept
-            )
+            reference = Reference(parts["reference.x"].float(), features, nodes, seen, held, fold)
         x = parts["x"] if space.on_disk else parts["x"].float()
-        made = x, y, parts["ranks"], parts["log_known"], parts["features"]
-        moments, pca = _of(Moments, parts, "moments"), _of(ViewPCA, parts, "pca")
-        learned = moments, document.simulated, sources, pca, known, reference
-        return OpenSetModel(classes, *made, *learned, use=document.edges, chosen=document.chosen)
+        made = parts["ranks"], parts["log_known"], parts["features"], _of(Moments, parts, "moments")
+        found = OpenSetModel(classes, x, y, *made, document.simulated, sources, _of(ViewPCA, parts, "pca"), known)
+        return replace(found, reference=reference, use=document.edges, chosen=document.chosen)
 
 
 def _parts(of: KnownClassModel | Moments | ViewPCA, prefix: str) -> dict[str, Tensor]:

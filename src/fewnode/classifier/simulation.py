@@ -164,8 +164,8 @@ def estimate(value: float, gaps: Sequence[float], counted: float) -> Estimate:
     return Estimate(centre, max(centre - below, 0.0), min(centre + above, 1.0))
 
 
-def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequence[float]], n: int) -> Expectation:
-    """The accuracy to expect of rows with such ``counts``; ``n`` simulations missed the true figures by ``gaps``."""
+def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequence[float]]) -> Expectation:
+    """The accuracy to expect of rows with such ``counts``, where simulations missed the true figures by ``gaps``."""
     implied, members = counts.figures(), counts.members.tolist()
     called = [round(count) for count in counts.called.tolist()]
 
@@ -178,8 +178,8 @@ def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequenc
         )
         for i, name in enumerate(names)
     }
-    rows = round(counts.rows)
-    return Expectation(rows, figure("right", 0, rows), figure("known", 0, members[0]), classes, n)
+    rows, right = round(counts.rows), gaps.get("right", ())
+    return Expectation(rows, figure("right", 0, rows), figure("known", 0, members[0]), classes, len(right))
 
 
 # The simulations
@@ -371,13 +371,9 @@ def _simulation(inputs: NodeInputs, y: Tensor, model: KnownClassModel, plan: Pla
     position = torch.full((int(y.max()) + 2,), -1, device=y.device)  # the last entry is looked up by the unknown -1
     position[columns] = torch.arange(len(columns), device=y.device)
     left = position[left]
-    moments, refitted = Moments.of(inputs.x, left, inputs.ranks), model.refit(inputs, left)
-    inputs.edges.space.release()
     nodes, weight = torch.cat([nodes, held]), torch.cat([weight, torch.zeros(len(held)).to(weight)])
-    logits, alone = refitted.logits(inputs, left, nodes)
-    rows, masses = inputs.rows(nodes), novelty.propagated_masses(inputs.edges, left)
-    features = novelty.node_features(rows, moments, logits, alone, masses[nodes])
-    sample = rows, y[nodes], features, weight, logits.softmax(1), position[y[nodes]]
+    x, features, logits, moments = novelty.seen_without(inputs, left, model.refit(inputs, left), nodes)
+    sample = x, y[nodes], features, weight, logits.softmax(1), position[y[nodes]]
     labelled = torch.bincount(left[left >= 0], minlength=len(columns)).float()
     return Simulation(tuple(hidden), *sample, labelled, moments)
 
